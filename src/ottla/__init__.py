@@ -1,0 +1,63 @@
+"""ottla: send to Kafka from Python, and prove that every record arrived exactly once.
+
+The public names are resolved on first use, so that `import ottla` costs next to nothing and never loads numpy or
+pyarrow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin as Admin
+    from ottla.client.producer import Producer as Producer
+    from ottla.client.reader import Reader as Reader
+    from ottla.client.tables import read_table as read_table
+    from ottla.client.tables import write_table as write_table
+    from ottla.cluster.cluster import Cluster as Cluster
+    from ottla.records.append import Delivery as Delivery
+
+_HOMES = {
+    "Admin": "ottla.client.admin",
+    "Cluster": "ottla.cluster.cluster",
+    "Delivery": "ottla.records.append",
+    "Producer": "ottla.client.producer",
+    "Reader": "ottla.client.reader",
+    "RecordMetadata": "ottla.records.append",
+    "TableDelivery": "ottla.client.table_delivery",
+    "read_table": "ottla.client.tables",
+    "write_table": "ottla.client.tables",
+}
+_ERRORS = (
+    "BufferFull",
+    "ClosedError",
+    "ConfigError",
+    "DeliveryError",
+    "DeliveryFailed",
+    "DeliveryUnknown",
+    "ForkError",
+    "KafkaError",
+    "NotKafka",
+    "OttlaError",
+    "RecordError",
+    "Unreachable",
+    "UserMistake",
+)
+_HOMES.update(dict.fromkeys(_ERRORS, "ottla.errors"))
+
+__version__ = "0.1.0"
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ottla' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,90 @@
+"""The storage port: the only way a broker core touches a disk.
+
+`cluster/` implements it with files, `simulation/` in memory with faults. Paths are relative, with forward slashes:
+"flights-0/00000000000000000000.log". All calls are synchronous; a failure is an OSError with errno set (ENOSPC,
+EROFS, EIO), and after a failed append the file holds what it held before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class StorageFile(Protocol):
+    """An append-only file that can be cut."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        ...
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        """Write the buffers one behind the other at the end and return the position where the first begins."""
+        ...
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`; fewer at the end of the file."""
+        ...
+
+    def file_slice(self, position: int, size: int) -> FileSlice:
+        """A promise of these bytes that a driver can send without reading them."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        ...
+
+    def sync(self) -> None:
+        """Return once everything written so far would survive a power cut."""
+        ...
+
+    def close(self) -> None:
+        """Give the file back; reading on is an error."""
+        ...
+
+
+class FileSlice(Protocol):
+    """A range of a file, sendable by `sendfile` where the driver can, readable where it cannot."""
+
+    size: int
+
+    def read(self) -> bytes:
+        """The bytes themselves."""
+        ...
+
+    def source(self) -> Any:
+        """(file descriptor, position) for `sendfile`, or None where there is no such thing."""
+        ...
+
+
+class Storage(Protocol):
+    """A folder of files."""
+
+    def open(self, path: str) -> StorageFile:
+        """The file at `path`, made (with its folders) where it is missing."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def folders(self) -> list[str]:
+        """The folders at the top, sorted."""
+        ...
+
+    def files(self, folder: str) -> list[str]:
+        """The file names in `folder`, sorted; none where it is missing."""
+        ...
+
+    def read_file(self, path: str) -> bytes | None:
+        """The whole of a small file, or None."""
+        ...
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """Replace a small file at once: afterwards it holds the old or the new content, never a mixture."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all that is in it; nothing happens where it is missing."""
+        ...

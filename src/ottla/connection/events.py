@@ -1,0 +1,66 @@
+"""What a client-side core and its driver say to each other about connections.
+
+The driver owns sockets and bytes; the core owns every decision. The driver turns `Transmit` into a frame (it
+remembers which response class and version the correlation id stands for) and turns an arriving frame into
+`Received`. One connection id is used once and never again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(slots=True, frozen=True)
+class Connect:
+    """Output: open a connection to this address; the driver answers with `Connected` or `Disconnected`."""
+
+    connection_id: int
+    host: str
+    port: int
+
+
+@dataclass(slots=True, frozen=True)
+class Transmit:
+    """Output: send this message. `answered` is False for Produce with acks=0 only."""
+
+    connection_id: int
+    correlation_id: int
+    message: Any
+    version: int
+    answered: bool = True
+
+
+@dataclass(slots=True, frozen=True)
+class Disconnect:
+    """Output: close this connection; the driver does not report it back."""
+
+    connection_id: int
+
+
+@dataclass(slots=True, frozen=True)
+class Connected:
+    """Event: the connection is open."""
+
+    connection_id: int
+
+
+@dataclass(slots=True, frozen=True)
+class Disconnected:
+    """Event: the connection could not be opened, was closed by the other side, or sent something unreadable.
+
+    `reason` is one clause for a person: "connection refused", "closed by the broker",
+    "answered with something that is not the Kafka protocol".
+    """
+
+    connection_id: int
+    reason: str
+
+
+@dataclass(slots=True, frozen=True)
+class Received:
+    """Event: a response arrived, decoded."""
+
+    connection_id: int
+    correlation_id: int
+    message: Any
