@@ -1,0 +1,49 @@
+# The one command surface. `make` or `make help` lists it.
+#
+#   make run INPUT=orders.csv KEY=customer     the main job over a file of yours
+#   make test ARGS="-k journey"                arguments for pytest
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PY := .venv/bin/python
+STAMP := .venv/.set-up
+COMPILED := $(wildcard src/ottla/records/*.py src/ottla/schemas/*.py)
+ARGS ?=
+
+.PHONY: help setup run test check format bench soak clean
+
+help: ## list the commands
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+setup: $(STAMP) ## make .venv as uv.lock says, hot loops compiled (done by itself before run and test)
+
+$(STAMP): pyproject.toml uv.lock setup.py tools/setup.sh $(COMPILED)
+	@sh tools/setup.sh
+	@touch $(STAMP)
+
+run: setup ## flights -> producer -> three brokers -> PySpark -> verdict
+	@.venv/bin/ottla run $(if $(INPUT),--input "$(INPUT)") $(if $(KEY),--key "$(KEY)") $(ARGS)
+
+test: setup ## everything that proves the product (under 30 minutes on two cores)
+	@$(PY) -m pytest $(ARGS)
+
+check: setup ## style, types, layering, generated code
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(PY) tools/generate_messages.py --check
+
+format: setup ## let ruff put the source into shape
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+bench: setup ## measure against the peers, side by side in one run
+	@$(PY) -m benchmarks $(ARGS)
+
+soak: setup ## the long proofs: thousands of simulated lives of a record, the main job again and again
+	@OTTLA_SOAK=1 $(PY) -m pytest tests/journey tests/simulation $(ARGS)
+
+clean: ## remove what setup and the tests made
+	@rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@find src -name '*.so' -delete
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
