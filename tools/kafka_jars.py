@@ -1,0 +1,127 @@
+"""Fetches Apache Kafka's jars from Maven Central, once, into a cache folder.
+
+The message generator reads the descriptors inside kafka-clients, and the interop tests start a real broker
+from these jars. What is fetched stands in `kafka-jars/pom.xml`. Run it (`python tools/kafka_jars.py`) and it
+prints the folder; import it and call `fetch()`. A folder appears under its final name only when it is complete,
+so a run that was cut short, or two runs at once, leave no half-filled cache behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+VERSION = "4.3.1"
+CACHE_FOLDER = Path.home() / ".cache" / "ottla" / f"kafka-{VERSION}"
+POM = Path(__file__).resolve().parent / "kafka-jars" / "pom.xml"
+MIN_JAVA = 17
+# One jar of each direct dependency: a folder that holds them holds the rest too, it was moved there whole.
+EXPECTED = (
+    f"kafka_2.13-{VERSION}.jar",
+    f"kafka-tools-{VERSION}.jar",
+    f"kafka-clients-{VERSION}.jar",
+    "log4j-slf4j-impl-2.24.3.jar",
+    "log4j-core-2.24.3.jar",
+)
+
+
+class JarsUnavailable(Exception):
+    """Kafka's jars, or the Java to run them, cannot be had here; the message says what is missing."""
+
+
+def find_java() -> str:
+    """The path of a `java` that can run Kafka (JAVA_HOME first, then PATH).
+
+    Raises JarsUnavailable where there is none or it is older than Java 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=os.path.join(home, "bin")) if home else None
+    java = java or shutil.which("java")
+    if java is None:
+        raise JarsUnavailable(
+            f"Apache Kafka {VERSION} needs Java {MIN_JAVA} or newer: no `java` in JAVA_HOME or on the PATH; "
+            "install a JDK or set JAVA_HOME"
+        )
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(\d+)', said.stderr)
+    if found is None or int(found[1]) < MIN_JAVA:
+        release = found[1] if found else "unknown"
+        raise JarsUnavailable(
+            f"Apache Kafka {VERSION} needs Java {MIN_JAVA} or newer: {java} is version {release}; "
+            "install a newer JDK or set JAVA_HOME"
+        )
+    return java
+
+
+def fetch(folder: Path | None = None) -> Path:
+    """The folder with Kafka's jars, fetched by Maven where they are not there yet (55 MB).
+
+    `folder` defaults to ~/.cache/ottla/kafka-4.3.1. Raises JarsUnavailable when Maven is missing or fails.
+    """
+    folder = (folder or CACHE_FOLDER).expanduser()
+    if is_complete(folder):
+        return folder
+    if folder.exists() and any(folder.iterdir()):
+        raise JarsUnavailable(
+            f"{folder} does not hold Apache Kafka {VERSION}'s jars; remove it or name another folder"
+        )
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise JarsUnavailable(
+            f"Apache Kafka {VERSION}'s jars are not in {folder} and Maven is missing: no `mvn` on the PATH; "
+            "install Maven, or put the jars named in tools/kafka-jars/pom.xml there"
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
+        arriving = Path(scratch) / "jars"
+        run_maven(maven, arriving)
+        try:
+            if folder.exists():
+                folder.rmdir()
+            arriving.rename(folder)
+        except OSError:
+            # Somebody else's fetch got there first; theirs is as good as ours.
+            if not is_complete(folder):
+                raise
+    return folder
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether every jar that was asked for is there."""
+    return all((folder / name).is_file() for name in EXPECTED)
+
+
+def run_maven(maven: str, target: Path) -> None:
+    """Copy the dependencies of the pom, and theirs, into `target`."""
+    command = [maven, "--batch-mode", "--quiet", "--file", str(POM), "dependency:copy-dependencies"]
+    done = subprocess.run(
+        [*command, "-DincludeScope=runtime", f"-DoutputDirectory={target}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0 or not is_complete(target):
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+        cause = lines[0].removeprefix("[ERROR] ") if lines else f"exit status {done.returncode}"
+        raise JarsUnavailable(f"Maven could not fetch Apache Kafka {VERSION}'s jars: {cause}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Fetch Apache Kafka's jars and print their folder.")
+    parser.add_argument("--folder", type=Path, default=CACHE_FOLDER, help="where to keep them (%(default)s)")
+    try:
+        print(fetch(parser.parse_args().folder))
+    except JarsUnavailable as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
