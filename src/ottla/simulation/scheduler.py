@@ -1,0 +1,40 @@
+"""The simulated clock: what happens next, in an order that one seed decides.
+
+Actions due at the same microsecond run in the order in which they were asked for, so a run depends on nothing but
+its seed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+
+class Scheduler:
+    """Time that moves only from one action to the next; `now_us` begins at one simulated second."""
+
+    def __init__(self) -> None:
+        self.now_us = 1_000_000
+        self._actions: list[tuple[int, int, Callable[[], None]]] = []
+        self._asked = 0
+
+    def at(self, time_us: int, action: Callable[[], None]) -> None:
+        """Run `action` at `time_us`, or now where that has passed."""
+        self._asked += 1
+        heapq.heappush(self._actions, (max(time_us, self.now_us), self._asked, action))
+
+    def after(self, delay_us: int, action: Callable[[], None]) -> None:
+        """Run `action` in `delay_us` microseconds."""
+        self.at(self.now_us + delay_us, action)
+
+    def run_until(self, reached: Callable[[], bool], *, limit_us: int, limit_actions: int = 1_000_000) -> bool:
+        """Run actions until `reached()`; False where the simulated time or the number of actions ran out first."""
+        end_us = self.now_us + limit_us
+        for _ in range(limit_actions):
+            if reached():
+                return True
+            if not self._actions or self._actions[0][0] > end_us:
+                return False
+            self.now_us, _, action = heapq.heappop(self._actions)
+            action()
+        return False
