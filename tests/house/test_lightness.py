@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import ottla
 
 
@@ -41,9 +43,5 @@ def test_every_public_name_resolves() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    try:
+    with pytest.raises(AttributeError, match="Prodcuer"):
         ottla.Prodcuer  # noqa: B018
-    except AttributeError as error:
-        assert "Prodcuer" in str(error)
-    else:
-        raise AssertionError("no error")
