@@ -1,0 +1,47 @@
+"""`make bench`: run every benchmark, or those named, and keep the figures in benchmarks/results.json.
+
+make bench                              everything
+make bench ARGS="producer --repeat 5"   one of them
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from benchmarks import bench_producer, bench_run, bench_start
+
+BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+    "start": bench_start.run,
+    "producer": bench_producer.run,
+    "run": bench_run.run,
+}
+RESULTS = Path(__file__).with_name("results.json")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which (default: all)")
+    parser.add_argument("--repeat", type=int, default=3, help="rounds; medians are printed (default 3)")
+    parser.add_argument("--records", type=int, default=3_000_000, help="records per run (default 3,000,000)")
+    arguments = parser.parse_args()
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in arguments.names or BENCHMARKS:
+        print(f"\n== {name}")
+        results[name] = {
+            "date": date.today().isoformat(),
+            "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+            "python": platform.python_version(),
+            **BENCHMARKS[name](arguments),
+        }
+        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    print(f"\nkept in {RESULTS.name}")
+
+
+main()
