@@ -2,7 +2,7 @@
 
 The message generator reads the descriptors inside kafka-clients, and the interop tests start a real broker
 from these jars. What is fetched stands in `kafka-jars/pom.xml`. Run it (`python tools/kafka_jars.py`) and it
-prints the folder; import it and call `fetch()`. A folder appears under its final name only when it is complete,
+prints the folder; import it and call `fetch()`. A folder appears under its final name only when complete,
 so a run that was cut short, or two runs at once, leave no half-filled cache behind.
 """
 
