@@ -1,0 +1,151 @@
+"""A fault plan counts what matches, strikes what it says, and knows what really happened."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ottla.errors import ConfigError
+from ottla.faults.plan import FaultContext, FaultPlan, FaultRule
+
+
+def strikes(plan: FaultPlan, requests: int, topic: str = "flights", partition: int = 0) -> list[str]:
+    """What becomes of this many requests for one partition: the kind that struck, or "-"."""
+    seen = []
+    for _ in range(requests):
+        context = FaultContext("Produce", ((topic, partition),))
+        action = plan.before_append(context) or plan.after_append(context)
+        seen.append(action.kind if action else "-")
+    return seen
+
+
+def test_nth_strikes_that_request_only() -> None:
+    plan = FaultPlan()
+    rule_id = plan.add(FaultRule("lose_ack", topic="flights", nth=3))
+    assert strikes(plan, 7) == ["-", "-", "lose_ack", "-", "-", "-", "-"]
+    assert (plan.fired(rule_id), plan.matched(rule_id)) == (1, 7)
+
+
+def test_every_strikes_each_kth_and_times_ends_it() -> None:
+    plan = FaultPlan()
+    rule_id = plan.add(FaultRule("lose_request", every=2, times=2))
+    assert strikes(plan, 7) == ["-", "lose_request", "-", "lose_request", "-", "-", "-"]
+    assert plan.fired(rule_id) == 2
+
+
+def test_without_nth_and_every_each_request_is_struck_until_times() -> None:
+    plan = FaultPlan()
+    plan.add(FaultRule("refuse", times=2))
+    assert strikes(plan, 4) == ["refuse", "refuse", "-", "-"]
+
+
+def test_a_rule_counts_only_its_own_topic_and_partition() -> None:
+    plan = FaultPlan()
+    rule_id = plan.add(FaultRule("lose_ack", topic="flights", partition=1, nth=2))
+    assert strikes(plan, 3, partition=0) == ["-"] * 3
+    assert strikes(plan, 3, topic="weather", partition=1) == ["-"] * 3
+    assert strikes(plan, 2, partition=1) == ["-", "lose_ack"]
+    assert plan.matched(rule_id) == 2
+
+
+def test_a_rule_for_another_api_does_not_count_produce_requests() -> None:
+    plan = FaultPlan()
+    rule_id = plan.add(FaultRule("lose_request", api="Metadata"))
+    assert strikes(plan, 2) == ["-", "-"]
+    assert plan.matched(rule_id) == 0
+    action = plan.before_append(FaultContext("Metadata"))
+    assert action is not None
+    assert action.kind == "lose_request"
+
+
+def test_before_the_append_wins_and_only_it_counts_as_fired() -> None:
+    plan = FaultPlan()
+    after = plan.add(FaultRule("lose_ack", every=2))
+    before = plan.add(FaultRule("lose_request", every=4))
+    assert strikes(plan, 8) == ["-", "lose_ack", "-", "lose_request"] * 2
+    assert (plan.fired(after), plan.matched(after)) == (2, 8)
+    assert (plan.fired(before), plan.matched(before)) == (2, 8)
+
+
+def test_the_rule_added_first_wins_among_equals() -> None:
+    plan = FaultPlan()
+    first = plan.add(FaultRule("delay_ack", delay_ms=5))
+    second = plan.add(FaultRule("lose_ack"))
+    assert strikes(plan, 2) == ["delay_ack", "delay_ack"]
+    assert (plan.fired(first), plan.fired(second)) == (2, 0)
+
+
+def test_an_answer_is_not_lost_where_nothing_was_appended() -> None:
+    plan = FaultPlan()
+    rule_id = plan.add(FaultRule("lose_ack", topic="flights", times=1))
+    context = FaultContext("Produce", (("flights", 0), ("flights", 1), ("weather", 0)))
+    assert plan.before_append(context) is None
+    assert plan.after_append(context, (("weather", 0),)) is None
+    assert plan.fired(rule_id) == 0
+    assert plan.before_append(context) is None
+    action = plan.after_append(context, (("flights", 1), ("weather", 0)))
+    assert action is not None
+    assert action.partitions == (("flights", 1),)
+    assert plan.fired(rule_id) == 1
+
+
+def test_refusal_names_the_partitions_it_is_about_and_its_error() -> None:
+    plan = FaultPlan()
+    plan.add(FaultRule("refuse", topic="flights", partition=2, error=6))
+    context = FaultContext("Produce", (("flights", 1), ("flights", 2)))
+    action = plan.before_append(context)
+    assert action is not None
+    assert (action.partitions, action.error) == ((("flights", 2),), 6)
+
+
+def test_healed_rule_strikes_no_more_and_keeps_its_counts() -> None:
+    plan = FaultPlan()
+    rule_id = plan.add(FaultRule("lose_ack"))
+    assert plan.active
+    strikes(plan, 2)
+    plan.heal(rule_id)
+    plan.heal(rule_id)
+    assert not plan.active
+    assert strikes(plan, 2) == ["-", "-"]
+    assert (plan.fired(rule_id), plan.matched(rule_id)) == (2, 2)
+
+
+def test_rules_survive_the_control_channel() -> None:
+    rules = [
+        FaultRule("lose_ack", topic="flights", partition=0, every=10),
+        FaultRule("refuse", error=6),
+        FaultRule("refuse_after_append", nth=2),
+        FaultRule("delay_ack", delay_ms=20, times=3, api="Fetch"),
+    ]
+    for rule in rules:
+        assert FaultRule.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
+    assert rules[2].error == 20
+
+
+@pytest.mark.parametrize(
+    ("fields", "clue"),
+    [
+        ({"kind": "explode"}, "lose_ack"),
+        ({"kind": "lose_ack", "nth": 0}, "nth=0"),
+        ({"kind": "lose_ack", "every": -1}, "every=-1"),
+        ({"kind": "lose_ack", "nth": True}, "nth=True"),
+        ({"kind": "lose_ack", "times": "3"}, "times='3'"),
+        ({"kind": "lose_ack", "nth": 1, "every": 2}, "excludes"),
+        ({"kind": "lose_ack", "partition": 1}, "needs a topic"),
+        ({"kind": "lose_ack", "error": 6}, "error=6"),
+        ({"kind": "refuse", "error": 0}, "error=0"),
+        ({"kind": "refuse", "api": "Fetch"}, "Produce"),
+        ({"kind": "delay_ack"}, "delay_ms"),
+        ({"kind": "lose_ack", "delay_ms": 5}, "delay_ms=5"),
+        ({"kind": "lose_ack", "when": "noon"}, "when"),
+    ],
+)
+def test_impossible_rules_are_refused_with_the_reason(fields: dict[str, object], clue: str) -> None:
+    with pytest.raises(ConfigError, match=clue):
+        FaultRule.from_dict(fields)
+
+
+def test_unknown_ids_are_refused() -> None:
+    with pytest.raises(ConfigError, match="id 7"):
+        FaultPlan().fired(7)
