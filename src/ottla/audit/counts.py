@@ -1,0 +1,45 @@
+"""Misread: the reading itself was incomplete, repeated or out of range.
+
+Every other checker believes what was read, so this one guards them all: each offset from the start to the end of the
+partition must have been read exactly once. It holds for topics that are neither compacted nor transactional (there,
+offsets have holes by design).
+"""
+
+from __future__ import annotations
+
+from ottla.audit.findings import EVIDENCE_MAX, MISREAD, Anomaly, Finding
+from ottla.audit.history import PartitionHistory
+
+
+def check_counts(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> Finding:
+    """Offsets that were skipped, read more than once, or read beyond the partition's bounds."""
+    start, end, offsets = history.start_offset, history.end_offset, history.stored.offset
+    outside = [offset for offset in offsets if not start <= offset < end]
+    skipped = (end - start) - (len(offsets) - len(outside))
+    evidence: list[Anomaly] = []
+
+    def add(where: tuple[int, ...], detail: str) -> None:
+        evidence.append(Anomaly(MISREAD, history.topic, history.partition, -1, where, detail))
+
+    if skipped:
+        gap = _first_gap(offsets, start)
+        add(
+            (gap,),
+            f"{skipped:,} of the {end - start:,} offsets from {start} to {end} were not read; the first is {gap}",
+        )
+    if history.reread:
+        offset = history.reread[0]
+        add((offset,), f"the reader returned {len(history.reread):,} records again; the first has offset {offset}")
+    if outside:
+        add((outside[0],), f"{len(outside):,} records lie outside offsets {start} to {end}; the first at {outside[0]}")
+    return Finding(MISREAD, skipped + len(history.reread) + len(outside), tuple(evidence[:evidence_max]))
+
+
+def _first_gap(offsets: list[int], start: int) -> int:
+    expected = start
+    for offset in offsets:
+        if offset > expected:
+            break
+        if offset == expected:
+            expected += 1
+    return expected

@@ -1,0 +1,33 @@
+"""Duplicated: one record stored at several offsets; every copy beyond the first counts.
+
+Who made the copy shows in its timestamp: a producer that sends a batch again sends the same bytes, so its copies carry
+the same timestamp; an application that sends the record again gives it a new one. The third kind, a reader that
+returns one offset twice, is no duplicate of the topic: see `counts`.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from ottla.audit.findings import DUPLICATED, EVIDENCE_MAX, Anomaly, Finding
+from ottla.audit.history import PartitionHistory
+
+
+def check_duplicates(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> Finding:
+    """Copies beyond the first of the records somebody sent; a stranger's copies are `alteration`'s business."""
+    copies = {sequence: rows for sequence, rows in history.copies.items() if sequence in history.sent_row}
+    count = sum(map(len, copies.values())) - len(copies)
+    evidence = tuple(_anomaly(history, *item) for item in islice(copies.items(), evidence_max))
+    return Finding(DUPLICATED, count, evidence)
+
+
+def _anomaly(history: PartitionHistory, sequence: int, rows: list[int]) -> Anomaly:
+    offsets = tuple(history.stored.offset[row] for row in rows)
+    first, *others = (history.stored.timestamp[row] for row in rows)
+    if all(timestamp == first for timestamp in others):
+        author = "the same timestamp: the producer sent the batch again"
+    else:
+        author = "different timestamps: the application sent the record again"
+    places = ", ".join(map(str, offsets[:-1])) + f" and {offsets[-1]}"
+    detail = f"record {sequence} is stored at offsets {places} ({author})"
+    return Anomaly(DUPLICATED, history.topic, history.partition, sequence, offsets, detail)

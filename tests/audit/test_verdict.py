@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from ottla.audit import findings as kinds
+from ottla.audit.history import PartitionHistory
+from ottla.audit.partition import Audit, add_audits, audit_partition
+from ottla.audit.verdict import judge
+
+Lay = Callable[..., PartitionHistory]
+
+ALL = list(range(10))
+CLEAN: dict[str, object] = {"stored": ALL}
+LOSS: dict[str, object] = {"stored": ALL[:-1], "outcomes": {9: "unknown"}}
+COPY: dict[str, object] = {"stored": [*ALL, 9]}
+SWAP: dict[str, object] = {"stored": [1, 0, *ALL[2:]]}
+CHANGE: dict[str, object] = {"stored": ALL, "values": {4: 1}}
+STRANGER: dict[str, object] = {"stored": [*ALL, -1]}
+LIE: dict[str, object] = {"stored": ALL, "outcomes": {4: "failed"}}
+MISTOLD: dict[str, object] = {"stored": ALL, "acked_at": {3: 4}}
+UNREAD: dict[str, object] = {"stored": ALL, "bounds": (0, 11)}
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "history", "kept", "passed"),
+    [
+        ("exactly-once", CLEAN, True, True),
+        ("exactly-once", LOSS, False, False),
+        ("exactly-once", COPY, False, False),
+        ("exactly-once", SWAP, False, False),
+        ("exactly-once", CHANGE, False, False),
+        ("exactly-once", STRANGER, False, False),
+        ("exactly-once", LIE, False, False),
+        ("exactly-once", MISTOLD, False, False),
+        ("exactly-once", UNREAD, False, False),
+        ("at-least-once", COPY, True, True),
+        ("at-least-once", CLEAN, True, False),
+        ("at-least-once", SWAP, True, False),
+        ("at-least-once", LOSS, False, False),
+        ("at-least-once", CHANGE, False, False),
+        ("at-least-once", UNREAD, False, False),
+        ("at-most-once", LOSS, True, True),
+        ("at-most-once", CLEAN, True, False),
+        ("at-most-once", COPY, False, False),
+        ("at-most-once", CHANGE, False, False),
+    ],
+)
+def test_each_guarantee_forbids_its_own_anomalies(
+    lay: Lay, guarantee: str, history: dict[str, object], kept: bool, passed: bool
+) -> None:
+    verdict = judge(guarantee, audit_partition(lay(**history)))
+    assert (verdict.kept, verdict.passed) == (kept, passed)
+
+
+def test_without_faults_nothing_has_to_show(lay: Lay) -> None:
+    for guarantee in ("at-most-once", "at-least-once", "exactly-once"):
+        assert judge(guarantee, audit_partition(lay(ALL)), faults=False).passed
+
+
+def test_a_run_that_sent_nothing_proves_nothing(lay: Lay) -> None:
+    verdict = judge("exactly-once", audit_partition(lay([], sent=0)))
+    assert not verdict.kept
+    assert verdict.seen == "nothing was sent"
+
+
+def test_the_verdict_names_what_it_saw(lay: Lay) -> None:
+    verdict = judge("at-least-once", audit_partition(lay([*ALL, 8, 9], values={3: 1}, outcomes={0: "failed"})))
+    assert verdict.seen == "2 duplicated, 1 altered, 1 failed but stored, 1 reported failed"
+    assert [finding.kind for finding in verdict.breaches] == ["altered", "failed but stored"]
+    assert [piece.kind for piece in verdict.evidence] == ["duplicated", "altered", "failed but stored"]
+    assert judge("exactly-once", audit_partition(lay(ALL))).seen == "every record once, in order, unaltered"
+
+
+def test_what_the_faults_failed_to_show_is_named(lay: Lay) -> None:
+    assert judge("at-least-once", audit_partition(lay(ALL))).missing == ("duplicated",)
+    assert judge("at-most-once", audit_partition(lay(ALL))).missing == ("lost",)
+
+
+def test_figures_add_up_over_partitions(lay: Lay) -> None:
+    parts = [
+        audit_partition(lay([*ALL, 9])),
+        audit_partition(lay(ALL[:-1], outcomes={9: "unknown", 0: "failed"})),
+        audit_partition(lay(SWAP["stored"])),
+    ]
+    audit = add_audits(parts)
+    assert audit.figures.to_dict() == {
+        "sent": 30,
+        "acked": 28,
+        "failed": 1,
+        "unknown": 1,
+        "stored": 30,
+        "lost": 1,
+        "duplicated": 1,
+        "reordered": 1,
+        "altered": 0,
+    }
+    assert audit.outcomes.unknown_absent == 1
+    assert audit.finding(kinds.FAILED_BUT_STORED).count == 1
+    assert add_audits([]).figures == kinds.Figures()
+
+
+def test_an_audit_survives_json(lay: Lay) -> None:
+    audit = audit_partition(lay([*ALL, 3, -1], outcomes={0: "failed", 9: "unknown"}, bounds=(0, 20)))
+    assert Audit.from_dict(json.loads(json.dumps(audit.to_dict()))) == audit
