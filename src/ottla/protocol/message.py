@@ -1,0 +1,62 @@
+"""What all generated messages have in common.
+
+A message is a plain class with `__slots__`, free of versions: the version is an argument of `read` and `write`.
+A field that a version lacks has the descriptor's default after `read`; `write` leaves it out where the descriptor
+calls it ignorable and raises `UnsupportedField` where not. A tagged struct that is absent is None.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from ottla.protocol.primitives import Decoder, Encoder
+
+# Stands for "no list was given" in signatures, so that every message gets a list of its own.
+ABSENT: list[Any] = []
+ZERO_UUID = bytes(16)
+# Longer byte strings are shown by their size.
+SHOWN_BYTES_MAX = 32
+
+
+class Message:
+    """A struct of the Kafka protocol: compared by fields, shown with its fields."""
+
+    __slots__: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, decoder: Decoder, version: int) -> Self:
+        """The message at the decoder's position; raises MalformedMessage."""
+        raise NotImplementedError
+
+    def write(self, encoder: Encoder, version: int) -> None:
+        """Append the message; raises UnsupportedField or InvalidValue."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={_shown(getattr(self, name))}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
+
+class ApiMessage(Message):
+    """A request or a response, with what its descriptor says of it."""
+
+    __slots__ = ()
+
+    API_KEY: ClassVar[int]
+    MIN_VERSION: ClassVar[int]
+    MAX_VERSION: ClassVar[int]
+    # The first version with compact lengths and tagged fields (KIP-482).
+    FLEXIBLE_FROM: ClassVar[int]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value):,} bytes>" if len(value) > SHOWN_BYTES_MAX else repr(bytes(value))
+    return repr(value)
