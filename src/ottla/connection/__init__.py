@@ -1,1 +1,1 @@
-
+"""The client's side of connections: handshake, versions, reconnecting, timeouts and cluster metadata."""

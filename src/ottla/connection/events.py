@@ -22,7 +22,11 @@ class Connect:
 
 @dataclass(slots=True, frozen=True)
 class Transmit:
-    """Output: send this message. `answered` is False for Produce with acks=0 only."""
+    """Output: send this message.
+
+    `answered` is False for Produce with acks=0 only; for such a request, and no other, the driver reports
+    `Transmitted` once its last byte was handed to the socket.
+    """
 
     connection_id: int
     correlation_id: int
@@ -64,3 +68,16 @@ class Received:
     connection_id: int
     correlation_id: int
     message: Any
+
+
+@dataclass(slots=True, frozen=True)
+class Transmitted:
+    """Event: the last byte of a request that expects no answer was handed to the socket.
+
+    It stands in for the answer: until it comes the request counts as in flight, which is what keeps an acks=0
+    producer from filling the driver's memory. If `Disconnected` comes first, the request was never whole on the
+    wire and is certainly not stored.
+    """
+
+    connection_id: int
+    correlation_id: int

@@ -1,0 +1,635 @@
+"""The part every client-side core shares: connections, the handshake, versions, timeouts and cluster metadata.
+
+How it works. There is one connection per node, opened when somebody wants to send to it. After it opens, the core
+asks ApiVersions (falling back to version 0 as KIP-511 tells) and then uses, per API, the newest version both sides
+speak. A lost connection rests for `reconnect.backoff.ms`, doubling up to its maximum, with a fifth of jitter. A
+request without an answer within `request.timeout.ms` takes its connection down: answers come in order, so nothing
+behind it would come either. Until the first metadata arrives the nodes are the bootstrap addresses, numbered -1, -2
+and so on; a bootstrap connection whose address turns out to be a broker's is kept for that broker. When all known
+brokers are unreachable, the bootstrap addresses are tried again (KIP-899).
+
+How an owner (ProducerCore, ReaderCore, Admin) uses it:
+
+    core = ConnectionCore(settings, rng)
+    core.want_topic("flights", now_us)               # keep this topic's metadata known
+    node_id = core.leader("flights", 0)              # None: not known yet, a refresh is under way
+    if core.can_send(node_id, now_us):               # opens a connection when there is none
+        core.request(node_id, message, token, now_us)
+    core.ask(message, token, now_us)                 # one request to any node (or the controller, or a given one)
+    for answer in core.take_answers(): ...           # after each receive() and tick()
+
+    core.receive(event, now_us); core.tick(now_us); core.outputs(); core.deadline_us()
+
+Invariants: every token given to `request` or `ask` comes back in exactly one `Answer`. An `Answer` with `sent`
+False says the request certainly never left as a whole. `take_answers` keeps the order in which requests to one node
+were sent. Nothing here reads a clock or draws a random number of its own.
+
+KIPs: 511 (ApiVersions), 219 (throttling), 144 (reconnect backoff), 899 (rebootstrap), 951 (leaders in answers).
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from ottla import __version__
+from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit, Transmitted
+from ottla.connection.metadata import BrokerMetadata, Metadata
+from ottla.connection.node import ConnectionEvent, ConnectionState, Node, Pending, VersionMismatch, version_for
+from ottla.connection.settings import ConnectionSettings
+from ottla.errors import NotKafka, OttlaError, Unreachable
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+# Where `ask` sends: a node id, or one of these.
+ANY_NODE = -1_000_001
+CONTROLLER = -1_000_002
+
+NOT_KAFKA = "answered with something that is not the Kafka protocol"
+
+_READY = ConnectionState.READY
+_ABSENT = ConnectionState.ABSENT
+_CONNECTING = ConnectionState.CONNECTING
+_HANDSHAKING = ConnectionState.HANDSHAKING
+_RESTING = ConnectionState.RESTING
+
+_HANDSHAKE = object()
+_METADATA = object()
+
+_API_VERSIONS_KEY = 18
+_UNSUPPORTED_VERSION = 35
+_REBOOTSTRAP_REQUIRED = 129
+_RETRIABLE_TOPIC_ERRORS = frozenset((3, 5, 6, 9, 13, 14, 15, 72, 78, 100))
+# A topic nobody could find for this long is not asked for any more until somebody wants it again.
+_MISSING_TOPIC_KEPT_US = 300_000_000
+_CORRELATION_ID_MAX = 0x7FFFFFFF
+
+
+class Answer:
+    """What became of one request: `message` is the decoded response, or None with `failure` a clause for a person.
+
+    `sent` is False when the request certainly never left as a whole. A request that expects no answer comes back
+    with `message` and `failure` both None once it was transmitted.
+    """
+
+    __slots__ = ("failure", "message", "node_id", "sent", "token")
+
+    def __init__(self, token: Any, message: Any, failure: str | None, sent: bool, node_id: int | None) -> None:
+        self.token = token
+        self.message = message
+        self.failure = failure
+        self.sent = sent
+        self.node_id = node_id
+
+
+class _Ask:
+    __slots__ = ("deadline_us", "message", "token", "where")
+
+    def __init__(self, message: Any, token: Any, where: int, deadline_us: int) -> None:
+        self.message = message
+        self.token = token
+        self.where = where
+        self.deadline_us = deadline_us
+
+
+class ConnectionCore:
+    """Connections and metadata of one client; time and randomness are arguments."""
+
+    def __init__(self, settings: ConnectionSettings, rng: Random, *, auto_create_topics: bool = False) -> None:
+        """Begin with nothing open; the bootstrap addresses are tried when something is first wanted.
+
+        `auto_create_topics` lets Metadata requests create topics where the brokers allow it, as Java's producer does.
+        """
+        self.settings = settings
+        self.metadata = Metadata()
+        self.requests_sent = 0
+        self.answers_received = 0
+        self.connections_opened = 0
+        self._rng = rng
+        self._auto_create_topics = auto_create_topics
+        self._request_timeout_us = settings.request_timeout_ms * 1000
+        self._setup_timeout_us = settings.socket_connection_setup_timeout_ms * 1000
+        self._idle_us = settings.connections_max_idle_ms * 1000
+        self._outputs: list[Connect | Transmit | Disconnect] = []
+        self._answers: list[Answer] = []
+        self._nodes: dict[int, Node] = {}
+        self._by_connection: dict[int, Node] = {}
+        self._next_connection_id = 1
+        self._next_correlation_id = 1
+        self._asks: list[_Ask] = []
+        # Topic -> when it was last wanted while unknown. A dict for its order.
+        self._wanted_topics: dict[str, int] = {}
+        self._metadata_in_flight = False
+        self._metadata_needed = False
+        # Somebody waits for a topic that no request has named yet: no backoff for it.
+        self._metadata_urgent = False
+        self._metadata_failures = 0
+        self._metadata_not_before_us = 0
+        self._closed = False
+        self._failures: dict[str, str] = {}
+        self._ever_ready = False
+        self._add_bootstrap_nodes()
+
+    # --- the surface every core has -----------------------------------------------------------------------------
+
+    def receive(self, event: Connected | Disconnected | Received | Transmitted, now_us: int) -> None:
+        """Take in one event from the driver; events about connections that are gone are ignored."""
+        node = self._by_connection.get(event.connection_id)
+        if node is None:
+            return
+        if isinstance(event, Received):
+            self._on_received(node, event.correlation_id, event.message, now_us)
+        elif isinstance(event, Transmitted):
+            self._on_transmitted(node, event.correlation_id, now_us)
+        elif isinstance(event, Connected):
+            self._on_connected(node, now_us)
+        else:
+            self._lose(node, event.reason, now_us, close=False)
+            self._advance(now_us)
+
+    def outputs(self) -> list[Connect | Transmit | Disconnect]:
+        """Return what the driver must now do, in order; each output is returned once."""
+        taken = self._outputs
+        if taken:
+            self._outputs = []
+        return taken
+
+    def deadline_us(self) -> int | None:
+        """Return when `tick` must be called at the latest, None when nothing is waited for."""
+        earliest = self._metadata_deadline_us()
+        for node in self._nodes.values():
+            due = self._node_deadline_us(node)
+            if due is not None and (earliest is None or due < earliest):
+                earliest = due
+        for ask in self._asks:
+            if earliest is None or ask.deadline_us < earliest:
+                earliest = ask.deadline_us
+        return earliest
+
+    def tick(self, now_us: int) -> None:
+        """Let time pass: timeouts, the end of backoffs, the age of metadata."""
+        for node in list(self._nodes.values()):
+            self._tick_node(node, now_us)
+        self._advance(now_us)
+
+    # --- for the owning core -------------------------------------------------------------------------------------
+
+    def want_topic(self, topic: str, now_us: int) -> None:
+        """Keep this topic's metadata known; asks for it now where it is not."""
+        known = self.metadata.topics.get(topic)
+        if topic not in self._wanted_topics:
+            self._metadata_urgent = True
+            if not self._metadata_in_flight:
+                self._metadata_not_before_us = now_us
+        self._wanted_topics[topic] = now_us
+        if self._metadata_urgent or known is None or known.error_code:
+            self._metadata_needed = True
+            self._advance(now_us)
+
+    def forget_topic(self, topic: str) -> None:
+        """Stop asking for this topic's metadata."""
+        self._wanted_topics.pop(topic, None)
+
+    def refresh_metadata(self, now_us: int) -> None:
+        """Ask for metadata soon (at the pace of `retry.backoff.ms`), because an answer said it is stale."""
+        self._metadata_needed = True
+        self._advance(now_us)
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Return the node id of the partition's leader, None where it is not known for now."""
+        return self.metadata.leader(topic, partition)
+
+    def can_send(self, node_id: int, now_us: int) -> bool:
+        """Tell whether a request to this node would leave now; starts connecting where there is no connection."""
+        node = self._nodes.get(node_id)
+        if node is None:
+            return False
+        if node.state is _READY:
+            return node.throttled_until_us <= now_us
+        self._connect_when_rested(node, now_us)
+        return False
+
+    def in_flight(self, node_id: int) -> int:
+        """Return how many requests to this node are not settled yet."""
+        node = self._nodes.get(node_id)
+        return 0 if node is None else len(node.pending)
+
+    def request(self, node_id: int, message: Any, token: Any, now_us: int, answered: bool = True) -> None:
+        """Send to one node that `can_send`; the answer carries `token`. `answered` False: Produce with acks=0."""
+        node = self._nodes.get(node_id)
+        if node is None or node.state is not _READY:
+            self._answers.append(Answer(token, None, "there is no connection to it", False, node_id))
+            return
+        self._transmit(node, message, token, now_us, answered)
+
+    def any_node(self, now_us: int) -> int | None:
+        """Return the ready node with the fewest requests in flight; None while one must first be connected to."""
+        ready: Node | None = None
+        connecting = False
+        for node in self._nodes.values():
+            if node.state is _READY and node.throttled_until_us <= now_us:
+                if ready is None or len(node.pending) < len(ready.pending):
+                    ready = node
+            elif node.state is _CONNECTING or node.state is _HANDSHAKING:
+                connecting = True
+        if ready is not None:
+            return ready.node_id
+        if not connecting:
+            self._connect_to_some_node(now_us)
+        return None
+
+    def ask(
+        self, message: Any, token: Any, now_us: int, *, where: int = ANY_NODE, deadline_us: int | None = None
+    ) -> None:
+        """Send one request to any node, the `CONTROLLER` or a node id, as soon as it can be reached.
+
+        Waits for the connection until `deadline_us` (None: `request.timeout.ms` from now); then the answer says why.
+        """
+        if deadline_us is None:
+            deadline_us = now_us + self._request_timeout_us
+        self._asks.append(_Ask(message, token, where, deadline_us))
+        self._advance(now_us)
+
+    def take_answers(self) -> list[Answer]:
+        """Return the answers that came since the last call; each is returned once."""
+        taken = self._answers
+        if taken:
+            self._answers = []
+        return taken
+
+    def trouble(self) -> OttlaError | None:
+        """Return why no broker can be reached, as an error for the user; None when one can, or none was tried yet.
+
+        `NotKafka` where something answered that does not speak Kafka, else `Unreachable`; both name the addresses.
+        """
+        if not self._failures or any(node.state is _READY for node in self._nodes.values()):
+            return None
+        told = "; ".join(f"{address}: {reason}" for address, reason in list(self._failures.items()))
+        everywhere = len(self._failures) >= len(self.settings.bootstrap_servers)
+        if not self._ever_ready and everywhere and all(reason == NOT_KAFKA for reason in self._failures.values()):
+            return NotKafka(f"{told}. Check bootstrap.servers: it must name Kafka's listener (host:port).")
+        return Unreachable(f"no Kafka broker can be reached ({told}). Check bootstrap.servers and that it runs.")
+
+    def close(self, now_us: int) -> None:
+        """Close every connection; what is in flight is answered as lost, and nothing is opened again."""
+        self._closed = True
+        for ask in self._asks:
+            self._answers.append(Answer(ask.token, None, "the client was closed", False, None))
+        self._asks = []
+        for node in list(self._nodes.values()):
+            self._drop(node, "the client was closed", now_us)
+
+    # --- connections ---------------------------------------------------------------------------------------------
+
+    def _add_bootstrap_nodes(self) -> None:
+        taken = {(node.host, node.port) for node in self._nodes.values()}
+        for number, (host, port) in enumerate(self.settings.bootstrap_servers, 1):
+            if -number not in self._nodes and (host, port) not in taken:
+                self._nodes[-number] = Node(-number, host, port)
+
+    def _connect_to_some_node(self, now_us: int) -> None:
+        rested = [n for n in self._nodes.values() if n.state is _ABSENT or self._has_rested(n, now_us)]
+        if not rested and self.metadata.version:
+            # Every broker we knew is out of reach: the addresses the user gave may know newer ones.
+            self._add_bootstrap_nodes()
+            rested = [n for n in self._nodes.values() if n.state is _ABSENT]
+        if rested:
+            self._connect_when_rested(rested[self._rng.randrange(len(rested))], now_us)
+            return
+        for node in self._nodes.values():
+            node.wanted = True
+
+    def _has_rested(self, node: Node, now_us: int) -> bool:
+        return node.state is _RESTING and node.rest_until_us <= now_us
+
+    def _connect_when_rested(self, node: Node, now_us: int) -> None:
+        if self._closed:
+            return
+        if self._has_rested(node, now_us):
+            node.move(ConnectionEvent.RESTED)
+        if node.state is not _ABSENT:
+            node.wanted = node.state is _RESTING
+            return
+        node.move(ConnectionEvent.WANTED)
+        node.wanted = False
+        node.connection_id = self._next_connection_id
+        self._next_connection_id += 1
+        node.since_us = now_us
+        self._by_connection[node.connection_id] = node
+        self._outputs.append(Connect(node.connection_id, node.host, node.port))
+
+    def _on_connected(self, node: Node, now_us: int) -> None:
+        if node.state is not _CONNECTING:
+            return
+        node.move(ConnectionEvent.OPENED)
+        self.connections_opened += 1
+        node.since_us = now_us
+        self._send_handshake(node, ApiVersionsRequest.MAX_VERSION, now_us)
+
+    def _send_handshake(self, node: Node, version: int, now_us: int) -> None:
+        message = ApiVersionsRequest()
+        if version >= 3:
+            message.client_software_name = "ottla"
+            message.client_software_version = __version__
+        self._put(node, message, version, _HANDSHAKE, now_us, True)
+
+    def _on_handshake(self, node: Node, response: Any, now_us: int) -> None:
+        if response.error_code == _UNSUPPORTED_VERSION:
+            # KIP-511: the broker answers in version 0 and, if it is new enough, says what it does speak.
+            best = 0
+            for api in response.api_keys or ():
+                if api.api_key == _API_VERSIONS_KEY:
+                    best = min(api.max_version, ApiVersionsRequest.MAX_VERSION - 1)
+            self._send_handshake(node, best, now_us)
+            return
+        if response.error_code:
+            self._lose(node, f"refused the handshake with error code {response.error_code}", now_us, close=True)
+            return
+        node.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        node.agreed_versions = {}
+        node.move(ConnectionEvent.AGREED)
+        node.failures = 0
+        node.wanted = False
+        self._ever_ready = True
+        self._failures.pop(node.address, None)
+
+    def _lose(self, node: Node, reason: str, now_us: int, *, close: bool) -> None:
+        """The connection ended by itself or by a timeout: rest, tell the owners, ask who leads now."""
+        idle = node.state is _READY and not node.pending
+        if node.state is _HANDSHAKING and reason == "closed by the broker":
+            reason = "closed by the other side during the handshake (a TLS listener, or not Kafka?)"
+        node.move(ConnectionEvent.LOST)
+        node.failures += 1
+        node.rest_until_us = now_us + self._backoff_us(
+            node.failures, self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms
+        )
+        self._failures.pop(node.address, None)
+        self._failures[node.address] = reason
+        self._detach(node, reason, close, now_us)
+        if not idle and self._wanted_topics:
+            self._metadata_needed = True
+
+    def _drop(self, node: Node, reason: str, now_us: int) -> None:
+        """We end the connection ourselves, because nobody needs it any more."""
+        if node.state in (_CONNECTING, _HANDSHAKING, _READY):
+            node.move(ConnectionEvent.DROPPED)
+            self._detach(node, reason, True, now_us)
+        node.wanted = False
+
+    def _detach(self, node: Node, reason: str, close: bool, now_us: int) -> None:
+        connection_id = node.connection_id
+        del self._by_connection[connection_id]
+        node.connection_id = -1
+        unsent: list[int] = []
+        if self._outputs:
+            # What the driver has not been given yet certainly never left.
+            unsent = [o.correlation_id for o in self._outputs if _is_transmit_on(o, connection_id)]
+            self._outputs = [o for o in self._outputs if o.connection_id != connection_id]
+        if close:
+            self._outputs.append(Disconnect(connection_id))
+        pending = node.pending
+        node.pending = {}
+        node.throttled_until_us = 0
+        for correlation_id, request in pending.items():
+            self._settle(node, request, reason, request.answered and correlation_id not in unsent, now_us)
+
+    def _backoff_us(self, failures: int, first_ms: int, most_ms: int) -> int:
+        pause_ms = min(most_ms, first_ms * 2 ** min(failures - 1, 30))
+        return int(pause_ms * 1000 * self._rng.uniform(0.8, 1.2))
+
+    # --- requests ------------------------------------------------------------------------------------------------
+
+    def _transmit(self, node: Node, message: Any, token: Any, now_us: int, answered: bool) -> None:
+        try:
+            version = version_for(node, type(message))
+        except VersionMismatch as mismatch:
+            self._settle(node, Pending(token, now_us, answered), str(mismatch), False, now_us)
+            return
+        self._put(node, message, version, token, now_us, answered)
+
+    def _put(self, node: Node, message: Any, version: int, token: Any, now_us: int, answered: bool) -> None:
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = 1 if correlation_id == _CORRELATION_ID_MAX else correlation_id + 1
+        node.pending[correlation_id] = Pending(token, now_us, answered)
+        node.last_used_us = now_us
+        self.requests_sent += 1
+        self._outputs.append(Transmit(node.connection_id, correlation_id, message, version, answered))
+
+    def _on_received(self, node: Node, correlation_id: int, message: Any, now_us: int) -> None:
+        request = node.pending.pop(correlation_id, None)
+        if request is None:
+            self._lose(node, "answered a request that was never made", now_us, close=True)
+            self._advance(now_us)
+            return
+        self.answers_received += 1
+        node.last_used_us = now_us
+        if request.token is _HANDSHAKE:
+            self._on_handshake(node, message, now_us)
+            self._advance(now_us)
+            return
+        if getattr(message, "throttle_time_ms", 0) > 0:
+            node.throttled_until_us = now_us + message.throttle_time_ms * 1000
+        if request.token is _METADATA:
+            self._on_metadata(message, now_us)
+            self._advance(now_us)
+            return
+        self._answers.append(Answer(request.token, message, None, True, node.node_id))
+        if self._asks or self._metadata_needed:
+            self._advance(now_us)
+
+    def _on_transmitted(self, node: Node, correlation_id: int, now_us: int) -> None:
+        request = node.pending.get(correlation_id)
+        if request is not None and not request.answered:
+            del node.pending[correlation_id]
+            node.last_used_us = now_us
+            self._settle(node, request, None, True, now_us)
+
+    def _settle(self, node: Node, request: Pending, failure: str | None, sent: bool, now_us: int) -> None:
+        if request.token is _HANDSHAKE:
+            return
+        if request.token is _METADATA:
+            self._metadata_in_flight = False
+            self._metadata_needed = True
+            self._pace_metadata(now_us)
+            return
+        self._answers.append(Answer(request.token, None, failure, sent, node.node_id))
+
+    def _dispatch_asks(self, now_us: int) -> None:
+        waiting = []
+        for ask in self._asks:
+            if ask.deadline_us <= now_us:
+                self._answers.append(Answer(ask.token, None, self._why_not_asked(ask.where), False, None))
+                continue
+            node_id = self._destination(ask.where, now_us)
+            if node_id is None or not self.can_send(node_id, now_us):
+                waiting.append(ask)
+            else:
+                self._transmit(self._nodes[node_id], ask.message, ask.token, now_us, True)
+        self._asks = waiting
+
+    def _destination(self, where: int, now_us: int) -> int | None:
+        if where == ANY_NODE:
+            return self.any_node(now_us)
+        node_id = self.metadata.controller_id if where == CONTROLLER else where
+        if node_id in self._nodes and (node_id >= 0 or where != CONTROLLER):
+            return node_id
+        self._metadata_needed = True
+        return None
+
+    def _why_not_asked(self, where: int) -> str:
+        if where in (ANY_NODE, CONTROLLER):
+            trouble = self.trouble()
+            return str(trouble) if trouble is not None else "no broker could be asked in time"
+        node = self._nodes.get(where)
+        if node is None:
+            return f"no broker has the id {where}"
+        return self._failures.get(node.address, f"the broker at {node.address} could not be asked in time")
+
+    # --- metadata ------------------------------------------------------------------------------------------------
+
+    def _advance(self, now_us: int) -> None:
+        """Do what became possible: reconnect where wanted, send asks, refresh metadata."""
+        if self._closed:
+            return
+        for node in list(self._nodes.values()):
+            if node.wanted and self._has_rested(node, now_us):
+                self._connect_when_rested(node, now_us)
+        if self._asks:
+            self._dispatch_asks(now_us)
+        if self._metadata_in_flight or not (self._metadata_needed or self._metadata_is_old(now_us)):
+            return
+        node_id = self.any_node(now_us)
+        if node_id is not None and now_us >= self._metadata_not_before_us:
+            self._send_metadata(self._nodes[node_id], now_us)
+
+    def _metadata_is_old(self, now_us: int) -> bool:
+        old_us = self._metadata_old_us()
+        return old_us is not None and old_us <= now_us
+
+    def _metadata_old_us(self) -> int | None:
+        if not self.metadata.version or not self._wanted_topics:
+            return None
+        return self.metadata.updated_us + self.settings.metadata_max_age_ms * 1000
+
+    def _metadata_deadline_us(self) -> int | None:
+        if self._closed or self._metadata_in_flight:
+            return None
+        # While no node is ready, the nodes' own deadlines say when the next try makes sense.
+        due = self._metadata_not_before_us if self._metadata_needed else self._metadata_old_us()
+        return due if due is not None and any(node.state is _READY for node in self._nodes.values()) else None
+
+    def _send_metadata(self, node: Node, now_us: int) -> None:
+        topics = [MetadataRequestTopic(name=name) for name in self._wanted_topics]
+        message = MetadataRequest(topics=topics, allow_auto_topic_creation=self._auto_create_topics)
+        self._metadata_in_flight = True
+        self._metadata_needed = False
+        self._metadata_urgent = False
+        self._transmit(node, message, _METADATA, now_us, True)
+
+    def _on_metadata(self, response: Any, now_us: int) -> None:
+        self._metadata_in_flight = False
+        if response.error_code == _REBOOTSTRAP_REQUIRED:
+            for node_id in [node_id for node_id in self._nodes if node_id >= 0]:
+                self._drop(self._nodes[node_id], "the broker asked for a fresh start", now_us)
+                del self._nodes[node_id]
+            self._add_bootstrap_nodes()
+        if response.error_code or not response.brokers:
+            self._metadata_needed = True
+        else:
+            self.metadata.take_in(response, now_us)
+            self._match_nodes_to_brokers(now_us)
+            if self._something_is_missing(response, now_us):
+                self._metadata_needed = True
+        if not self._metadata_needed:
+            self._metadata_failures = 0
+        self._pace_metadata(now_us)
+
+    def _pace_metadata(self, now_us: int) -> None:
+        """Set when the next refresh may leave: at once for a topic nobody asked about yet, else after a backoff."""
+        if self._metadata_urgent:
+            self._metadata_not_before_us = now_us
+            return
+        self._metadata_failures += 1
+        self._metadata_not_before_us = now_us + self._backoff_us(
+            self._metadata_failures, self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms
+        )
+
+    def _something_is_missing(self, response: Any, now_us: int) -> bool:
+        missing = False
+        for topic in response.topics:
+            if topic.name not in self._wanted_topics:
+                continue
+            if topic.error_code:
+                if topic.error_code not in _RETRIABLE_TOPIC_ERRORS:
+                    del self._wanted_topics[topic.name]
+                elif now_us - self._wanted_topics[topic.name] > _MISSING_TOPIC_KEPT_US:
+                    del self._wanted_topics[topic.name]
+                else:
+                    missing = True
+            elif any(place.leader is None for place in self.metadata.topics[topic.name].partitions.values()):
+                missing = True
+        return missing
+
+    def _match_nodes_to_brokers(self, now_us: int) -> None:
+        """Make the nodes those of the metadata; a connection whose address is the broker's is kept."""
+        brokers = self.metadata.brokers
+        for broker in brokers.values():
+            node = self._nodes.get(broker.broker_id)
+            if node is not None:
+                if node.host == broker.host and node.port == broker.port:
+                    continue
+                self._drop(node, "the broker moved to another address", now_us)
+            self._nodes[broker.broker_id] = self._adopt_bootstrap(broker) or Node(
+                broker.broker_id, broker.host, broker.port
+            )
+        for node_id, node in list(self._nodes.items()):
+            if node_id not in brokers and not node.pending:
+                self._drop(node, "no longer needed", now_us)
+                del self._nodes[node_id]
+
+    def _adopt_bootstrap(self, broker: BrokerMetadata) -> Node | None:
+        for node_id, node in self._nodes.items():
+            if node_id < 0 and node.host == broker.host and node.port == broker.port:
+                del self._nodes[node_id]
+                node.node_id = broker.broker_id
+                return node
+        return None
+
+    # --- time ----------------------------------------------------------------------------------------------------
+
+    def _node_deadline_us(self, node: Node) -> int | None:
+        state = node.state
+        if state is _READY or state is _HANDSHAKING:
+            for request in node.pending.values():
+                due = request.sent_us + self._request_timeout_us
+                break
+            else:
+                due = node.last_used_us + self._idle_us
+            return due if due < node.throttled_until_us or not node.throttled_until_us else node.throttled_until_us
+        if state is _CONNECTING:
+            return node.since_us + self._setup_timeout_us
+        if state is _RESTING and node.wanted:
+            return node.rest_until_us
+        return None
+
+    def _tick_node(self, node: Node, now_us: int) -> None:
+        if node.throttled_until_us and node.throttled_until_us <= now_us:
+            node.throttled_until_us = 0
+        if node.state is _RESTING or node.state is _ABSENT:
+            return
+        if node.state is _CONNECTING:
+            if node.since_us + self._setup_timeout_us <= now_us:
+                limit = self.settings.socket_connection_setup_timeout_ms
+                self._lose(node, f"did not accept a connection within {limit} ms", now_us, close=True)
+            return
+        oldest_us = node.oldest_sent_us()
+        if oldest_us is None:
+            if node.last_used_us + self._idle_us <= now_us:
+                self._drop(node, "idle", now_us)
+        elif oldest_us + self._request_timeout_us <= now_us:
+            limit = self.settings.request_timeout_ms
+            self._lose(node, f"no answer within request.timeout.ms ({limit} ms)", now_us, close=True)
+
+
+def _is_transmit_on(output: Connect | Transmit | Disconnect, connection_id: int) -> bool:
+    return isinstance(output, Transmit) and output.connection_id == connection_id

@@ -1,0 +1,156 @@
+"""One broker as a client sees it: its address and the life of the connection to it.
+
+A `Node` has at most one connection at a time. The states and the events that move between them stand in
+`TRANSITIONS`; whatever is not in that table cannot happen, and trying it raises. The `ConnectionCore` owns the nodes
+and does what a transition calls for (opening, closing, handshaking); this file only keeps the books.
+
+Invariants: a connection id is used once; requests are pending only in HANDSHAKING (ApiVersions alone) and READY.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+
+class ConnectionState(IntEnum):
+    """Where the connection to one node is in its life."""
+
+    ABSENT = 0
+    CONNECTING = 1
+    HANDSHAKING = 2
+    READY = 3
+    RESTING = 4
+
+
+class ConnectionEvent(IntEnum):
+    """What moves a connection from one state to the next."""
+
+    WANTED = 0
+    OPENED = 1
+    AGREED = 2
+    LOST = 3
+    RESTED = 4
+    DROPPED = 5
+
+
+# LOST: the other side, the network, or a timeout ended it, so a pause follows before the next try (reconnect
+# backoff). DROPPED: we ended it ourselves because nobody needs it any more; no pause follows.
+TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
+    (ConnectionState.ABSENT, ConnectionEvent.WANTED): ConnectionState.CONNECTING,
+    (ConnectionState.CONNECTING, ConnectionEvent.OPENED): ConnectionState.HANDSHAKING,
+    (ConnectionState.CONNECTING, ConnectionEvent.LOST): ConnectionState.RESTING,
+    (ConnectionState.CONNECTING, ConnectionEvent.DROPPED): ConnectionState.ABSENT,
+    (ConnectionState.HANDSHAKING, ConnectionEvent.AGREED): ConnectionState.READY,
+    (ConnectionState.HANDSHAKING, ConnectionEvent.LOST): ConnectionState.RESTING,
+    (ConnectionState.HANDSHAKING, ConnectionEvent.DROPPED): ConnectionState.ABSENT,
+    (ConnectionState.READY, ConnectionEvent.LOST): ConnectionState.RESTING,
+    (ConnectionState.READY, ConnectionEvent.DROPPED): ConnectionState.ABSENT,
+    (ConnectionState.RESTING, ConnectionEvent.RESTED): ConnectionState.ABSENT,
+}
+
+
+class Pending:
+    """A request that was handed to the driver and is not settled yet."""
+
+    __slots__ = ("answered", "sent_us", "token")
+
+    def __init__(self, token: Any, sent_us: int, answered: bool) -> None:
+        self.token = token
+        self.sent_us = sent_us
+        self.answered = answered
+
+
+class Node:
+    """A broker's address and the books of the connection to it.
+
+    `pending` maps correlation ids to requests in the order they were sent, so its first entry is the oldest.
+    `versions` maps API keys to the (lowest, highest) version the broker speaks; empty before the handshake.
+    `failures` counts lost connections since the last one that became ready.
+    """
+
+    __slots__ = (
+        "agreed_versions",
+        "connection_id",
+        "failures",
+        "host",
+        "last_used_us",
+        "node_id",
+        "pending",
+        "port",
+        "reason",
+        "rest_until_us",
+        "since_us",
+        "state",
+        "throttled_until_us",
+        "versions",
+        "wanted",
+    )
+
+    def __init__(self, node_id: int, host: str, port: int) -> None:
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+        self.state = ConnectionState.ABSENT
+        self.connection_id = -1
+        self.pending: dict[int, Pending] = {}
+        self.versions: dict[int, tuple[int, int]] = {}
+        # What `version_for` found, by message class, because it is asked once per request.
+        self.agreed_versions: dict[type, int] = {}
+        self.failures = 0
+        self.since_us = 0
+        self.rest_until_us = 0
+        self.throttled_until_us = 0
+        self.last_used_us = 0
+        self.wanted = False
+        self.reason = ""
+
+    @property
+    def address(self) -> str:
+        """host:port, with the brackets an IPv6 address needs."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def move(self, event: ConnectionEvent) -> None:
+        """Follow the transition table; `RuntimeError` for a move that is not in it."""
+        try:
+            self.state = TRANSITIONS[self.state, event]
+        except KeyError:
+            raise RuntimeError(
+                f"connection to {self.address}: {event.name} cannot happen in {self.state.name}"
+            ) from None
+
+    def oldest_sent_us(self) -> int | None:
+        """When the oldest unsettled request was sent, None where nothing is pending."""
+        for pending in self.pending.values():
+            return pending.sent_us
+        return None
+
+
+# The newest versions this client speaks where they are below what the message classes can write: Produce and Fetch
+# 13 name topics by id only, and everything here goes by name.
+VERSION_CAPS = {0: 12, 1: 12}
+
+
+class VersionMismatch(Exception):
+    """No version of an API is spoken by both sides; the message is a clause for a person."""
+
+
+def version_for(node: Node, message_class: type[Any]) -> int:
+    """Return the newest version of this API that both sides speak; `VersionMismatch` where there is none."""
+    known = node.agreed_versions.get(message_class)
+    if known is not None:
+        return known
+    api_key: int = message_class.API_KEY
+    lowest: int = message_class.MIN_VERSION
+    highest: int = min(message_class.MAX_VERSION, VERSION_CAPS.get(api_key, message_class.MAX_VERSION))
+    name = message_class.__name__.removesuffix("Request")
+    theirs = node.versions.get(api_key)
+    if theirs is None:
+        raise VersionMismatch(f"the broker at {node.address} does not know {name}")
+    version = min(highest, theirs[1])
+    if version < max(lowest, theirs[0]):
+        raise VersionMismatch(
+            f"the broker at {node.address} speaks {name} {theirs[0]} to {theirs[1]}, this client {lowest} to {highest}"
+        )
+    node.agreed_versions[message_class] = version
+    return version
