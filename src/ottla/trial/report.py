@@ -1,0 +1,217 @@
+"""The end of a run on the terminal: the verdict table, what was expected beside what was seen, evidence, what next.
+
+The table fits 100 columns. Where the terminal is narrower, or the counts are longer than that allows, it is turned on
+its side, one column per guarantee, rather than squeezed. Figures also go to a JSON file, written beside its place and
+renamed, so that nobody ever reads half of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ottla.audit.findings import Figures
+from ottla.audit.verdict import Verdict
+from ottla.errors import UserMistake
+from ottla.trial.outcome import FAULT_WORDS, Answer, Group, RunOutcome
+
+_FIGURES = (
+    ("sent", "sent"),
+    ("acked", "acked"),
+    ("failed", "failed"),
+    ("unknown", "unknown"),
+    ("stored", "stored"),
+    ("lost", "lost"),
+    ("duplicated", "duplicated"),
+    ("reordered", "out of\norder"),
+)
+_ANOMALIES = ("lost", "duplicated", "reordered", "altered")
+
+
+def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[str, str]]) -> None:
+    """Print everything a run found out; `commands` are (command line, what it does)."""
+    console.print()
+    console.rule(f"[bold]{outcome.records:,} records of {outcome.shown}, three times", align="left", style="dim")
+    console.print()
+    console.print(verdict_table(outcome.verdicts, console.width))
+    console.print()
+    console.print(expectation_table(outcome.verdicts))
+    _show_faults(console, outcome)
+    _show_answers(console, outcome)
+    _show_evidence(console, outcome)
+    _show_conclusion(console, outcome)
+    _show_commands(console, commands)
+
+
+def verdict_table(verdicts: Sequence[Verdict], width: int) -> Table:
+    """The figures, one guarantee a row where `width` columns allow it, one guarantee a column where they do not."""
+    upright = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", expand=False)
+    upright.add_column("guarantee", no_wrap=True, vertical="bottom")
+    for _, heading in _FIGURES:
+        upright.add_column(heading, justify="right", no_wrap=True)
+    upright.add_column("verdict", no_wrap=True)
+    for verdict in verdicts:
+        upright.add_row(_name(verdict.guarantee), *_cells(verdict.figures), verdict_word(verdict))
+    if Console(width=10_000).measure(upright).minimum <= width:
+        return upright
+    turned = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", expand=False)
+    turned.add_column("")
+    for verdict in verdicts:
+        turned.add_column(_name(verdict.guarantee), justify="right", no_wrap=True)
+    columns = [_cells(verdict.figures) for verdict in verdicts]
+    for row, (_, heading) in enumerate(_FIGURES):
+        turned.add_row(heading.replace("\n", " "), *(column[row] for column in columns))
+    turned.add_row("verdict", *(verdict_word(verdict) for verdict in verdicts))
+    return turned
+
+
+def verdict_word(verdict: Verdict) -> Text:
+    """One or two words: the guarantee held and the faults showed what it leaves open, or not."""
+    if verdict.passed:
+        return Text("✓ as promised", "green")
+    if verdict.kept:
+        return Text("? not shown", "yellow")
+    return Text("✗ broken", "bold red")
+
+
+def expectation_table(verdicts: Sequence[Verdict]) -> Table:
+    """Expected outcome beside seen outcome."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", expand=False)
+    table.add_column("guarantee", no_wrap=True)
+    table.add_column("expected")
+    table.add_column("seen in the topic")
+    for verdict in verdicts:
+        table.add_row(_name(verdict.guarantee), verdict.expected, Text(verdict.seen, "" if verdict.passed else "red"))
+    return table
+
+
+def answer_sentence(answer: Answer) -> str:
+    """How far off the answer of one topic is, by its worst group."""
+    wrong = answer.wrong
+    if not wrong:
+        return f"right in all {len(answer.groups):,} groups"
+    return f"{group_sentence(wrong[0])}; {len(wrong):,} of {len(answer.groups):,} groups are off"
+
+
+def group_sentence(group: Group) -> str:
+    """One group that is off: "JFK 17h: 3 % too many (1,236 instead of 1,200), mean delay 21.4 instead of 20.9"."""
+    difference = group.count - group.truth_count
+    mean = ""
+    if group.mean is not None and group.truth_mean is not None and abs(group.mean - group.truth_mean) >= 0.05:
+        mean = f", mean delay {group.mean:.1f} instead of {group.truth_mean:.1f} min"
+    if not difference:
+        return f"{group.label}: right count{mean or ', another mean'}"
+    if not group.truth_count:
+        return f"{group.label}: {group.count:,} that the file does not have"
+    word = "too many" if difference > 0 else "missing"
+    share = _percent(abs(group.deviation))
+    return f"{group.label}: {share} {word} ({group.count:,} instead of {group.truth_count:,}){mean}"
+
+
+def write_json(path: Path, outcome: RunOutcome) -> None:
+    """Write the figures of `RunOutcome.figures` to `path`, whole or not at all; `UserMistake` where that fails."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(json.dumps(outcome.figures(), indent=2) + "\n")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise UserMistake(
+            f"the figures cannot be written to {path} ({error.strerror}): give --json another place"
+        ) from None
+
+
+def _cells(figures: Figures) -> list[Text]:
+    cells = []
+    for name, _ in _FIGURES:
+        count = getattr(figures, name)
+        style = "" if count and name not in _ANOMALIES else "yellow" if count else "dim"
+        cells.append(Text(f"{count:,}", style))
+    return cells
+
+
+def _name(guarantee: str) -> Text:
+    return Text(guarantee, "bold cyan")
+
+
+def _percent(share: float) -> str:
+    percent = share * 100
+    return f"{percent:.0f} %" if percent >= 1.95 else f"{percent:.1f} %" if percent >= 0.05 else "under 0.1 %"
+
+
+def _show_faults(console: Console, outcome: RunOutcome) -> None:
+    _heading(console, "Broken on purpose")
+    for guarantee, kinds in outcome.fired.items():
+        struck = ", ".join(f"{times:,} × {FAULT_WORDS.get(kind, kind)}" for kind, times in kinds.items())
+        _item(console, guarantee, Text(struck))
+
+
+def _show_answers(console: Console, outcome: RunOutcome) -> None:
+    _heading(console, f"Asked of each topic: {outcome.question}")
+    for answer in outcome.answers:
+        _item(console, answer.guarantee, Text(answer_sentence(answer), "yellow" if answer.wrong else "green"))
+
+
+def _show_evidence(console: Console, outcome: RunOutcome) -> None:
+    pieces = [(verdict.guarantee, anomaly) for verdict in outcome.verdicts for anomaly in verdict.evidence]
+    if not pieces:
+        return
+    _heading(console, "Evidence, one piece for each kind of anomaly")
+    for guarantee, anomaly in pieces:
+        text = Text(f"{anomaly.kind}: ", "bold")
+        text.append(f"{anomaly.detail}, partition {anomaly.partition}", "not bold")
+        example = outcome.examples.get(anomaly.sequence)
+        if example:
+            text.append(f"\n{example}", "dim not bold")
+        _item(console, guarantee, text)
+
+
+def _show_conclusion(console: Console, outcome: RunOutcome) -> None:
+    console.print()
+    took = f" in {outcome.seconds:.0f} s" if outcome.seconds else ""
+    if outcome.void:
+        console.print(Text("This run is void: " + "; ".join(outcome.void) + ".", "bold red"))
+        console.print("The input makes too few Produce requests for that; give more rows.")
+    elif outcome.exit_status == 0:
+        console.print(
+            Text(
+                f"Every guarantee did what it promises{took}: only exactly-once stored each record once.", "bold green"
+            )
+        )
+    else:
+        broken = [verdict.guarantee for verdict in outcome.verdicts if not verdict.passed]
+        words = f"Not as promised: {', '.join(broken)}." if broken else "The counts do not agree."
+        console.print(Text(words, "bold red"))
+    for sentence in outcome.miscounted:
+        console.print(Text(sentence, "red"))
+    if outcome.kept_in is not None:
+        console.print(f"Topics and ledgers are kept in {outcome.kept_in}.", soft_wrap=True, highlight=False)
+
+
+def _show_commands(console: Console, commands: Sequence[tuple[str, str]]) -> None:
+    _heading(console, "Next")
+    for line, purpose in commands:
+        # A command must survive being copied: it is never wrapped.
+        console.print(Text(f"  {line}", "cyan"), soft_wrap=True)
+        console.print(Padding(Text(purpose, "dim"), (0, 0, 0, 6)))
+    console.print()
+
+
+def _heading(console: Console, words: str) -> None:
+    console.print()
+    console.print(Text(words, "bold"))
+
+
+def _item(console: Console, guarantee: str, text: Text) -> None:
+    line = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    line.add_column(width=13, no_wrap=True)
+    line.add_column()
+    line.add_row(_name(guarantee), text)
+    console.print(line)

@@ -1,0 +1,197 @@
+"""What a person reads at the end, with verdicts made by the real judge from hand-made audits."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ottla.audit import findings as kinds
+from ottla.audit.findings import Anomaly, Figures, Finding, OutcomeTally
+from ottla.audit.partition import Audit
+from ottla.audit.verdict import Verdict, judge
+from ottla.errors import UserMistake
+from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
+from ottla.trial.outcome import LOSE_ACK, LOSE_REQUEST, Answer, Group, RunOutcome
+from ottla.trial.report import answer_sentence, group_sentence, show_report, write_json
+
+SENT = 336_776
+
+
+def verdict(guarantee: str, *, lost: int = 0, duplicated: int = 0, reordered: int = 0, altered: int = 0) -> Verdict:
+    counts = {kinds.LOST: lost, kinds.DUPLICATED: duplicated, kinds.REORDERED: reordered, kinds.ALTERED: altered}
+    details = {
+        kinds.LOST: "record 7: its outcome is unknown",
+        kinds.DUPLICATED: "record 8 is stored at offsets 1 and 2",
+    }
+    findings = tuple(
+        Finding(
+            kind,
+            counts.get(kind, 0),
+            (Anomaly(kind, "flights", 0, 7, (1, 2), details.get(kind, kind)),) if counts.get(kind, 0) else (),
+        )
+        for kind in kinds.KINDS
+    )
+    unknown = SENT if guarantee == AT_MOST_ONCE else 0
+    figures = Figures(SENT, SENT - unknown, 0, unknown, SENT - lost + duplicated, lost, duplicated, reordered, altered)
+    return judge(guarantee, Audit(figures, OutcomeTally(), findings))
+
+
+def outcome(**changes: Verdict) -> RunOutcome:
+    verdicts = {
+        "at_most": verdict(AT_MOST_ONCE, lost=12_972),
+        "at_least": verdict(AT_LEAST_ONCE, duplicated=30_456),
+        "exactly": verdict(EXACTLY_ONCE),
+        **changes,
+    }
+    truth = Group("JFK 17h", 1200, 1200, 20.9, 20.9)
+    return RunOutcome(
+        shown="flights of 2013",
+        records=SENT,
+        question="how many flights, and how late, by origin and hour?",
+        verdicts=tuple(verdicts.values()),
+        answers=(
+            Answer(AT_MOST_ONCE, (truth, Group("EWR 6h", 100, 93, 4.0, 4.0))),
+            Answer(AT_LEAST_ONCE, (Group("JFK 17h", 1200, 1236, 20.9, 21.4),)),
+            Answer(EXACTLY_ONCE, (truth,)),
+        ),
+        fired={name: {LOSE_ACK: 110, LOSE_REQUEST: 44} for name in (AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)},
+        offsets={found.guarantee: found.figures.stored for found in verdicts.values()},
+        examples={7: "UA1545 EWR-IAH on 2013-1-1"},
+        seconds=61.2,
+    )
+
+
+def shown(result: RunOutcome, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    show_report(console, result, [("ottla run --data-dir kept", "the same again, topics kept")])
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= width, text
+    return str(text)
+
+
+def test_table_fits_a_hundred_columns_with_one_guarantee_a_row() -> None:
+    lines = shown(outcome()).splitlines()
+    row = next(line for line in lines if line.startswith("at-least-once"))
+    assert row.split()[1:] == ["336,776", "336,776", "0", "0", "367,232", "0", "30,456", "0", "✓", "as", "promised"]
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_table_on_a_narrow_terminal_has_one_guarantee_a_column(width: int) -> None:
+    lines = shown(outcome(), width).splitlines()
+    row = next(line for line in lines if line.startswith("duplicated "))
+    assert row.split() == ["duplicated", "0", "30,456", "0"]
+    assert any(line.startswith("verdict ") for line in lines)
+
+
+def test_evidence_names_record_offsets_and_the_record_itself() -> None:
+    text = shown(outcome())
+    assert "duplicated: record 8 is stored at offsets 1 and 2, partition 0" in text
+    assert "lost: record 7: its outcome is unknown, partition 0" in text
+    assert "UA1545 EWR-IAH on 2013-1-1" in text
+
+
+def test_everything_as_promised_exits_with_zero() -> None:
+    result = outcome()
+    assert result.exit_status == 0
+    assert "Every guarantee did what it promises in 61 s" in shown(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("exactly", verdict(EXACTLY_ONCE, lost=1)),
+        ("exactly", verdict(EXACTLY_ONCE, duplicated=1)),
+        ("exactly", verdict(EXACTLY_ONCE, reordered=1)),
+        ("exactly", verdict(EXACTLY_ONCE, altered=1)),
+        ("at_least", verdict(AT_LEAST_ONCE, duplicated=5, lost=1)),
+        ("at_least", verdict(AT_LEAST_ONCE)),
+        ("at_most", verdict(AT_MOST_ONCE, lost=5, duplicated=1)),
+        ("at_most", verdict(AT_MOST_ONCE)),
+    ],
+)
+def test_anything_not_as_promised_exits_with_one(name: str, changed: Verdict) -> None:
+    result = outcome(**{name: changed})
+    assert result.exit_status == 1
+    assert f"Not as promised: {changed.guarantee}." in shown(result)
+
+
+def test_fault_that_never_struck_voids_the_run() -> None:
+    result = outcome()
+    result.fired[EXACTLY_ONCE][LOSE_REQUEST] = 0
+    assert result.exit_status == 1
+    text = " ".join(shown(result).split())
+    assert "This run is void: exactly-once: the fault “request lost before the append” never struck." in text
+
+
+def test_count_that_differs_from_the_offsets_exits_with_one() -> None:
+    result = outcome()
+    result.offsets[EXACTLY_ONCE] += 1
+    assert result.exit_status == 1
+    assert "Spark read 336,776 records, the offsets span 336,777" in shown(result)
+
+
+def test_answers_are_told_by_their_worst_group() -> None:
+    assert answer_sentence(Answer("x", (Group("JFK 17h", 1200, 1200, 20.9, 20.9),))) == "right in all 1 groups"
+    off = Answer("x", (Group("EWR 6h", 1000, 1001), Group("JFK 17h", 1200, 1236, 20.9, 21.4)))
+    assert answer_sentence(off) == (
+        "JFK 17h: 3 % too many (1,236 instead of 1,200), mean delay 21.4 instead of 20.9 min; 2 of 2 groups are off"
+    )
+    assert group_sentence(Group("EWR 6h", 1000, 995)) == "EWR 6h: 0.5 % missing (995 instead of 1,000)"
+    assert group_sentence(Group("N1", 0, 3)) == "N1: 3 that the file does not have"
+
+
+def test_json_holds_exactly_the_figures_of_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    write_json(path, outcome())
+    assert json.loads(path.read_text()) == {
+        "records": SENT,
+        "guarantees": {
+            "exactly-once": {
+                "sent": SENT,
+                "acked": SENT,
+                "failed": 0,
+                "unknown": 0,
+                "stored": SENT,
+                "lost": 0,
+                "duplicated": 0,
+                "reordered": 0,
+                "altered": 0,
+            },
+            "at-most-once": {
+                "sent": SENT,
+                "acked": 0,
+                "failed": 0,
+                "unknown": SENT,
+                "stored": SENT - 12_972,
+                "lost": 12_972,
+                "duplicated": 0,
+                "reordered": 0,
+                "altered": 0,
+            },
+            "at-least-once": {
+                "sent": SENT,
+                "acked": SENT,
+                "failed": 0,
+                "unknown": 0,
+                "stored": SENT + 30_456,
+                "lost": 0,
+                "duplicated": 30_456,
+                "reordered": 0,
+                "altered": 0,
+            },
+        },
+    }
+    assert [entry.name for entry in tmp_path.iterdir()] == ["figures.json"]
+
+
+def test_json_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(UserMistake, match="another place"):
+        write_json(tmp_path / "absent" / "figures.json", outcome())
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserMistake, match="another place"):
+        write_json(tmp_path / "folder", outcome())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
