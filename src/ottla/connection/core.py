@@ -36,10 +36,10 @@ from ottla import __version__
 from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit, Transmitted
 from ottla.connection.metadata import BrokerMetadata, Metadata
 from ottla.connection.node import ConnectionEvent, ConnectionState, Node, Pending, VersionMismatch, version_for
+from ottla.connection.refresh import MetadataRefresh
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import NotKafka, OttlaError, Unreachable
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 # Where `ask` sends: a node id, or one of these.
 ANY_NODE = -1_000_001
@@ -59,9 +59,6 @@ _METADATA = object()
 _API_VERSIONS_KEY = 18
 _UNSUPPORTED_VERSION = 35
 _REBOOTSTRAP_REQUIRED = 129
-_RETRIABLE_TOPIC_ERRORS = frozenset((3, 5, 6, 9, 13, 14, 15, 72, 78, 100))
-# A topic nobody could find for this long is not asked for any more until somebody wants it again.
-_MISSING_TOPIC_KEPT_US = 300_000_000
 _CORRELATION_ID_MAX = 0x7FFFFFFF
 
 
@@ -106,10 +103,10 @@ class ConnectionCore:
         self.answers_received = 0
         self.connections_opened = 0
         self._rng = rng
-        self._auto_create_topics = auto_create_topics
         self._request_timeout_us = settings.request_timeout_ms * 1000
         self._setup_timeout_us = settings.socket_connection_setup_timeout_ms * 1000
         self._idle_us = settings.connections_max_idle_ms * 1000
+        self._refresh = MetadataRefresh(settings, self.metadata, self._backoff_us, auto_create_topics)
         self._outputs: list[Connect | Transmit | Disconnect] = []
         self._answers: list[Answer] = []
         self._nodes: dict[int, Node] = {}
@@ -117,14 +114,6 @@ class ConnectionCore:
         self._next_connection_id = 1
         self._next_correlation_id = 1
         self._asks: list[_Ask] = []
-        # Topic -> when it was last wanted while unknown. A dict for its order.
-        self._wanted_topics: dict[str, int] = {}
-        self._metadata_in_flight = False
-        self._metadata_needed = False
-        # Somebody waits for a topic that no request has named yet: no backoff for it.
-        self._metadata_urgent = False
-        self._metadata_failures = 0
-        self._metadata_not_before_us = 0
         self._closed = False
         self._failures: dict[str, str] = {}
         self._ever_ready = False
@@ -156,7 +145,7 @@ class ConnectionCore:
 
     def deadline_us(self) -> int | None:
         """Return when `tick` must be called at the latest, None when nothing is waited for."""
-        earliest = self._metadata_deadline_us()
+        earliest = self._metadata_due_us()
         for node in self._nodes.values():
             due = self._node_deadline_us(node)
             if due is not None and (earliest is None or due < earliest):
@@ -176,23 +165,16 @@ class ConnectionCore:
 
     def want_topic(self, topic: str, now_us: int) -> None:
         """Keep this topic's metadata known; asks for it now where it is not."""
-        known = self.metadata.topics.get(topic)
-        if topic not in self._wanted_topics:
-            self._metadata_urgent = True
-            if not self._metadata_in_flight:
-                self._metadata_not_before_us = now_us
-        self._wanted_topics[topic] = now_us
-        if self._metadata_urgent or known is None or known.error_code:
-            self._metadata_needed = True
+        if self._refresh.want(topic, now_us):
             self._advance(now_us)
 
     def forget_topic(self, topic: str) -> None:
         """Stop asking for this topic's metadata."""
-        self._wanted_topics.pop(topic, None)
+        self._refresh.topics.pop(topic, None)
 
     def refresh_metadata(self, now_us: int) -> None:
         """Ask for metadata soon (at the pace of `retry.backoff.ms`), because an answer said it is stale."""
-        self._metadata_needed = True
+        self._refresh.needed = True
         self._advance(now_us)
 
     def leader(self, topic: str, partition: int) -> int | None:
@@ -366,8 +348,8 @@ class ConnectionCore:
         self._failures.pop(node.address, None)
         self._failures[node.address] = reason
         self._detach(node, reason, close, now_us)
-        if not idle and self._wanted_topics:
-            self._metadata_needed = True
+        if not idle and self._refresh.topics:
+            self._refresh.needed = True
 
     def _drop(self, node: Node, reason: str, now_us: int) -> None:
         """We end the connection ourselves, because nobody needs it any more."""
@@ -382,8 +364,10 @@ class ConnectionCore:
         node.connection_id = -1
         unsent: list[int] = []
         if self._outputs:
-            # What the driver has not been given yet certainly never left.
-            unsent = [o.correlation_id for o in self._outputs if _is_transmit_on(o, connection_id)]
+            # What the driver has not been given yet certainly never left (correlation ids are the core's, not the
+            # connection's), and a connection it was not asked to open need not be closed.
+            close = close and not any(type(o) is Connect and o.connection_id == connection_id for o in self._outputs)
+            unsent = [o.correlation_id for o in self._outputs if isinstance(o, Transmit)]
             self._outputs = [o for o in self._outputs if o.connection_id != connection_id]
         if close:
             self._outputs.append(Disconnect(connection_id))
@@ -434,7 +418,7 @@ class ConnectionCore:
             self._advance(now_us)
             return
         self._answers.append(Answer(request.token, message, None, True, node.node_id))
-        if self._asks or self._metadata_needed:
+        if self._asks or self._refresh.needed:
             self._advance(now_us)
 
     def _on_transmitted(self, node: Node, correlation_id: int, now_us: int) -> None:
@@ -448,9 +432,7 @@ class ConnectionCore:
         if request.token is _HANDSHAKE:
             return
         if request.token is _METADATA:
-            self._metadata_in_flight = False
-            self._metadata_needed = True
-            self._pace_metadata(now_us)
+            self._refresh.lost(now_us)
             return
         self._answers.append(Answer(request.token, None, failure, sent, node.node_id))
 
@@ -473,7 +455,7 @@ class ConnectionCore:
         node_id = self.metadata.controller_id if where == CONTROLLER else where
         if node_id in self._nodes and (node_id >= 0 or where != CONTROLLER):
             return node_id
-        self._metadata_needed = True
+        self._refresh.needed = True
         return None
 
     def _why_not_asked(self, where: int) -> str:
@@ -496,79 +478,32 @@ class ConnectionCore:
                 self._connect_when_rested(node, now_us)
         if self._asks:
             self._dispatch_asks(now_us)
-        if self._metadata_in_flight or not (self._metadata_needed or self._metadata_is_old(now_us)):
+        due = self._refresh.due_us()
+        if due is None or (due > now_us and not self._refresh.needed):
             return
+        # Connecting may begin before the request may leave.
         node_id = self.any_node(now_us)
-        if node_id is not None and now_us >= self._metadata_not_before_us:
-            self._send_metadata(self._nodes[node_id], now_us)
+        if node_id is not None and due <= now_us:
+            self._transmit(self._nodes[node_id], self._refresh.request(), _METADATA, now_us, True)
 
-    def _metadata_is_old(self, now_us: int) -> bool:
-        old_us = self._metadata_old_us()
-        return old_us is not None and old_us <= now_us
-
-    def _metadata_old_us(self) -> int | None:
-        if not self.metadata.version or not self._wanted_topics:
+    def _metadata_due_us(self) -> int | None:
+        """When a refresh can leave; while no node is ready, the nodes' own deadlines say when to try again."""
+        due = self._refresh.due_us()
+        if due is None or self._closed:
             return None
-        return self.metadata.updated_us + self.settings.metadata_max_age_ms * 1000
-
-    def _metadata_deadline_us(self) -> int | None:
-        if self._closed or self._metadata_in_flight:
-            return None
-        # While no node is ready, the nodes' own deadlines say when the next try makes sense.
-        due = self._metadata_not_before_us if self._metadata_needed else self._metadata_old_us()
-        return due if due is not None and any(node.state is _READY for node in self._nodes.values()) else None
-
-    def _send_metadata(self, node: Node, now_us: int) -> None:
-        topics = [MetadataRequestTopic(name=name) for name in self._wanted_topics]
-        message = MetadataRequest(topics=topics, allow_auto_topic_creation=self._auto_create_topics)
-        self._metadata_in_flight = True
-        self._metadata_needed = False
-        self._metadata_urgent = False
-        self._transmit(node, message, _METADATA, now_us, True)
+        ready = any(node.state is _READY and not node.throttled_until_us for node in self._nodes.values())
+        return due if ready else None
 
     def _on_metadata(self, response: Any, now_us: int) -> None:
-        self._metadata_in_flight = False
         if response.error_code == _REBOOTSTRAP_REQUIRED:
             for node_id in [node_id for node_id in self._nodes if node_id >= 0]:
                 self._drop(self._nodes[node_id], "the broker asked for a fresh start", now_us)
                 del self._nodes[node_id]
             self._add_bootstrap_nodes()
-        if response.error_code or not response.brokers:
-            self._metadata_needed = True
-        else:
+        if not response.error_code and response.brokers:
             self.metadata.take_in(response, now_us)
             self._match_nodes_to_brokers(now_us)
-            if self._something_is_missing(response, now_us):
-                self._metadata_needed = True
-        if not self._metadata_needed:
-            self._metadata_failures = 0
-        self._pace_metadata(now_us)
-
-    def _pace_metadata(self, now_us: int) -> None:
-        """Set when the next refresh may leave: at once for a topic nobody asked about yet, else after a backoff."""
-        if self._metadata_urgent:
-            self._metadata_not_before_us = now_us
-            return
-        self._metadata_failures += 1
-        self._metadata_not_before_us = now_us + self._backoff_us(
-            self._metadata_failures, self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms
-        )
-
-    def _something_is_missing(self, response: Any, now_us: int) -> bool:
-        missing = False
-        for topic in response.topics:
-            if topic.name not in self._wanted_topics:
-                continue
-            if topic.error_code:
-                if topic.error_code not in _RETRIABLE_TOPIC_ERRORS:
-                    del self._wanted_topics[topic.name]
-                elif now_us - self._wanted_topics[topic.name] > _MISSING_TOPIC_KEPT_US:
-                    del self._wanted_topics[topic.name]
-                else:
-                    missing = True
-            elif any(place.leader is None for place in self.metadata.topics[topic.name].partitions.values()):
-                missing = True
-        return missing
+        self._refresh.answered(response, now_us)
 
     def _match_nodes_to_brokers(self, now_us: int) -> None:
         """Make the nodes those of the metadata; a connection whose address is the broker's is kept."""
@@ -629,7 +564,3 @@ class ConnectionCore:
         elif oldest_us + self._request_timeout_us <= now_us:
             limit = self.settings.request_timeout_ms
             self._lose(node, f"no answer within request.timeout.ms ({limit} ms)", now_us, close=True)
-
-
-def _is_transmit_on(output: Connect | Transmit | Disconnect, connection_id: int) -> bool:
-    return isinstance(output, Transmit) and output.connection_id == connection_id

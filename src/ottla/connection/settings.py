@@ -249,7 +249,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def parse_bootstrap(value: Any) -> tuple[tuple[str, int], ...]:
-    """Return (host, port) pairs from "host:port,[::1]:port" or a sequence of such; `ConfigError` names what is wrong."""
+    """Return (host, port) pairs from "host:port,[::1]:port" or a list of such; `ConfigError` names what is wrong."""
     if isinstance(value, str):
         parts = value.split(",")
     elif isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
