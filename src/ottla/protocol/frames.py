@@ -1,0 +1,195 @@
+"""Frames: a 4-byte length, a header, a message.
+
+Encoding gives chunks for scatter/gather (`sendmsg`, `writelines`); the records among them are the caller's own
+buffers. Decoding works on whole frames as `FrameBuffer` cuts them out of a stream: their records are views of the
+frame. Header versions follow from the message's version (KIP-482), but the response header of ApiVersions is always
+version 0, so that a client which does not know the broker's versions yet can read it (KIP-511).
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error, unpack_from
+from typing import Any
+
+from ottla.protocol.apis import REQUESTS, RESPONSES
+from ottla.protocol.errors import (
+    FrameTooLarge,
+    InvalidValue,
+    MalformedMessage,
+    UnknownApi,
+    UnsupportedVersion,
+)
+from ottla.protocol.message import ApiMessage
+from ottla.protocol.messages.headers import RequestHeader
+from ottla.protocol.primitives import Decoder, Encoder
+
+LENGTH_BYTES = 4
+FRAME_BYTES_MAX = 0x7FFFFFFF
+API_VERSIONS_KEY = 18
+# Small frames are cut out of one read of this size; what is longer gets a buffer of its own.
+STAGE_BYTES = 65536
+# What a connection may claim on trust before it has sent frames as large.
+FIRST_TRUST_BYTES = 65536
+
+_LENGTH = Struct(">i")
+_LENGTH_AND_CORRELATION = Struct(">ii")
+
+
+def encode_request(correlation_id: int, client_id: str | None, message: ApiMessage, version: int) -> list[Any]:
+    """The chunks of a request frame, length first; raises UnsupportedField or InvalidValue.
+
+    Chunks are bytes-likes; where records were given as something with a `size` (a `FileSlice`), so is their chunk.
+    """
+    _check_version(message, version)
+    encoder = Encoder(bytes(LENGTH_BYTES))
+    header = RequestHeader(
+        request_api_key=message.API_KEY,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    header.write(encoder, 2 if version >= message.FLEXIBLE_FROM else 1)
+    return _frame(encoder, message, version)
+
+
+def encode_response(correlation_id: int, message: ApiMessage, version: int) -> list[Any]:
+    """The chunks of a response frame, length first; raises UnsupportedField or InvalidValue."""
+    _check_version(message, version)
+    encoder = Encoder(_LENGTH_AND_CORRELATION.pack(0, correlation_id))
+    if version >= message.FLEXIBLE_FROM and message.API_KEY != API_VERSIONS_KEY:
+        encoder.out.append(0)
+    return _frame(encoder, message, version)
+
+
+def decode_request(frame: memoryview) -> tuple[RequestHeader, Any]:
+    """The header and the message of a frame without its length.
+
+    Raises MalformedMessage, UnknownApi or UnsupportedVersion; the last two carry the header.
+    """
+    decoder = Decoder(frame)
+    # Everything up to the client id reads the same in both header versions, so it can be read before the API is known.
+    header = RequestHeader.read(decoder, 1)
+    api_key, version = header.request_api_key, header.request_api_version
+    if api_key not in REQUESTS:
+        raise UnknownApi(header)
+    request_class = REQUESTS[api_key]
+    if not request_class.MIN_VERSION <= version <= request_class.MAX_VERSION:
+        raise UnsupportedVersion(header, request_class.__name__, request_class.MIN_VERSION, request_class.MAX_VERSION)
+    if version >= request_class.FLEXIBLE_FROM:
+        decoder.skip_tags()
+    return header, _message(request_class, decoder, version)
+
+
+def decode_response(frame: memoryview, request_class: type[ApiMessage], version: int) -> tuple[int, Any]:
+    """The correlation id and the message of a frame without its length; raises MalformedMessage."""
+    decoder = Decoder(frame)
+    correlation_id = decoder.int32()
+    if version >= request_class.FLEXIBLE_FROM and request_class.API_KEY != API_VERSIONS_KEY:
+        decoder.skip_tags()
+    return correlation_id, _message(RESPONSES[request_class.API_KEY], decoder, version)
+
+
+def correlation_id_of(frame: memoryview) -> int:
+    """The correlation id of a response frame, which tells how to decode the rest; raises MalformedMessage."""
+    return Decoder(frame).int32()
+
+
+class FrameBuffer:
+    """Cuts a stream of bytes into frames: `get_buffer()`, read into it, `advance(n)`.
+
+    A frame that does not arrive with one read gets a buffer of its own, which further reads fill in place. That
+    buffer starts no larger than frames this connection has already sent (64 KiB at first) and doubles as bytes
+    arrive: what a length field promises is not allocated on its word.
+    """
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._stage = bytearray(STAGE_BYTES)
+        self._staged = 0
+        # The frame under way, None where its length is not known yet.
+        self._frame: bytearray | None = None
+        self._frame_bytes = 0
+        self._filled = 0
+        self._trust_bytes = FIRST_TRUST_BYTES
+
+    def get_buffer(self) -> memoryview:
+        """Where the next bytes of the stream belong; never empty."""
+        if self._frame is None:
+            return memoryview(self._stage)[self._staged :]
+        return memoryview(self._frame)[self._filled :]
+
+    def advance(self, size: int) -> list[memoryview]:
+        """Take note of `size` bytes read, and return the frames complete by now, without their lengths.
+
+        Every frame has memory of its own and is writable. Raises FrameTooLarge; the stream cannot be read on then.
+        """
+        if self._frame is None:
+            self._staged += size
+            return self._cut_stage()
+        self._filled += size
+        if self._filled == self._frame_bytes:
+            frame = memoryview(self._frame)
+            self._trust_bytes = max(self._trust_bytes, self._frame_bytes)
+            self._frame = None
+            return [frame]
+        if self._filled == len(self._frame):
+            grown = bytearray(min(self._frame_bytes, 2 * self._filled))
+            grown[: self._filled] = self._frame
+            self._frame = grown
+        return []
+
+    def _cut_stage(self) -> list[memoryview]:
+        frames = []
+        stage, begin, end = self._stage, 0, self._staged
+        while end - begin >= LENGTH_BYTES:
+            (length,) = unpack_from(">i", stage, begin)
+            if not 0 <= length <= self._max_frame_bytes:
+                raise FrameTooLarge(length, self._max_frame_bytes)
+            begin += LENGTH_BYTES
+            if end - begin < length:
+                self._begin_frame(length, begin)
+                begin = end
+                break
+            frames.append(memoryview(stage[begin : begin + length]))
+            begin += length
+        # At most three bytes of a length are left.
+        self._staged = end - begin
+        stage[: self._staged] = stage[begin:end]
+        return frames
+
+    def _begin_frame(self, length: int, begin: int) -> None:
+        self._filled = self._staged - begin
+        self._frame_bytes = length
+        self._frame = bytearray(min(length, max(self._trust_bytes, 2 * self._filled)))
+        self._frame[: self._filled] = memoryview(self._stage)[begin : self._staged]
+
+
+def _check_version(message: ApiMessage, version: int) -> None:
+    if not message.MIN_VERSION <= version <= message.MAX_VERSION:
+        raise InvalidValue(
+            f"{type(message).__name__} version {version} does not exist; "
+            f"{message.MIN_VERSION} to {message.MAX_VERSION} do"
+        )
+
+
+def _frame(encoder: Encoder, message: ApiMessage, version: int) -> list[Any]:
+    """Write the message behind the header and put the length in front."""
+    try:
+        message.write(encoder, version)
+        size = encoder.size - LENGTH_BYTES
+        chunks = encoder.chunks()
+        _LENGTH.pack_into(chunks[0], 0, size)
+    except error as cause:
+        raise InvalidValue(f"{type(message).__name__} version {version}: {cause}") from None
+    except InvalidValue as cause:
+        raise InvalidValue(f"{type(message).__name__} version {version}: {cause}") from None
+    return chunks
+
+
+def _message(message_class: type[ApiMessage], decoder: Decoder, version: int) -> ApiMessage:
+    try:
+        message = message_class.read(decoder, version)
+        decoder.finish()
+    except MalformedMessage as cause:
+        raise MalformedMessage(f"{message_class.__name__} version {version}: {cause}") from None
+    return message
