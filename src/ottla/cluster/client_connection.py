@@ -1,0 +1,280 @@
+"""One client's socket: frames in, typed requests to the core, responses out.
+
+Reads land in the frames' own memory; responses leave as they were made, pieces of bytes by `sendmsg` and slices of
+segment files by `sendfile`. asyncio's transports are not used, because they join what is to be written (up to Python
+3.11) and cannot mix bytes with files; its event loop is.
+
+Invariants:
+- One request is at the core at a time, and the next is handed over when the response has left for good. While a
+  further request waits, the socket is not read: a client that sends faster than it is answered, or that does not
+  read its answers, fills its own socket buffers and nobody's memory.
+- Memory follows the bytes that arrived, never a length field. What is not the protocol closes this connection only.
+- No connection works for longer than about a mebibyte at a time; then the others get their turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.events import ConnectionLost, RequestReceived, Respond
+from ottla.protocol.errors import ProtocolError, UnsupportedVersion
+from ottla.protocol.frames import FrameBuffer, decode_request, encode_response
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+
+if TYPE_CHECKING:
+    from ottla.cluster.server import BrokerServer
+
+logger = logging.getLogger("ottla.cluster")
+
+FRAME_BYTES_MAX = 104_857_600  # as socket.request.max.bytes of Apache Kafka
+_BYTES_PER_TURN = 1 << 20
+_PIECES_PER_WRITE = 256
+_SLICE_BYTES_READ = 16_384  # a smaller slice is read and sent with its neighbours: one system call less
+_MORE = getattr(socket, "MSG_MORE", 0)
+_PIECES = (bytes, bytearray, memoryview)
+_PRODUCE = 0
+
+
+class _Sending:
+    """A slice of a file on its way out; holding the slice keeps its file open."""
+
+    __slots__ = ("_slice", "fd", "left", "position")
+
+    def __init__(self, item: Any, source: tuple[int, int]) -> None:
+        self._slice = item
+        self.fd, self.position = source
+        self.left: int = item.size
+
+
+class ClientConnection:
+    """One client of one broker."""
+
+    __slots__ = (
+        "_busy",
+        "_closed",
+        "_frames",
+        "_loop",
+        "_out",
+        "_reading",
+        "_server",
+        "_socket",
+        "_waiting",
+        "_writing",
+        "connection_id",
+        "peer",
+    )
+
+    def __init__(self, server: BrokerServer, connection_id: int, sock: socket.socket, peer: str) -> None:
+        self.connection_id = connection_id
+        self.peer = peer
+        self._server = server
+        self._loop = server.loop
+        self._socket = sock
+        self._frames = FrameBuffer(FRAME_BYTES_MAX)
+        self._waiting: deque[memoryview] = deque()
+        self._out: deque[Any] = deque()
+        self._busy = False
+        self._closed = False
+        self._writing = False
+        self._reading = True
+        self._loop.add_reader(sock, self._readable)
+
+    def respond(self, response: Respond) -> None:
+        """Send a response; the next request is handed over once it has left."""
+        if self._closed:
+            return
+        if response.message is not None:
+            try:
+                for chunk in encode_response(response.correlation_id, response.message, response.version):
+                    is_short_slice = type(chunk) not in _PIECES and chunk.size < _SLICE_BYTES_READ
+                    self._out.append(chunk.read() if is_short_slice else chunk)
+            except (ProtocolError, OSError):
+                # Not the client's doing: the core made something that cannot be sent, or the disk failed.
+                logger.exception("broker %d cannot send its answer", self._server.broker_id)
+                self._end()
+                return
+            if not self._flush():
+                return
+        self._answered()
+
+    def hang_up(self, reason: str) -> None:
+        """Close without sending anything more."""
+        logger.info("broker %d hangs up on %s: %s", self._server.broker_id, self.peer, reason)
+        self._end()
+
+    def close(self) -> None:
+        """Close the socket and forget what was under way. Closing twice is allowed."""
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        self._waiting.clear()
+        self._out.clear()
+        self._server.forget(self)
+
+    def proceed(self) -> None:
+        """Go on with the requests that waited for the last response to leave."""
+        if self._closed:
+            return
+        self._hand_over()
+        wanted = not (self._busy and self._waiting)
+        if wanted and not self._reading and not self._closed:
+            self._reading = True
+            self._loop.add_reader(self._socket, self._readable)
+
+    def _readable(self) -> None:
+        frames = self._frames
+        budget = _BYTES_PER_TURN
+        while self._reading and not self._closed and budget > 0:
+            buffer = frames.get_buffer()
+            room = len(buffer)
+            try:
+                size = self._socket.recv_into(buffer)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self._lose(error.strerror or "connection lost")
+                return
+            if not size:
+                self._lose("closed by the client")
+                return
+            try:
+                self._waiting.extend(frames.advance(size))
+            except ProtocolError as error:
+                self._refuse(error)
+                return
+            self._hand_over()
+            if self._busy and self._waiting and not self._closed:
+                self._reading = False
+                self._loop.remove_reader(self._socket)
+            if size < room:
+                return
+            budget -= size
+
+    def _hand_over(self) -> None:
+        """Give the core the next request, and the one after it when that one was answered on the spot."""
+        waiting = self._waiting
+        while waiting and not self._busy:
+            frame = waiting.popleft()
+            try:
+                header, message = decode_request(frame)
+            except UnsupportedVersion as error:
+                header = error.header
+                if header.request_api_key != ApiVersionsRequest.API_KEY:
+                    self._refuse(error)
+                    return
+                # KIP-511: the core meets a version it does not know and answers which ones it does.
+                message = ApiVersionsRequest()
+            except ProtocolError as error:
+                self._refuse(error)
+                return
+            # A Produce request that wants no acknowledgement is never answered.
+            self._busy = header.request_api_key != _PRODUCE or message.acks != 0
+            request = RequestReceived(
+                self.connection_id,
+                header.correlation_id,
+                header.request_api_version,
+                header.client_id,
+                message,
+                len(frame),
+            )
+            # Nothing here may hold the frame's memory while the core works or waits.
+            del frame, message
+            self._server.receive(request)
+            del request
+
+    def _answered(self) -> None:
+        self._busy = False
+        if self._waiting or not self._reading:
+            self._server.links.post(_proceed, self, None)
+
+    def _flush(self) -> bool:
+        """Write what the socket takes: True when nothing is left, False when the rest follows or the client is gone."""
+        out = self._out
+        budget = _BYTES_PER_TURN
+        try:
+            while out and budget > 0:
+                if type(out[0]) in _PIECES:
+                    budget -= self._send_pieces()
+                    continue
+                sent = self._send_slice(out[0])
+                if not sent:
+                    self._lose("a log file was cut while it was being sent")
+                    return False
+                budget -= sent
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            self._lose(error.strerror or "connection lost")
+            return False
+        if bool(out) != self._writing:
+            self._writing = bool(out)
+            if out:
+                self._loop.add_writer(self._socket, self._writable)
+            else:
+                self._loop.remove_writer(self._socket)
+        return not out
+
+    def _writable(self) -> None:
+        if self._flush():
+            self._answered()
+
+    def _send_pieces(self) -> int:
+        """Send the bytes at the head of the queue, up to the next slice of a file."""
+        out = self._out
+        pieces: list[Any] = []
+        flags = 0
+        for item in out:
+            if type(item) not in _PIECES:
+                flags = _MORE
+                break
+            pieces.append(item)
+            if len(pieces) == _PIECES_PER_WRITE:
+                break
+        sent = left = self._socket.sendmsg(pieces, (), flags)
+        for piece in pieces:
+            size = len(piece)
+            if left < size:
+                out[0] = memoryview(piece)[left:]
+                break
+            left -= size
+            out.popleft()
+        return sent
+
+    def _send_slice(self, item: Any) -> int:
+        """Send from the slice of a file at the head of the queue; 0 where the file has become too short."""
+        if type(item) is not _Sending:
+            source = item.source()
+            if source is None:
+                content = self._out[0] = item.read()
+                return len(content)
+            item = self._out[0] = _Sending(item, source)
+        sent = os.sendfile(self._socket.fileno(), item.fd, item.position, item.left)
+        item.position += sent
+        item.left -= sent
+        if not item.left:
+            self._out.popleft()
+        return sent
+
+    def _lose(self, reason: str) -> None:
+        logger.debug("broker %d lost %s: %s", self._server.broker_id, self.peer, reason)
+        self._end()
+
+    def _refuse(self, error: ProtocolError) -> None:
+        logger.warning("broker %d closes the connection of %s: %s", self._server.broker_id, self.peer, error)
+        self._end()
+
+    def _end(self) -> None:
+        if not self._closed:
+            self.close()
+            self._server.receive(ConnectionLost(self.connection_id))
+
+
+def _proceed(connection: ClientConnection, _: Any) -> None:
+    connection.proceed()

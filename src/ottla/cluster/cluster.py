@@ -1,0 +1,234 @@
+"""`Cluster`: Kafka brokers of one's own, in a process of their own, up in a fraction of a second.
+
+The brokers are ottla's broker cores behind real sockets and real segment files. They run in a child process that is
+told what to do over a control channel and that never outlives the program that holds the `Cluster`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from ottla.cluster.control import ControlClient
+from ottla.cluster.faults import Faults
+from ottla.cluster.storage import remove_tree
+from ottla.errors import ClosedError, ConfigError, ForkError, OttlaError, UserMistake
+
+if TYPE_CHECKING:
+    import subprocess
+
+_BROKERS_MAX = 100
+_START_TIMEOUT_S = 60.0  # opening the logs of a large data_dir after a crash means reading them
+_COMMAND_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 30.0
+
+
+class Cluster:
+    """An embedded Kafka cluster; use it in a `with` statement, or `close()` it.
+
+    `brokers`: how many, with ids from 1. `data_dir`: where the logs are kept; a temporary folder, removed at the
+    end, where it is None. `port`: broker 1 listens there, the next ones on the ports after it; 0 takes free ports.
+    `in_process`: run the brokers in a thread of this program, to debug them. `settings`: broker settings under
+    Kafka's names with underscores (`log_segment_bytes`).
+
+    Errors: UserMistake (port in use, folder not usable or in use), ConfigError. The first use that finds the brokers'
+    process dead raises OttlaError.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        port: int = 0,
+        in_process: bool = False,
+        settings: Mapping[str, int] | None = None,
+    ) -> None:
+        _check_arguments(brokers, port)
+        self.faults = Faults(self._ask)
+        self._brokers = brokers
+        self._owner_pid = os.getpid()
+        self._temporary = data_dir is None
+        self._data_dir = _make_temporary() if data_dir is None else os.path.abspath(os.fspath(data_dir))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._control: ControlClient | None = None
+        atexit.register(self.close)
+        try:
+            self._control = ControlClient(self._launch(in_process))
+            self._addresses: list[tuple[str, int]] = self._ask(
+                "start",
+                _START_TIMEOUT_S,
+                brokers=brokers,
+                data_dir=self._data_dir,
+                temporary=self._temporary,
+                port=port,
+                settings=dict(settings or {}),
+            )
+        except BaseException:
+            self._abandon()
+            raise
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers' addresses, "host:port,host:port"."""
+        return ",".join(f"{host}:{port}" for host, port in self._addresses)
+
+    @property
+    def pid(self) -> int:
+        """The id of the process in which the brokers run."""
+        return self._owner_pid if self._process is None else self._process.pid
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a topic; every broker knows of it when this returns.
+
+        `replication_factor`: 3 where None, or as many as there are brokers. Raises KafkaError.
+        """
+        self._ask(
+            "create_topic",
+            name=name,
+            partitions=partitions,
+            replication_factor=min(3, self._brokers) if replication_factor is None else replication_factor,
+            configs=dict(configs or {}),
+        )
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic and its records; raises KafkaError."""
+        self._ask("delete_topic", name=name)
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The id of the broker that leads a partition; raises KafkaError."""
+        leader: int = self._ask("partition", topic=topic, partition=partition)["leader"]
+        return leader
+
+    def isr(self, topic: str, partition: int) -> tuple[int, ...]:
+        """The ids of the brokers that are in sync for a partition; raises KafkaError."""
+        return tuple(self._ask("partition", topic=topic, partition=partition)["isr"])
+
+    def close(self) -> None:
+        """Close the logs in order, end the brokers' process, remove a temporary folder. Closing twice is allowed."""
+        if self._control is None or os.getpid() != self._owner_pid:
+            return
+        self.faults.remember_counts()
+        try:
+            # Where the process is gone or does not answer, ending it is all that is left to do.
+            with contextlib.suppress(OttlaError):
+                self._ask("stop", _STOP_TIMEOUT_S)
+        finally:
+            self._abandon()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, command: str, timeout_s: float = _COMMAND_TIMEOUT_S, **fields: Any) -> Any:
+        if os.getpid() != self._owner_pid:
+            raise ForkError("this Cluster was made before a fork: use it in the process that made it.")
+        if self._control is None:
+            raise ClosedError("this Cluster is closed: make a new one.")
+        try:
+            return self._control.ask(command, timeout_s, **fields)
+        except EOFError:
+            raise OttlaError(f"the brokers' process ended by itself{self._how_it_ended()}.") from None
+        except TimeoutError:
+            raise OttlaError(f"the brokers' process did not answer {command} within {timeout_s:.0f} s.") from None
+
+    def _how_it_ended(self) -> str:
+        if self._process is None:
+            return ""
+        try:
+            status = self._process.wait(_STOP_TIMEOUT_S)
+        except Exception:
+            return ""
+        return f" (killed by signal {-status})" if status < 0 else f" (exit status {status})"
+
+    def _launch(self, in_process: bool) -> socket.socket:
+        """Start the brokers' process (or thread) and return our end of the control channel."""
+        ours, theirs = socket.socketpair()
+        if in_process:
+            from ottla.cluster.process import run_brokers
+
+            self._thread = threading.Thread(target=run_brokers, args=(theirs,), name="ottla-brokers", daemon=True)
+            self._thread.start()
+            return ours
+        import subprocess
+
+        with theirs:
+            command = [sys.executable, "-P", "-m", "ottla.cluster.process", str(theirs.fileno()), str(self._owner_pid)]
+            try:
+                # A session of its own: neither Ctrl+C nor a closed terminal reaches the brokers before the program.
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    env=_environment(),
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        return ours
+
+    def _abandon(self) -> None:
+        """Hang up, wait for the end of the process, make sure of it, and leave nothing temporary behind."""
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+        if self._thread is not None:
+            self._thread.join(_STOP_TIMEOUT_S)
+        if self._process is not None:
+            try:
+                self._process.wait(_STOP_TIMEOUT_S)
+            finally:
+                if self._process.poll() is None:
+                    self._process.kill()
+                    self._process.wait()
+        if self._temporary:
+            with contextlib.suppress(OSError):
+                remove_tree(self._data_dir)
+        atexit.unregister(self.close)
+
+
+def _check_arguments(brokers: int, port: int) -> None:
+    if type(brokers) is not int or not 1 <= brokers <= _BROKERS_MAX:
+        raise ConfigError(f"brokers={brokers!r} must be an integer from 1 to {_BROKERS_MAX}")
+    port_max = 65_536 - brokers
+    if type(port) is not int or not 0 <= port <= port_max:
+        raise ConfigError(f"port={port!r} must be 0 (free ports) or leave room for {brokers} brokers: 1 to {port_max}")
+
+
+def _make_temporary() -> str:
+    import tempfile
+
+    try:
+        return tempfile.mkdtemp(prefix="ottla-")
+    except OSError as error:
+        raise UserMistake(
+            f"no temporary folder can be made ({(error.strerror or str(error)).lower()}): "
+            "make room, set TMPDIR, or name a folder with data_dir."
+        ) from error
+
+
+def _environment() -> dict[str, str]:
+    """Our own environment, in which the child finds the ottla that we found."""
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    environment = dict(os.environ)
+    if not home.endswith(("site-packages", "dist-packages")):
+        known = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = home if not known else f"{home}{os.pathsep}{known}"
+    return environment

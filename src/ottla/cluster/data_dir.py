@@ -1,0 +1,78 @@
+"""A cluster's folder, claimed for one running cluster at a time.
+
+    data_dir/.lock           held (flock) as long as a cluster runs on the folder
+    data_dir/controller/     what the controller knows: topics, who holds them
+    data_dir/broker-1/ ...   the logs of one broker each
+
+A folder that cannot be used is reported as a `UserMistake`: one sentence that names it and says what to do.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+
+from ottla.cluster.storage import DiskStorage, remove_tree
+from ottla.errors import UserMistake
+
+
+class DataDir:
+    """A claimed folder, made where it is missing; `release()` gives it back and removes it if it is temporary.
+
+    Errors: UserMistake when it cannot be made or written, or when another running cluster uses it.
+    """
+
+    def __init__(self, path: str, *, temporary: bool = False) -> None:
+        self.path = path
+        self._temporary = temporary
+        self._lock: int | None = None
+        try:
+            os.makedirs(path, exist_ok=True)
+            self._lock = _take_lock(path)
+        except OSError as error:
+            raise unusable(path, error) from error
+
+    def storage(self, name: str) -> DiskStorage:
+        """The folder `name` within; UserMistake where it cannot be made."""
+        path = os.path.join(self.path, name)
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise unusable(self.path, error) from error
+        return DiskStorage(path)
+
+    def release(self) -> None:
+        """Give the folder back. Releasing twice is allowed."""
+        if self._lock is None:
+            return
+        if self._temporary:
+            remove_tree(self.path)
+        os.close(self._lock)
+        self._lock = None
+
+
+def unusable(path: str, error: OSError) -> UserMistake:
+    """The sentence for a folder that the operating system refuses."""
+    if error.errno in (errno.ENOTDIR, errno.EEXIST):
+        reason = "a file is in the way"
+    else:
+        reason = (error.strerror or str(error)).lower()
+    return UserMistake(
+        f"data_dir {path!r} cannot be used ({reason}): name a folder on a disk with room where this user may write."
+    )
+
+
+def _take_lock(path: str) -> int:
+    lock = os.open(os.path.join(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise UserMistake(
+            f"data_dir {path!r} is in use by another running cluster: close that one, or name another folder."
+        ) from None
+    except OSError:
+        os.close(lock)
+        raise
+    return lock

@@ -1,0 +1,253 @@
+"""Carries typed messages between the cores of one process, and drives them with the loop's clock.
+
+Everything that happens to a core goes through one queue, in the order in which it came about: requests of clients,
+questions to a peer and their answers, questions to the controller, new images, time. A core is never entered while
+another one is at work, so a Produce request, its replication and the acks that follow are usually done in one go,
+without going back to the event loop. Peers' messages are handed over as objects: nothing is encoded.
+
+A question to a peer (`AskPeer`) arrives there as a request on a connection that exists for this one question (ids
+below zero), so that a Fetch that waits never holds up another question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ottla.broker.events import (
+    AskController,
+    AskPeer,
+    ClusterImage,
+    ControllerAnswered,
+    ControllerRequest,
+    ControllerResponse,
+    HangUp,
+    ImagePublished,
+    PeerAnswered,
+    RequestReceived,
+    Respond,
+)
+
+logger = logging.getLogger("ottla.cluster")
+
+_EVENTS_PER_TURN = 256  # then the sockets get their turn
+_OPERATOR = 0  # stands for "whoever holds the Cluster object" where the controller wants a broker id
+
+
+class Core(Protocol):
+    """What every core offers its driver."""
+
+    def receive(self, event: Any, now_us: int) -> None: ...
+    def outputs(self) -> list[Any]: ...
+    def deadline_us(self) -> int | None: ...
+    def tick(self, now_us: int) -> None: ...
+
+
+class ClientDoor(Protocol):
+    """A client's connection, as far as a core's outputs concern it."""
+
+    def respond(self, response: Respond) -> None: ...
+    def hang_up(self, reason: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class Node:
+    """One core and the client connections that are open to it."""
+
+    __slots__ = ("armed_us", "broker_id", "clients", "core")
+
+    def __init__(self, broker_id: int, core: Core) -> None:
+        self.broker_id = broker_id
+        self.core = core
+        self.clients: dict[int, ClientDoor] = {}
+        self.armed_us: int | None = None
+
+
+class Links:
+    """The brokers and the controller of one process; `join` them, then `post` what happens to them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.image: ClusterImage | None = None
+        self._queue: deque[tuple[Callable[..., None], Any, Any]] = deque()
+        self._running = False
+        self._brokers: dict[int, Node] = {}
+        self._controller: Node | None = None
+        self._questions: dict[int, tuple[Node, int, int]] = {}
+        self._orders: dict[int, Callable[[Any], None]] = {}
+        self._numbers = itertools.count(1)
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_us = 0
+
+    def join(self, broker_id: int, core: Core) -> Node:
+        """Make a broker known to the others."""
+        node = self._brokers[broker_id] = Node(broker_id, core)
+        return node
+
+    def join_controller(self, core: Core) -> None:
+        """Make the controller known to the brokers."""
+        self._controller = Node(_OPERATOR, core)
+
+    def brokers(self) -> list[Node]:
+        """The brokers, in the order in which they joined."""
+        return list(self._brokers.values())
+
+    def start(self) -> None:
+        """Let every core say what it wants to begin with."""
+        for node in self._nodes():
+            self.post(self._tick, node, None)
+
+    def order(self, message: Any, answered: Callable[[Any], None]) -> None:
+        """Send an administrative request to the controller on behalf of the operator."""
+        token = next(self._numbers)
+        self._orders[token] = answered
+        assert self._controller is not None
+        self.receive(self._controller, ControllerRequest(_OPERATOR, token, message))
+
+    def next_number(self) -> int:
+        """A number that was never given before, for a client's connection."""
+        return next(self._numbers)
+
+    def receive(self, node: Node, event: Any) -> None:
+        """An event for a core."""
+        self.post(self._hand_over, node, event)
+
+    def post(self, action: Callable[..., None], first: Any, second: Any) -> None:
+        """Run `action(first, second)` when no core is at work: now, unless this call comes from within one."""
+        self._queue.append((action, first, second))
+        if not self._running:
+            self._run()
+
+    def _run(self) -> None:
+        queue = self._queue
+        self._running = True
+        try:
+            for _ in range(_EVENTS_PER_TURN):
+                if not queue:
+                    break
+                action, first, second = queue.popleft()
+                action(first, second)
+        finally:
+            self._running = False
+        if queue:
+            self._loop.call_soon(self._run_on)
+        self._arm()
+
+    def _run_on(self) -> None:
+        if not self._running and self._queue:
+            self._run()
+
+    def _hand_over(self, node: Node, event: Any) -> None:
+        try:
+            node.core.receive(event, time.monotonic_ns() // 1000)
+        except Exception:
+            # A bug, not bad input; the connection it showed on is given up and the broker goes on for the others.
+            logger.exception("broker %d failed at %s", node.broker_id, type(event).__name__)
+            if isinstance(event, RequestReceived):
+                self._hang_up(node, HangUp(event.connection_id, "internal error of the broker"))
+        self._carry_out(node)
+
+    def _tick(self, node: Node, _: Any) -> None:
+        try:
+            node.core.tick(time.monotonic_ns() // 1000)
+        except Exception:
+            logger.exception("broker %d failed at the passing of time", node.broker_id)
+        self._carry_out(node)
+
+    def _carry_out(self, node: Node) -> None:
+        for output in node.core.outputs():
+            kind = type(output)
+            if kind is Respond:
+                self._respond(node, output)
+            elif kind is AskPeer:
+                self._ask_peer(node, output)
+            elif kind is HangUp:
+                self._hang_up(node, output)
+            elif kind is AskController:
+                assert self._controller is not None
+                request = ControllerRequest(node.broker_id, output.token, output.message)
+                self.receive(self._controller, request)
+            elif kind is ControllerResponse:
+                self._controller_answered(output)
+            elif kind is ImagePublished:
+                self.image = output.image
+                for broker in self._brokers.values():
+                    self.receive(broker, output)
+            else:
+                raise TypeError(f"a core gave {kind.__name__}, which no driver knows")
+        node.armed_us = node.core.deadline_us()
+
+    def _respond(self, node: Node, response: Respond) -> None:
+        if response.connection_id < 0:
+            self._answer_peer(response.connection_id, response.message)
+            return
+        client = node.clients.get(response.connection_id)
+        if client is not None:
+            client.respond(response)
+
+    def _hang_up(self, node: Node, output: HangUp) -> None:
+        if output.connection_id < 0:
+            self._answer_peer(output.connection_id, None)
+            return
+        client = node.clients.get(output.connection_id)
+        if client is not None:
+            client.hang_up(output.reason)
+
+    def _ask_peer(self, node: Node, question: AskPeer) -> None:
+        peer = self._brokers.get(question.broker_id)
+        if peer is None:
+            self.receive(node, PeerAnswered(question.broker_id, question.token, None))
+            return
+        connection_id = -next(self._numbers)
+        self._questions[connection_id] = (node, question.broker_id, question.token)
+        message = question.message
+        client_id = f"broker-{node.broker_id}"
+        request = RequestReceived(connection_id, question.token, message.MAX_VERSION, client_id, message)
+        self.receive(peer, request)
+
+    def _answer_peer(self, connection_id: int, message: Any) -> None:
+        node, broker_id, token = self._questions.pop(connection_id)
+        self.receive(node, PeerAnswered(broker_id, token, message))
+
+    def _controller_answered(self, output: ControllerResponse) -> None:
+        if output.broker_id == _OPERATOR:
+            answered = self._orders.pop(output.token)
+            self.post(_call, answered, output.message)
+        else:
+            self.receive(self._brokers[output.broker_id], ControllerAnswered(output.token, output.message))
+
+    def _nodes(self) -> list[Node]:
+        brokers = list(self._brokers.values())
+        return brokers if self._controller is None else [self._controller, *brokers]
+
+    def _arm(self) -> None:
+        """One timer for all cores, at the earliest deadline; one that rings too early costs less than moving it."""
+        due: int | None = None
+        for node in self._nodes():
+            if node.armed_us is not None and (due is None or node.armed_us < due):
+                due = node.armed_us
+        if due is None:
+            return
+        if self._timer is not None:
+            if self._timer_us <= due:
+                return
+            self._timer.cancel()
+        self._timer_us = due
+        self._timer = self._loop.call_at(due / 1_000_000, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now_us = time.monotonic_ns() // 1000
+        for node in self._nodes():
+            if node.armed_us is not None and node.armed_us <= now_us:
+                self.post(self._tick, node, None)
+        self._arm()
+
+
+def _call(answered: Callable[[Any], None], message: Any) -> None:
+    answered(message)

@@ -1,0 +1,91 @@
+"""The process in which the brokers of a `Cluster` run: `python -m ottla.cluster.process FD PARENT_PID`.
+
+FD is the inherited end of the control channel; everything else is told through it. The process ends when it is told
+to, on SIGTERM, and when the program that started it is gone: the channel ends then, or, where a fork of that program
+keeps the other end open, the parent's process id changes. Each way closes the logs in order. SIGINT is ignored:
+Ctrl+C in a terminal is for the program in the foreground, which then closes its cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+
+from ottla.cluster.control import ControlServer
+from ottla.cluster.host import ClusterHost
+
+_PARENT_CHECK_S = 1.0
+_DESCRIPTORS_WANTED = 65_536
+
+
+class _ForwardingHandler(logging.Handler):
+    """Sends what is logged here to the program that holds the cluster."""
+
+    def __init__(self, control: ControlServer) -> None:
+        super().__init__()
+        self._control = control
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._control.log(record.name, record.levelno, self.format(record))
+
+
+def run_brokers(sock: socket.socket, parent_pid: int | None = None) -> None:
+    """Serve the control channel until the cluster was stopped or the other end is gone.
+
+    With `parent_pid` this is a process of its own that belongs to that parent, otherwise a thread of the program.
+    """
+    loop = asyncio.SelectorEventLoop()
+    host = ClusterHost(loop, loop.stop)
+    control = ControlServer(loop, sock, host.handle, host.stop)
+    if parent_pid is not None:
+        _behave_as_child(loop, host, control, parent_pid)
+    try:
+        loop.run_forever()
+    finally:
+        control.close()
+        loop.close()
+
+
+def _behave_as_child(
+    loop: asyncio.AbstractEventLoop, host: ClusterHost, control: ControlServer, parent_pid: int
+) -> None:
+    def check_parent() -> None:
+        if os.getppid() != parent_pid:
+            host.stop()
+        else:
+            loop.call_later(_PARENT_CHECK_S, check_parent)
+
+    check_parent()
+    loop.add_signal_handler(signal.SIGTERM, host.stop)
+    root = logging.getLogger()
+    root.addHandler(_ForwardingHandler(control))
+    root.setLevel(logging.INFO)
+
+
+def main(arguments: list[str]) -> None:
+    """Entry of the child process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _allow_many_files()
+    # What was made so far lives as long as the process; the collector need not look at it again.
+    gc.freeze()
+    descriptor, parent_pid = map(int, arguments)
+    run_brokers(socket.socket(fileno=descriptor), parent_pid)
+
+
+def _allow_many_files() -> None:
+    """Every open segment and every client takes a descriptor; ask for as many as the system gives for nothing."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,216 @@
+"""The broker's disk: real files behind the storage port of `ottla.broker.storage`.
+
+Appends go straight from the buffers of the request to the page cache (`writev`, nothing joined, nothing copied in
+Python); reads are positional; a slice of a file is a promise that the server keeps with `sendfile`. Nothing is
+synced to the disk unless the broker core asks for it, as with Kafka.
+
+Invariants: after a failed append the file is as long as before. A slice stays readable after its file was closed or
+removed: the descriptor goes when its last user does, so a descriptor number is never sent from by mistake.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+
+from ottla.broker.storage import Buffer
+
+_BUFFERS_PER_WRITE = 1024  # IOV_MAX on Linux and macOS
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+class _Descriptor:
+    """An open file descriptor, closed when nobody holds it any more."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # bound early: `os` may be gone at exit
+        _close(self.fd)
+
+
+class DiskSlice:
+    """A range of a file: `source()` for `sendfile`, `read()` for everybody else."""
+
+    __slots__ = ("_descriptor", "_position", "size")
+
+    def __init__(self, descriptor: _Descriptor, position: int, size: int) -> None:
+        self._descriptor = descriptor
+        self._position = position
+        self.size = size
+
+    def read(self) -> bytes:
+        """The bytes themselves; fewer than `size` where the file was cut meanwhile."""
+        return os.pread(self._descriptor.fd, self.size, self._position)
+
+    def source(self) -> tuple[int, int]:
+        """(file descriptor, position); valid as long as this object is held."""
+        return self._descriptor.fd, self._position
+
+
+class DiskFile:
+    """An append-only file that can be cut; it must have no other writer."""
+
+    __slots__ = ("_descriptor", "path", "size")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._descriptor: _Descriptor | None = _Descriptor(fd)
+        self.size = os.fstat(fd).st_size
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        """Write the buffers at the end; return where the first begins. OSError: nothing was appended."""
+        fd = self._open_descriptor().fd
+        begin = self.size
+        wanted = sum(map(len, buffers))
+        try:
+            if len(buffers) <= _BUFFERS_PER_WRITE:
+                written = os.writev(fd, buffers)
+                if written != wanted:
+                    _write_all(fd, _rest(buffers, written))
+            else:
+                for first in range(0, len(buffers), _BUFFERS_PER_WRITE):
+                    _write_all(fd, buffers[first : first + _BUFFERS_PER_WRITE])
+        except OSError:
+            self._cut_back(begin)
+            raise
+        self.size = begin + wanted
+        return begin
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`."""
+        return os.pread(self._open_descriptor().fd, size, position)
+
+    def file_slice(self, position: int, size: int) -> DiskSlice:
+        """A promise of these bytes."""
+        return DiskSlice(self._open_descriptor(), position, size)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        os.ftruncate(self._open_descriptor().fd, size)
+        self.size = size
+
+    def sync(self) -> None:
+        """Return once everything written so far would survive a power cut."""
+        _sync(self._open_descriptor().fd)
+
+    def close(self) -> None:
+        """Give the file back; slices of it stay readable. Closing twice is allowed."""
+        self._descriptor = None
+
+    def _open_descriptor(self) -> _Descriptor:
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise OSError(errno.EBADF, "the file is closed", self.path)
+        return descriptor
+
+    def _cut_back(self, size: int) -> None:
+        """Undo half an append; where even that fails the file takes no more, so that no torn batch gets followers."""
+        try:
+            os.ftruncate(self._open_descriptor().fd, size)
+        except OSError:
+            self._descriptor = None
+
+
+def _write_all(fd: int, buffers: Sequence[Buffer]) -> None:
+    while buffers:
+        buffers = _rest(buffers, os.writev(fd, buffers))
+
+
+def _rest(buffers: Sequence[Buffer], written: int) -> list[Buffer]:
+    """What is left of `buffers` after their first `written` bytes."""
+    for number, buffer in enumerate(buffers):
+        if written < len(buffer):
+            return [memoryview(buffer)[written:], *buffers[number + 1 :]]
+        written -= len(buffer)
+    return []
+
+
+class DiskStorage:
+    """A folder of files; `root` must exist."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def open(self, path: str) -> DiskFile:
+        """The file at `path`, made (with its folders) where it is missing."""
+        full = os.path.join(self._root, path)
+        try:
+            return DiskFile(full)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            return DiskFile(full)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a folder at `path`."""
+        return os.path.exists(os.path.join(self._root, path))
+
+    def folders(self) -> list[str]:
+        """The folders at the top, sorted."""
+        with os.scandir(self._root) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
+    def files(self, folder: str) -> list[str]:
+        """The file names in `folder`, sorted; none where it is missing."""
+        try:
+            with os.scandir(os.path.join(self._root, folder)) as entries:
+                return sorted(entry.name for entry in entries if entry.is_file())
+        except FileNotFoundError:
+            return []
+
+    def read_file(self, path: str) -> bytes | None:
+        """The whole of a small file, or None."""
+        try:
+            with open(os.path.join(self._root, path), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """Replace a small file at once: a process that dies here leaves the old or the new content."""
+        full = os.path.join(self._root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        fresh = full + ".new"
+        try:
+            with open(fresh, "wb") as file:
+                file.write(content)
+            os.replace(fresh, full)
+        except OSError:
+            _remove_file(fresh)
+            raise
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all that is in it; nothing happens where it is missing."""
+        remove_tree(os.path.join(self._root, path))
+
+
+def remove_tree(path: str) -> None:
+    """Remove a file or a folder with all that is in it; symbolic links are removed, not followed."""
+    try:
+        with os.scandir(path) as entries:
+            inside = list(entries)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        _remove_file(path)
+        return
+    for entry in inside:
+        if entry.is_dir(follow_symlinks=False):
+            remove_tree(entry.path)
+        else:
+            _remove_file(entry.path)
+    try:
+        os.rmdir(path)
+    except FileNotFoundError:
+        return
+
+
+def _remove_file(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
