@@ -306,6 +306,7 @@ class ConnectionCore:
         node.move(ConnectionEvent.OPENED)
         self.connections_opened += 1
         node.since_us = now_us
+        node.versions = {}
         self._send_handshake(node, ApiVersionsRequest.MAX_VERSION, now_us)
 
     def _send_handshake(self, node: Node, version: int, now_us: int) -> None:
@@ -316,12 +317,13 @@ class ConnectionCore:
         self._put(node, message, version, _HANDSHAKE, now_us, True)
 
     def _on_handshake(self, node: Node, response: Any, now_us: int) -> None:
-        if response.error_code == _UNSUPPORTED_VERSION:
+        if response.error_code == _UNSUPPORTED_VERSION and _API_VERSIONS_KEY not in node.versions:
             # KIP-511: the broker answers in version 0 and, if it is new enough, says what it does speak.
             best = 0
-            for api in response.api_keys or ():
+            for api in response.api_keys:
                 if api.api_key == _API_VERSIONS_KEY:
-                    best = min(api.max_version, ApiVersionsRequest.MAX_VERSION - 1)
+                    best = min(api.max_version, ApiVersionsRequest.MAX_VERSION)
+            node.versions = {_API_VERSIONS_KEY: (0, best)}
             self._send_handshake(node, best, now_us)
             return
         if response.error_code:
