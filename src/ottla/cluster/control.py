@@ -69,7 +69,9 @@ class ControlServer:
         self._send({"log": [name, level, text]})
 
     def close(self) -> None:
-        """Send what is left, as far as the other end takes it, and hang up."""
+        """Send what is left, as far as the other end takes it, and hang up. Closing twice is allowed."""
+        if self._socket.fileno() < 0:
+            return
         self._loop.remove_reader(self._socket)
         self._flush()
         self._loop.remove_writer(self._socket)
@@ -110,6 +112,8 @@ class ControlServer:
             answer(OttlaError(f"the cluster could not carry out {command}: {error!r}"))
 
     def _send(self, fields: dict[str, Any]) -> None:
+        if self._socket.fileno() < 0:
+            return
         self._out += json.dumps(fields).encode() + b"\n"
         self._flush()
 

@@ -1,0 +1,210 @@
+"""The broker's disk on real files: what is appended is there, what failed to be appended is not."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ottla.cluster.storage import DiskFile, DiskStorage
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> DiskStorage:
+    return DiskStorage(str(tmp_path))
+
+
+def test_appends_follow_each_other_and_tell_where_they_begin(storage: DiskStorage) -> None:
+    file = storage.open("flights-0/0.log")
+    assert file.append([b"one", bytearray(b"two")]) == 0
+    assert file.append([memoryview(b"three")]) == 6
+    assert file.size == 11
+    assert file.read(0, 100) == b"onetwothree"
+    assert file.read(3, 3) == b"two"
+    assert file.read(11, 5) == b""
+
+
+def test_an_empty_append_changes_nothing(storage: DiskStorage) -> None:
+    file = storage.open("a.log")
+    assert file.append([]) == 0
+    assert file.append([b""]) == 0
+    assert file.size == 0
+
+
+@pytest.mark.parametrize("count", [1, 1023, 1024, 1025, 3000])
+def test_any_number_of_buffers_goes_in_one_append(storage: DiskStorage, count: int) -> None:
+    buffers = [b"%05d" % number for number in range(count)]
+    file = storage.open("a.log")
+    assert file.append(buffers) == 0
+    assert file.read(0, 10 * count) == b"".join(buffers)
+
+
+def test_a_file_opened_again_is_appended_to(storage: DiskStorage) -> None:
+    first = storage.open("t-0/0.log")
+    first.append([b"old"])
+    first.close()
+    again = storage.open("t-0/0.log")
+    assert again.size == 3
+    assert again.append([b"new"]) == 3
+    assert again.read(0, 6) == b"oldnew"
+
+
+def test_a_cut_file_goes_on_where_it_was_cut(storage: DiskStorage) -> None:
+    file = storage.open("a.log")
+    file.append([b"0123456789"])
+    file.truncate(4)
+    assert file.size == 4
+    assert file.append([b"x"]) == 4
+    assert file.read(0, 10) == b"0123x"
+
+
+def test_a_slice_outlives_its_closed_and_removed_file(storage: DiskStorage) -> None:
+    file = storage.open("t-0/0.log")
+    file.append([b"0123456789"])
+    kept = file.file_slice(2, 5)
+    file.close()
+    file.close()
+    storage.remove("t-0")
+    other = storage.open("u-0/0.log")
+    other.append([b"something else"])
+    descriptor, position = kept.source()
+    assert os.pread(descriptor, 5, position) == b"23456"
+    assert kept.read() == b"23456"
+    assert kept.size == 5
+
+
+def test_the_descriptor_goes_with_its_last_user(storage: DiskStorage) -> None:
+    file = storage.open("a.log")
+    kept = file.file_slice(0, 1)
+    descriptor, _ = kept.source()
+    file.close()
+    os.fstat(descriptor)
+    del kept
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_a_closed_file_refuses_everything(storage: DiskStorage) -> None:
+    file = storage.open("a.log")
+    file.close()
+    for use in (lambda: file.append([b"x"]), lambda: file.read(0, 1), lambda: file.truncate(0), file.sync):
+        with pytest.raises(OSError, match="the file is closed") as caught:
+            use()
+        assert caught.value.errno == errno.EBADF
+
+
+def test_short_writes_are_completed(storage: DiskStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regular files hardly ever write less than asked; a filter in front of the real call makes them."""
+    real = os.writev
+
+    def seven_bytes_at_a_time(fd: int, buffers: Sequence[bytes]) -> int:
+        left, some = 7, []
+        for buffer in buffers:
+            some.append(memoryview(buffer)[:left])
+            left -= len(some[-1])
+            if not left:
+                break
+        return real(fd, some)
+
+    monkeypatch.setattr(os, "writev", seven_bytes_at_a_time)
+    file = storage.open("a.log")
+    assert file.append([b"0123", b"", b"456789", b"abcdefghijklmnopqrstuvwxyz"]) == 0
+    assert file.append([b"next"]) == 36
+    assert file.read(0, 100) == b"0123456789abcdefghijklmnopqrstuvwxyznext"
+
+
+_FULL_DISK = """
+import errno, resource, sys
+from ottla.cluster.storage import DiskStorage
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+file = DiskStorage(sys.argv[1]).open("t-0/0.log")
+file.append([b"a" * 90_000])
+try:
+    file.append([b"b" * 5_000, b"c" * 5_000, b"d" * 5_000])
+except OSError as error:
+    assert error.errno in (errno.EFBIG, errno.ENOSPC), error
+else:
+    raise AssertionError("the append should have failed")
+assert file.size == 90_000
+assert file.append([b"e" * 10]) == 90_000
+try:
+    DiskStorage(sys.argv[1]).write_file("big", b"f" * 200_000)
+except OSError:
+    pass
+"""
+
+
+def test_an_append_that_does_not_fit_leaves_the_file_as_it_was(storage: DiskStorage, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", _FULL_DISK, str(tmp_path)], check=True)
+    assert storage.open("t-0/0.log").read(0, 200_000) == b"a" * 90_000 + b"e" * 10
+    assert storage.read_file("big") is None
+    assert storage.files(".") == []
+
+
+def test_a_file_that_cannot_be_cut_back_takes_no_more(storage: DiskStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = storage.open("a.log")
+    file.append([b"good"])
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(os, "writev", refuse)
+    monkeypatch.setattr(os, "ftruncate", refuse)
+    with pytest.raises(OSError, match="input/output error"):
+        file.append([b"bad"])
+    monkeypatch.undo()
+    with pytest.raises(OSError, match="the file is closed"):
+        file.append([b"worse"])
+    assert storage.open("a.log").read(0, 10) == b"good"
+
+
+def test_folders_and_files_are_listed_in_order(storage: DiskStorage) -> None:
+    for path in ("b-1/1.log", "b-1/0.log", "a-0/0.log"):
+        storage.open(path).close()
+    storage.write_file("meta", b"x")
+    assert storage.folders() == ["a-0", "b-1"]
+    assert storage.files("b-1") == ["0.log", "1.log"]
+    assert storage.files("missing") == []
+    assert storage.exists("meta")
+    assert storage.exists("a-0/0.log")
+    assert not storage.exists("c")
+
+
+def test_a_small_file_is_replaced_whole(storage: DiskStorage, tmp_path: Path) -> None:
+    assert storage.read_file("folder/meta") is None
+    storage.write_file("folder/meta", b"one, and rather long")
+    storage.write_file("folder/meta", b"two")
+    assert storage.read_file("folder/meta") == b"two"
+    assert os.listdir(tmp_path / "folder") == ["meta"]
+
+
+def test_removing_takes_files_folders_and_nothing_else(storage: DiskStorage, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_bytes(b"x")
+    storage.open("t-0/deep/0.log").close()
+    (tmp_path / "t-0" / "link").symlink_to(outside)
+    storage.write_file("meta", b"x")
+    storage.remove("t-0")
+    storage.remove("meta")
+    storage.remove("never there")
+    assert storage.folders() == ["outside"]
+    assert (outside / "kept").exists()
+
+
+def test_a_folder_in_the_place_of_a_file_is_an_os_error(storage: DiskStorage, tmp_path: Path) -> None:
+    (tmp_path / "t-0").write_bytes(b"a file, not a folder")
+    with pytest.raises(OSError, match=r"t-0"):
+        storage.open("t-0/0.log")
+
+
+def test_synced_files_read_the_same(storage: DiskStorage) -> None:
+    file: DiskFile = storage.open("a.log")
+    file.append([b"x"])
+    file.sync()
+    assert file.read(0, 1) == b"x"
