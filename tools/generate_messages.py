@@ -27,6 +27,7 @@ from message_schema import (
     Versions,
     parse_message,
     read_descriptor,
+    separate_names,
     snake_case,
     stable_versions,
 )
@@ -441,12 +442,8 @@ def write_module(title: str, messages: list[Message]) -> str:
     """The source of one module; the layout of its text is left to ruff."""
     layouts: dict[str, str] = {}
     classes: list[str] = []
-    seen: dict[str, str] = {}
     for message in messages:
         for struct in message.structs.values():
-            if struct.name in seen:
-                raise DescriptorError(f"{message.name} and {seen[struct.name]} both hold a struct {struct.name}")
-            seen[struct.name] = message.name
             classes += StructWriter(message, struct, layouts).lines()
     body = [f'{name} = Struct("{code}")' for name, code in sorted(layouts.items())] + ["", "", *classes]
     names = " and ".join(message.name for message in messages)
@@ -510,16 +507,23 @@ def write_table(messages: dict[str, Message]) -> str:
     )
 
 
+def read_api(jar: Path, api: str) -> tuple[Message, Message]:
+    """The request and the response of an API, in the versions in which both are stable."""
+    described = [read_descriptor(jar, f"{api}{kind}") for kind in ("Request", "Response")]
+    versions = stable_versions(described[0]) & stable_versions(described[1])
+    request, response = (parse_message(descriptor, versions) for descriptor in described)
+    separate_names(request, response)
+    return request, response
+
+
 def generate(jar: Path, apis: tuple[str, ...]) -> dict[str, str]:
     """File name -> source, for all APIs, the headers and the table of them."""
     sources: dict[str, str] = {}
     requests: dict[str, Message] = {}
     for api in apis:
-        descriptors = [read_descriptor(jar, f"{api}{kind}") for kind in ("Request", "Response")]
-        versions = stable_versions(descriptors[0]) & stable_versions(descriptors[1])
-        messages = [parse_message(descriptor, versions) for descriptor in descriptors]
-        requests[api] = messages[0]
-        sources[f"{snake_case(api)}.py"] = write_module(api, messages)
+        request, response = read_api(jar, api)
+        requests[api] = request
+        sources[f"{snake_case(api)}.py"] = write_module(api, [request, response])
     headers = [read_descriptor(jar, f"{kind}Header") for kind in ("Request", "Response")]
     sources["headers.py"] = write_module(
         "What precedes every message", [parse_message(header, stable_versions(header)) for header in headers]

@@ -68,9 +68,7 @@ def fetch(folder: Path | None = None) -> Path:
     if is_complete(folder):
         return folder
     if folder.exists() and any(folder.iterdir()):
-        raise JarsUnavailable(
-            f"{folder} does not hold Apache Kafka {VERSION}'s jars; remove it or name another folder"
-        )
+        raise JarsUnavailable(f"{folder} does not hold Apache Kafka {VERSION}'s jars; remove it or name another folder")
     maven = shutil.which("mvn")
     if maven is None:
         raise JarsUnavailable(

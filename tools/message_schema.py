@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ class Struct:
     name: str
     used_as: str
     versions: Versions
-    fields: list[Field] = field(default_factory=list)
+    fields: list[Field] = dataclass_field(default_factory=list)
 
 
 @dataclass
@@ -92,7 +93,7 @@ class Message:
     api_key: int | None
     versions: Versions
     flexible_from: int
-    structs: dict[str, Struct] = field(default_factory=dict)
+    structs: dict[str, Struct] = dataclass_field(default_factory=dict)
 
 
 def snake_case(name: str) -> str:
@@ -121,6 +122,8 @@ def stable_versions(descriptor: dict[str, Any]) -> Versions:
 
 def parse_message(descriptor: dict[str, Any], versions: Versions) -> Message:
     """The message as it is between the given versions."""
+    if not versions:
+        raise DescriptorError(f"{descriptor['name']} exists in no version")
     flexible = Versions.parse(descriptor["flexibleVersions"])
     message = Message(
         name=descriptor["name"],
@@ -131,6 +134,22 @@ def parse_message(descriptor: dict[str, Any], versions: Versions) -> Message:
     common = {struct["name"]: struct["fields"] for struct in descriptor.get("commonStructs", ())}
     _add_struct(message, common, message.name, descriptor["fields"], versions, used_as="")
     return message
+
+
+def separate_names(request: Message, response: Message) -> None:
+    """Give structs of the same name in both messages different ones: `RequestTopicData`, `ResponseTopicData`.
+
+    The two live in one module, and Kafka describes them differently.
+    """
+    shared = request.structs.keys() & response.structs.keys()
+    for message, prefix in ((request, "Request"), (response, "Response")):
+        for struct in message.structs.values():
+            for field in struct.fields:
+                if field.kind in shared:
+                    field.kind = prefix + field.kind
+        for name in sorted(shared):
+            message.structs[name].name = prefix + name
+        message.structs = {struct.name: struct for struct in message.structs.values()}
 
 
 def _add_struct(

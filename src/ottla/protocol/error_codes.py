@@ -188,6 +188,7 @@ RETRIABLE = frozenset(
 
 _MEANINGS = {
     -1: "the broker met an error it has no code for; its log tells more",
+    0: "no error",
     1: "the partition does not hold the requested offset",
     2: "the record batch arrived damaged, or without a key in a compacted topic",
     3: "the broker does not know this topic or partition",
