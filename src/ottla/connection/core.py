@@ -106,7 +106,7 @@ class ConnectionCore:
         self._request_timeout_us = settings.request_timeout_ms * 1000
         self._setup_timeout_us = settings.socket_connection_setup_timeout_ms * 1000
         self._idle_us = settings.connections_max_idle_ms * 1000
-        self._refresh = MetadataRefresh(settings, self.metadata, self._backoff_us, auto_create_topics)
+        self._refresh = MetadataRefresh(settings, self.metadata, self.backoff_us, auto_create_topics)
         self._outputs: list[Connect | Transmit | Disconnect] = []
         self._answers: list[Answer] = []
         self._nodes: dict[int, Node] = {}
@@ -180,6 +180,10 @@ class ConnectionCore:
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the node id of the partition's leader, None where it is not known for now."""
         return self.metadata.leader(topic, partition)
+
+    def learn_leader(self, topic: str, partition: int, leader: int, leader_epoch: int) -> bool:
+        """Take a newer leader from a Produce or Fetch answer (KIP-951); True if it was news."""
+        return self.metadata.learn_leader(topic, partition, leader, leader_epoch)
 
     def can_send(self, node_id: int, now_us: int) -> bool:
         """Tell whether a request to this node would leave now; starts connecting where there is no connection."""
@@ -344,7 +348,7 @@ class ConnectionCore:
             reason = "closed by the other side during the handshake (a TLS listener, or not Kafka?)"
         node.move(ConnectionEvent.LOST)
         node.failures += 1
-        node.rest_until_us = now_us + self._backoff_us(
+        node.rest_until_us = now_us + self.backoff_us(
             node.failures, self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms
         )
         self._failures.pop(node.address, None)
@@ -379,7 +383,8 @@ class ConnectionCore:
         for correlation_id, request in pending.items():
             self._settle(node, request, reason, request.answered and correlation_id not in unsent, now_us)
 
-    def _backoff_us(self, failures: int, first_ms: int, most_ms: int) -> int:
+    def backoff_us(self, failures: int, first_ms: int, most_ms: int) -> int:
+        """Return the pause after this many failures in a row, with a fifth of jitter either way."""
         pause_ms = min(most_ms, first_ms * 2 ** min(failures - 1, 30))
         return int(pause_ms * 1000 * self._rng.uniform(0.8, 1.2))
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError, OttlaError
-from ottla.records.append import SealedBatch
+
+if TYPE_CHECKING:
+    from ottla.records.append import SealedBatch
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,0 +1,97 @@
+"""One sealed batch on its way to the log, and what may honestly be said of it at any moment.
+
+The states are about knowledge. WAITING: certainly not stored. SENT: on its way for the first time, or again after
+answers that all said "not appended". DOUBTED: waiting again, and an earlier attempt may have been stored. RESENT: on
+its way again out of doubt. Giving up therefore ends in FAILED only from WAITING, and in UNKNOWN from anywhere else;
+no answer to a later attempt takes the doubt away, except that it was stored (ACK) or, with sequences, that the
+broker's log provably does not hold it (DISPROVE).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from ottla.errors import OttlaError
+
+if TYPE_CHECKING:
+    from ottla.producer.accumulator import PartitionQueue
+    from ottla.records.append import SealedBatch
+
+
+class BatchState(IntEnum):
+    """What is known of a batch."""
+
+    WAITING = 0
+    SENT = 1
+    DOUBTED = 2
+    RESENT = 3
+    ACKED = 4
+    FAILED = 5
+    UNKNOWN = 6
+
+
+class BatchEvent(IntEnum):
+    """What happens to a batch."""
+
+    SEND = 0
+    ACK = 1
+    REFUSE = 2
+    LOSE = 3
+    DISPROVE = 4
+    GIVE_UP = 5
+
+
+# REFUSE: the answer says "not appended" (or the request never left). LOSE: no answer came, or one that leaves it open.
+TRANSITIONS: dict[tuple[BatchState, BatchEvent], BatchState] = {
+    (BatchState.WAITING, BatchEvent.SEND): BatchState.SENT,
+    (BatchState.WAITING, BatchEvent.GIVE_UP): BatchState.FAILED,
+    (BatchState.SENT, BatchEvent.ACK): BatchState.ACKED,
+    (BatchState.SENT, BatchEvent.REFUSE): BatchState.WAITING,
+    (BatchState.SENT, BatchEvent.LOSE): BatchState.DOUBTED,
+    (BatchState.SENT, BatchEvent.DISPROVE): BatchState.WAITING,
+    (BatchState.SENT, BatchEvent.GIVE_UP): BatchState.UNKNOWN,
+    (BatchState.DOUBTED, BatchEvent.SEND): BatchState.RESENT,
+    (BatchState.DOUBTED, BatchEvent.GIVE_UP): BatchState.UNKNOWN,
+    (BatchState.RESENT, BatchEvent.ACK): BatchState.ACKED,
+    (BatchState.RESENT, BatchEvent.REFUSE): BatchState.DOUBTED,
+    (BatchState.RESENT, BatchEvent.LOSE): BatchState.DOUBTED,
+    (BatchState.RESENT, BatchEvent.DISPROVE): BatchState.WAITING,
+    (BatchState.RESENT, BatchEvent.GIVE_UP): BatchState.UNKNOWN,
+}
+
+# The table again as rows by state, because three moves per batch should not hash six enum members.
+_NEXT: list[list[BatchState | None]] = [
+    [TRANSITIONS.get((state, event)) for event in BatchEvent] for state in BatchState
+]
+
+
+class Batch:
+    """A sealed batch with the books of its delivery.
+
+    `number` counts the batches of one partition in the order in which they must be stored. `numbered` says that its
+    header (with idempotence: its sequence) is final. `attempts` counts the times it was sent, less those that were
+    refused only because a batch ahead of it was.
+    """
+
+    __slots__ = ("attempts", "deadline_us", "error", "number", "numbered", "queue", "sealed", "size_bytes", "state")
+
+    def __init__(self, sealed: SealedBatch, queue: PartitionQueue, number: int, deadline_us: int) -> None:
+        self.sealed = sealed
+        self.queue = queue
+        self.number = number
+        self.deadline_us = deadline_us
+        self.size_bytes = sealed.size_bytes
+        self.state = BatchState.WAITING
+        self.numbered = False
+        self.attempts = 0
+        # Why the last attempt did not succeed.
+        self.error: OttlaError | None = None
+
+    def move(self, event: BatchEvent) -> BatchState:
+        """Follow the transition table and return the new state; `RuntimeError` for a move that is not in it."""
+        state = _NEXT[self.state][event]
+        if state is None:
+            raise RuntimeError(f"batch {self.number} of {self.queue}: {event.name} cannot happen in {self.state.name}")
+        self.state = state
+        return state

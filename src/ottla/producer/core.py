@@ -1,0 +1,171 @@
+"""The producer core: sealed batches in, requests and settled deliveries out.
+
+`ProducerCore` puts the files of this room together, in the order in which a batch meets them: `partitioner` (who may
+be sent to), `accumulator` (whose turn it is), `batch` and `in_flight` (what is known), `sender` (requests and
+answers), `idempotence` (numbers). `receive` and `tick` only take note; the work of a turn is done once, when
+`outputs` or `deadline_us` is asked for, so that many events make few requests.
+
+Invariant: every batch that came in by `BatchesReady` comes out in exactly one of `BatchAcked`, `BatchFailed`,
+`BatchUnknown`, at the latest at its delivery timeout or at the deadline of closing.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from ottla.connection.core import ConnectionCore
+from ottla.connection.metadata import Metadata
+from ottla.errors import ClosedError, OttlaError
+from ottla.producer.accumulator import Accumulator
+from ottla.producer.events import BatchesReady, Closed, CloseRequested, TopicWanted
+from ottla.producer.idempotence import Idempotence
+from ottla.producer.in_flight import InFlightRequest
+from ottla.producer.metrics import ProducerMetrics
+from ottla.producer.partitioner import TopicPartitions
+from ottla.producer.sender import Sender
+from ottla.producer.settings import ProducerSettings
+
+
+class ProducerCore:
+    """One producer's decisions; owned by one thread, driven by `receive`, `tick`, `outputs` and `deadline_us`."""
+
+    def __init__(self, settings: ProducerSettings, rng: Random) -> None:
+        """Begin without a connection; `rng` serves backoff jitter and the choice of a first broker."""
+        self.settings = settings
+        self._connection = ConnectionCore(settings.connection, rng, auto_create_topics=True)
+        self._counts = ProducerMetrics()
+        self._idempotence = Idempotence(settings.idempotent, self._connection, self._backoff_us)
+        self._accumulator = Accumulator(
+            self._connection,
+            self._idempotence,
+            settings.max_in_flight_requests_per_connection,
+            settings.delivery_timeout_ms * 1000,
+        )
+        self._sender = Sender(settings, self._connection, self._accumulator, self._idempotence, self._counts)
+        self._topics = TopicPartitions()
+        self._outputs: list[Any] = []
+        self._now_us = 0
+        self._work_to_do = False
+        self._metadata_version = 0
+        self._news_wanted = False
+        self._close_at_us: int | None = None
+        self._closed = False
+
+    @property
+    def metadata(self) -> Metadata:
+        """The cluster as last heard of."""
+        return self._connection.metadata
+
+    def trouble(self) -> OttlaError | None:
+        """Return why no broker can be reached (`Unreachable` or `NotKafka`), None when one can."""
+        return self._connection.trouble()
+
+    def metrics(self) -> dict[str, float]:
+        """Return the figures under the names of Kafka's producer metrics."""
+        figures = self._counts.figures()
+        in_flight = sum(len(queue.in_flight) for queue in self._accumulator.queues.values())
+        figures["ottla-batches-in-flight"] = in_flight
+        figures["ottla-batches-unsettled"] = self._sender.unsettled
+        figures["connection-creation-total"] = self._connection.connections_opened
+        return figures
+
+    def receive(self, event: Any, now_us: int) -> None:
+        """Take in one event of `producer.events` or `connection.events`."""
+        self._now_us = now_us
+        self._work_to_do = True
+        kind = type(event)
+        if kind is BatchesReady:
+            self._sender.unsettled += len(event.batches)
+            for sealed in event.batches:
+                self._accumulator.add(sealed, now_us)
+        elif kind is TopicWanted:
+            self._topics.want(event.topic)
+            self._connection.want_topic(event.topic, now_us)
+            known = self.metadata.topics.get(event.topic)
+            self._news_wanted = self._news_wanted or (known is not None and not known.error_code)
+        elif kind is CloseRequested:
+            self._close_at_us = event.deadline_us
+        else:
+            self._connection.receive(event, now_us)
+
+    def tick(self, now_us: int) -> None:
+        """Let time pass."""
+        self._now_us = now_us
+        self._work_to_do = True
+        self._connection.tick(now_us)
+
+    def outputs(self) -> list[Any]:
+        """Return what must now be done, in order: connection outputs, settled batches, `TopicKnown`, `Closed`."""
+        self._work()
+        taken = self._outputs
+        taken.extend(self._connection.outputs())
+        self._outputs = []
+        return taken
+
+    def deadline_us(self) -> int | None:
+        """Return when `tick` must be called at the latest, None when nothing is waited for."""
+        self._work()
+        if self._closed:
+            return None
+        earliest: int | None = None
+        for due in (
+            self._connection.deadline_us(),
+            self._accumulator.deadline_us(),
+            self._idempotence.deadline_us() if self._accumulator.ready else None,
+            self._close_at_us,
+        ):
+            if due is not None and (earliest is None or due < earliest):
+                earliest = due
+        return earliest
+
+    def _work(self) -> None:
+        if not self._work_to_do:
+            return
+        self._work_to_do = False
+        now_us = self._now_us
+        self._take_answers(now_us)
+        if self.metadata.version != self._metadata_version:
+            self._metadata_version = self.metadata.version
+            self._accumulator.leaders_changed(now_us)
+            self._sender.give_up_topics_without_hope()
+            # Asked for now rather than with the first batch, which would have to wait for it.
+            self._idempotence.ready(now_us)
+            self._news_wanted = True
+        if self._news_wanted:
+            self._news_wanted = False
+            self._outputs.extend(self._topics.news(self.metadata))
+        self._accumulator.rest_over(now_us)
+        self._sender.give_up_expired(now_us)
+        self._sender.send_ready(now_us)
+        # A request that no version fits is answered on the spot.
+        self._take_answers(now_us)
+        if self._close_at_us is not None:
+            self._close(self._close_at_us, now_us)
+        if self._sender.settled:
+            self._outputs.extend(self._sender.settled)
+            self._sender.settled = []
+
+    def _take_answers(self, now_us: int) -> None:
+        for answer in self._connection.take_answers():
+            if type(answer.token) is InFlightRequest:
+                self._sender.take_answer(answer, now_us)
+            else:
+                self._idempotence.take_answer(answer, now_us)
+
+    def _close(self, close_at_us: int, now_us: int) -> None:
+        """Close once everything is settled, or give up what is not when the time is over."""
+        if self._sender.unsettled and (self._closed or now_us >= close_at_us):
+            self._sender.give_up_all(ClosedError("the producer was closed before the records were stored"))
+        if not self._sender.unsettled and not self._closed:
+            self._closed = True
+            self._connection.close(now_us)
+            self._connection.take_answers()
+            self._outputs.extend(self._sender.settled)
+            self._sender.settled = []
+            self._outputs.extend(self._connection.outputs())
+            self._outputs.append(Closed())
+
+    def _backoff_us(self, failures: int) -> int:
+        connection = self.settings.connection
+        return self._connection.backoff_us(failures, connection.retry_backoff_ms, connection.retry_backoff_max_ms)

@@ -1,0 +1,146 @@
+"""The producer id, and the sequence numbers by which a broker tells a batch sent again from a new one (KIP-98).
+
+The id is asked for once, of any broker, before the first batch leaves. Every partition counts its own records from 0.
+When a batch is given up after it was numbered, the numbers after it no longer follow on what the broker's log holds:
+the partition has a hole. Once nothing of it is in flight it starts afresh with the next epoch at sequence 0 (KIP-360),
+which brokers accept as a new beginning. Before that, a batch that may be stored under its old number is sent once more
+under exactly that number: the broker either knows it (stored, acked) or calls it out of order (then it is not stored).
+
+Invariant: a number once sent stands for the same records for ever.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from ottla.connection.core import Answer, ConnectionCore
+from ottla.errors import OttlaError
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.producer.accumulator import PartitionQueue
+    from ottla.producer.batch import Batch
+
+EPOCH_MAX = 0x7FFF
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+class IdentityState(IntEnum):
+    """How the producer stands to its producer id."""
+
+    ABSENT = 0
+    ASKING = 1
+    KNOWN = 2
+    REFUSED = 3
+
+
+class IdentityEvent(IntEnum):
+    """What changes it."""
+
+    ASK = 0
+    GIVEN = 1
+    UNANSWERED = 2
+    DENIED = 3
+    USED_UP = 4
+
+
+TRANSITIONS: dict[tuple[IdentityState, IdentityEvent], IdentityState] = {
+    (IdentityState.ABSENT, IdentityEvent.ASK): IdentityState.ASKING,
+    (IdentityState.ASKING, IdentityEvent.GIVEN): IdentityState.KNOWN,
+    (IdentityState.ASKING, IdentityEvent.UNANSWERED): IdentityState.ABSENT,
+    (IdentityState.ASKING, IdentityEvent.DENIED): IdentityState.REFUSED,
+    (IdentityState.KNOWN, IdentityEvent.USED_UP): IdentityState.REFUSED,
+}
+
+
+class Idempotence:
+    """Holds the identity; does nothing at all where `enabled` is False."""
+
+    def __init__(self, enabled: bool, connection: ConnectionCore, backoff: Callable[[int], int]) -> None:
+        self.enabled = enabled
+        self.state = IdentityState.ABSENT
+        self.producer_id = -1
+        self.producer_epoch = -1
+        # Why there is no id (yet).
+        self.error: OttlaError | None = None
+        self._connection = connection
+        self._backoff = backoff
+        self._failures = 0
+        self._not_before_us = 0
+
+    def ready(self, now_us: int) -> bool:
+        """Tell whether batches may be numbered; asks for the id where that has to be done first."""
+        if not self.enabled or self.state is IdentityState.KNOWN:
+            return True
+        if self.state is IdentityState.ABSENT and self._not_before_us <= now_us:
+            self._move(IdentityEvent.ASK)
+            message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
+            self._connection.ask(message, self, now_us)
+        return False
+
+    def deadline_us(self) -> int | None:
+        """Return when the id may be asked for again."""
+        if self.enabled and self.state is IdentityState.ABSENT and self._failures:
+            return self._not_before_us
+        return None
+
+    def take_answer(self, answer: Answer, now_us: int) -> None:
+        """Take in what became of the request for an id."""
+        response: Any = answer.message
+        if response is None:
+            self.error = kafka_error(ErrorCode.NETWORK_EXCEPTION, f"asking for a producer id: {answer.failure}")
+        elif response.error_code:
+            error = kafka_error(response.error_code, "asking for a producer id")
+            self.error = error
+            if not error.retriable:
+                self._move(IdentityEvent.DENIED)
+                return
+        else:
+            self._move(IdentityEvent.GIVEN)
+            self.producer_id = response.producer_id
+            self.producer_epoch = response.producer_epoch
+            self.error = None
+            return
+        self._move(IdentityEvent.UNANSWERED)
+        self._failures += 1
+        self._not_before_us = now_us + self._backoff(self._failures)
+
+    def number(self, batch: Batch) -> None:
+        """Give a batch its place in the partition's sequence, once, and seal it with a checksum."""
+        batch.numbered = True
+        if not self.enabled:
+            batch.sealed.assign(-1, -1, -1)
+            return
+        queue = batch.queue
+        if queue.producer_epoch < 0:
+            queue.producer_epoch = self.producer_epoch
+            queue.established = False
+        batch.sealed.assign(self.producer_id, queue.producer_epoch, queue.next_sequence)
+        queue.next_sequence = (queue.next_sequence + batch.sealed.record_count) & _SEQUENCE_MASK
+
+    def start_afresh(self, queue: PartitionQueue) -> None:
+        """Begin the partition's next epoch: what waits in it is numbered again, from 0."""
+        queue.hole = False
+        if queue.producer_epoch >= EPOCH_MAX:
+            self.error = kafka_error(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"{queue} has used up the epochs of producer id {self.producer_id}; make a new producer",
+            )
+            if self.state is IdentityState.KNOWN:
+                self._move(IdentityEvent.USED_UP)
+            return
+        queue.producer_epoch += 1
+        queue.next_sequence = 0
+        queue.established = False
+        for batch in queue.waiting:
+            batch.numbered = False
+
+    def _move(self, event: IdentityEvent) -> None:
+        try:
+            self.state = TRANSITIONS[self.state, event]
+        except KeyError:
+            raise RuntimeError(f"producer id: {event.name} cannot happen in {self.state.name}") from None

@@ -1,0 +1,46 @@
+"""What the partitioner decides between: how many partitions each topic has, and who waits to hear it.
+
+The decision itself (murmur2 of the key, or the sticky partition of KIP-794) is made per record by the compiled
+`records/append`, on the figures this file announces. A topic is announced when somebody asked for it, and again when
+its figure or its error changes.
+"""
+
+from __future__ import annotations
+
+from ottla.connection.metadata import Metadata
+from ottla.producer.events import TopicKnown
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+
+
+class TopicPartitions:
+    """Keeps what was announced of each topic, and which topics somebody still waits for."""
+
+    __slots__ = ("_told", "_waited_for")
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[int, int]] = {}
+        # A dict for its order.
+        self._waited_for: dict[str, bool] = {}
+
+    def want(self, topic: str) -> None:
+        """Somebody waits for this topic: the next `news` speaks of it whether it changed or not."""
+        self._waited_for[topic] = True
+
+    def news(self, metadata: Metadata) -> list[TopicKnown]:
+        """Return what must be announced now."""
+        found = []
+        for topic in dict.fromkeys((*self._waited_for, *self._told)):
+            known = metadata.topics.get(topic)
+            if known is None:
+                continue
+            code = known.error_code
+            count = 0 if code else len(known.partitions)
+            if not count and not code:
+                code = ErrorCode.LEADER_NOT_AVAILABLE
+            if topic not in self._waited_for and self._told.get(topic) == (count, code):
+                continue
+            self._told[topic] = count, code
+            if count:
+                self._waited_for.pop(topic, None)
+            found.append(TopicKnown(topic, count, kafka_error(code, topic) if code else None))
+        return found

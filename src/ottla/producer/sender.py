@@ -1,0 +1,278 @@
+"""Turns waiting batches into Produce requests, and answers into what is known of the batches.
+
+A request takes one batch per partition of one leader, up to `max.request.size`; up to
+`max.in.flight.requests.per.connection` requests are unanswered per node. An answer settles each of its batches
+(acked, failed, unknown) or sends it back to its queue, by the table in batch.py. Only errors that Kafka calls
+retriable are tried again, `retries` times at most and not beyond `delivery.timeout.ms`.
+
+The honest part is `_leaves_it_open`: which answers say "not appended" and which leave it open. An error with a base
+offset was given after the append (a leader that lost its office while it waited for replicas answers so).
+
+KIPs: 91 (delivery timeout), 98 (idempotence), 360 (epochs), 951 (leaders in answers).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.connection.core import Answer, ConnectionCore
+from ottla.errors import OttlaError
+from ottla.producer.accumulator import Accumulator
+from ottla.producer.batch import Batch, BatchEvent, BatchState
+from ottla.producer.events import BatchAcked, BatchFailed, BatchUnknown
+from ottla.producer.idempotence import Idempotence, IdentityState
+from ottla.producer.in_flight import InFlightRequest
+from ottla.producer.metrics import ProducerMetrics
+from ottla.producer.settings import ProducerSettings
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+# The second says that an earlier attempt was stored.
+_STORED = frozenset((ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
+_OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+# Answers that do not say whether the batch was appended.
+_OPEN_ERRORS = frozenset(
+    (
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
+# Answers that say our idea of who leads is wrong.
+_STALE_METADATA = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    )
+)
+
+
+class Sender:
+    """Sends what the accumulator has ready; `settled` collects the outputs about batches."""
+
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        connection: ConnectionCore,
+        accumulator: Accumulator,
+        idempotence: Idempotence,
+        metrics: ProducerMetrics,
+    ) -> None:
+        self.settled: list[BatchAcked | BatchFailed | BatchUnknown] = []
+        self.unsettled = 0
+        self._connection = connection
+        self._accumulator = accumulator
+        self._idempotence = idempotence
+        self._metrics = metrics
+        self._acks = settings.acks
+        self._answered = settings.acks != 0
+        self._retries = settings.retries
+        self._delivery_timeout_ms = settings.delivery_timeout_ms
+        self._timeout_ms = settings.connection.request_timeout_ms
+        self._request_bytes_max = settings.max_request_size
+        self._in_flight_max = settings.max_in_flight_requests_per_connection
+        self._backoff_ms = settings.connection.retry_backoff_ms
+        self._backoff_max_ms = settings.connection.retry_backoff_max_ms
+
+    def send_ready(self, now_us: int) -> None:
+        """Send every request that may leave now."""
+        accumulator = self._accumulator
+        if not accumulator.ready or not self._idempotence.ready(now_us):
+            if self._idempotence.state is IdentityState.REFUSED:
+                self.give_up_waiting(self._idempotence.error)
+            return
+        connection = self._connection
+        for node_id, ready in list(accumulator.ready.items()):
+            while (
+                ready and connection.in_flight(node_id) < self._in_flight_max and connection.can_send(node_id, now_us)
+            ):
+                batches = accumulator.take(node_id, self._request_bytes_max, now_us)
+                if not batches:
+                    break
+                self._send(node_id, batches, now_us)
+
+    def _send(self, node_id: int, batches: list[Batch], now_us: int) -> None:
+        topics: dict[str, TopicProduceData] = {}
+        metrics = self._metrics
+        for batch in batches:
+            queue, sealed = batch.queue, batch.sealed
+            if batch.numbered:
+                metrics.records_retried += sealed.record_count
+            else:
+                self._idempotence.number(batch)
+                metrics.records_sent += sealed.record_count
+            data = PartitionProduceData(index=queue.partition, records=sealed.buffers())
+            topic = topics.get(queue.topic)
+            if topic is None:
+                topics[queue.topic] = TopicProduceData(name=queue.topic, partition_data=[data])
+            else:
+                topic.partition_data.append(data)
+            batch.move(BatchEvent.SEND)
+            metrics.bytes_sent += batch.size_bytes
+            batch.attempts += 1
+        metrics.requests_sent += 1
+        metrics.batches_sent += len(batches)
+        message = ProduceRequest(acks=self._acks, timeout_ms=self._timeout_ms, topic_data=list(topics.values()))
+        self._connection.request(node_id, message, InFlightRequest(node_id, batches), now_us, self._answered)
+
+    # --- answers -------------------------------------------------------------------------------------------------
+
+    def take_answer(self, answer: Answer, now_us: int) -> None:
+        """Take in what became of one Produce request."""
+        request: InFlightRequest = answer.token
+        if answer.message is not None:
+            for batch, part in request.answers(answer.message):
+                self._accumulator.back(batch)
+                self._take_part(batch, part, now_us)
+                self._accumulator.schedule(batch.queue, now_us)
+            return
+        for batch in request.batches:
+            self._accumulator.back(batch)
+            if answer.failure is None:
+                # acks=0: it was transmitted, and nobody will ever say more.
+                self._ack(batch, -1, -1)
+            else:
+                event = BatchEvent.LOSE if answer.sent else BatchEvent.REFUSE
+                self._not_acked(batch, event, ErrorCode.NETWORK_EXCEPTION, answer.failure, now_us)
+            self._accumulator.schedule(batch.queue, now_us)
+
+    def _take_part(self, batch: Batch, part: Any, now_us: int) -> None:
+        if part is None:
+            detail = "the broker's answer left the partition out"
+            self._not_acked(batch, BatchEvent.LOSE, ErrorCode.UNKNOWN_SERVER_ERROR, detail, now_us)
+            return
+        code = part.error_code
+        if code in _STORED:
+            self._ack(batch, part.base_offset, part.log_append_time_ms)
+            return
+        if code in _STALE_METADATA:
+            leader = part.current_leader
+            if leader is not None:
+                self._connection.learn_leader(
+                    batch.queue.topic, batch.queue.partition, leader.leader_id, leader.leader_epoch
+                )
+            self._connection.refresh_metadata(now_us)
+        detail = part.error_message or ""
+        if code == _OUT_OF_ORDER and self._idempotence.enabled:
+            self._out_of_order(batch, detail, now_us)
+            return
+        event = BatchEvent.LOSE if _leaves_it_open(code, part.base_offset) else BatchEvent.REFUSE
+        self._not_acked(batch, event, code, detail, now_us)
+
+    def _ack(self, batch: Batch, base_offset: int, log_append_time_ms: int) -> None:
+        batch.queue.established = True
+        if batch.state >= BatchState.ACKED:
+            return  # given up while it was in flight
+        batch.move(BatchEvent.ACK)
+        self._metrics.batches_acked += 1
+        self._metrics.records_acked += batch.sealed.record_count
+        self.unsettled -= 1
+        self.settled.append(BatchAcked(batch.sealed, base_offset, log_append_time_ms))
+
+    def _out_of_order(self, batch: Batch, detail: str, now_us: int) -> None:
+        """The broker misses what comes before this batch in the sequence."""
+        queue = batch.queue
+        if batch.state >= BatchState.ACKED or (queue.is_oldest(batch) and not queue.hole):
+            # Everything before it was acked, so the log has lost what it had acknowledged.
+            detail = detail or "the partition's log does not continue where the last acknowledged batch ended"
+            self._not_acked(batch, BatchEvent.REFUSE, _OUT_OF_ORDER, detail, now_us)
+            return
+        # A batch ahead of it is to blame: one that was refused and comes again first, or one that was given up (the
+        # hole). The broker looks for duplicates before it looks at the order, so in a hole this is proof of absence.
+        batch.move(BatchEvent.DISPROVE if queue.hole else BatchEvent.REFUSE)
+        batch.attempts -= 1
+        queue.put_back(batch)
+
+    def _not_acked(self, batch: Batch, event: BatchEvent, code: int, detail: str, now_us: int) -> None:
+        queue = batch.queue
+        if batch.state >= BatchState.ACKED:
+            # It was given up while in flight; now it is clear that its numbers may be missing in the log.
+            queue.hole = queue.hole or self._idempotence.enabled
+            return
+        batch.move(event)
+        error = kafka_error(code, f"{queue}: {detail}" if detail else str(queue))
+        batch.error = error
+        if not error.retriable or batch.attempts > self._retries:
+            self._give_up(batch, error)
+        elif batch.deadline_us <= now_us:
+            self._give_up(batch, self._too_late(batch))
+        else:
+            queue.blocked_until_us = now_us + self._connection.backoff_us(
+                batch.attempts, self._backoff_ms, self._backoff_max_ms
+            )
+            queue.put_back(batch)
+
+    # --- giving up -----------------------------------------------------------------------------------------------
+
+    def give_up_expired(self, now_us: int) -> None:
+        """Settle the batches whose delivery timeout is over."""
+        for batch in self._accumulator.expired(now_us):
+            self._give_up(batch, self._too_late(batch))
+            self._accumulator.schedule(batch.queue, now_us)
+
+    def give_up_all(self, error: OttlaError) -> None:
+        """Settle every batch there is: the time to close is over."""
+        for batch in self._accumulator.give_up_all():
+            self._give_up(batch, error)
+
+    def give_up_waiting(self, error: OttlaError | None) -> None:
+        """Settle every batch that waits: no producer id will ever be had."""
+        for queue in self._accumulator.queues.values():
+            while queue.waiting:
+                batch = queue.waiting.popleft()
+                self._give_up(batch, error or self._too_late(batch))
+
+    def give_up_topics_without_hope(self) -> None:
+        """Settle the batches of topics whose metadata error will not pass, such as a missing authorization."""
+        for queue in self._accumulator.leaderless:
+            known = self._connection.metadata.topics.get(queue.topic)
+            if known is None or not known.error_code:
+                continue
+            error = kafka_error(known.error_code, str(queue))
+            while queue.waiting and not error.retriable:
+                self._give_up(queue.waiting.popleft(), error)
+
+    def _give_up(self, batch: Batch, error: OttlaError) -> None:
+        was_in_flight = batch.state is BatchState.SENT or batch.state is BatchState.RESENT
+        state = batch.move(BatchEvent.GIVE_UP)
+        self.unsettled -= 1
+        if self._idempotence.enabled and batch.numbered and not was_in_flight:
+            batch.queue.hole = True
+        if state is BatchState.FAILED:
+            self._metrics.records_failed += batch.sealed.record_count
+            self.settled.append(BatchFailed(batch.sealed, error))
+        else:
+            self._metrics.records_unknown += batch.sealed.record_count
+            self.settled.append(BatchUnknown(batch.sealed, error))
+
+    def _too_late(self, batch: Batch) -> OttlaError:
+        queue = batch.queue
+        if batch.error is not None:
+            why = f"the last of {batch.attempts} attempts ended with {batch.error}"
+        elif batch.attempts:
+            why = "no answer had come by then"
+        elif self._idempotence.error is not None:
+            why = str(self._idempotence.error)
+        elif (trouble := self._connection.trouble()) is not None:
+            why = str(trouble)
+        elif self._connection.leader(queue.topic, queue.partition) is None:
+            why = "its leader is not known"
+        else:
+            why = "it waited behind others and was never sent"
+        count = batch.sealed.record_count
+        return kafka_error(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"delivery.timeout.ms={self._delivery_timeout_ms} passed for {count} records to {queue}; {why}",
+        )
+
+
+def _leaves_it_open(code: int, base_offset: int) -> bool:
+    return code in _OPEN_ERRORS or base_offset >= 0
