@@ -1,4 +1,4 @@
-"""The control channel over a real socket pair: answers find their question, errors keep their kind, ends are noticed."""
+"""The control channel over a real socket pair: answers find their questions, errors keep their kind."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Ends = tuple[ControlClient, _OtherEnd]
 
 
 def test_fields_come_back_as_they_were(ends: Ends) -> None:
-    fields = {"name": 'Flüge \n"quoted"', "nothing": None, "list": [1, 2.5, True], "nested": {"a": {}}}
+    fields: dict[str, Any] = {"name": 'Flüge \n"quoted"', "nothing": None, "list": [1, 2.5, True], "nested": {"a": {}}}
     assert ends[0].ask("echo", 10, **fields) == fields
 
 
@@ -95,9 +95,9 @@ def test_answers_in_another_order_find_their_questions(ends: Ends) -> None:
 
 
 def test_errors_keep_their_kind(ends: Ends) -> None:
-    with pytest.raises(UserMistake, match="^one sentence$"):
+    with pytest.raises(UserMistake, match=r"^one sentence$"):
         ends[0].ask("mistake", 10)
-    with pytest.raises(KafkaError, match="^no such topic$") as caught:
+    with pytest.raises(KafkaError, match=r"^no such topic$") as caught:
         ends[0].ask("refuse", 10)
     assert (caught.value.code, caught.value.name, caught.value.retriable) == (3, "UNKNOWN_TOPIC_OR_PARTITION", True)
 

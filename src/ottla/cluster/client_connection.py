@@ -56,6 +56,7 @@ class ClientConnection:
     __slots__ = (
         "_busy",
         "_closed",
+        "_ending",
         "_frames",
         "_loop",
         "_out",
@@ -79,6 +80,7 @@ class ClientConnection:
         self._out: deque[Any] = deque()
         self._busy = False
         self._closed = False
+        self._ending = False
         self._writing = False
         self._reading = True
         self._loop.add_reader(sock, self._readable)
@@ -123,10 +125,20 @@ class ClientConnection:
         if self._closed:
             return
         self._hand_over()
-        wanted = not (self._busy and self._waiting)
-        if wanted and not self._reading and not self._closed:
+        if self._ending:
+            self._end_if_done()
+        elif not self._reading and not self._closed and not (self._busy and self._waiting):
             self._reading = True
             self._loop.add_reader(self._socket, self._readable)
+
+    def _read_off(self) -> None:
+        self._reading = False
+        self._loop.remove_reader(self._socket)
+
+    def _end_if_done(self) -> None:
+        """The client sends no more: what it sent is handled, what it still reads is sent, then it is gone."""
+        if not self._waiting and not self._out:
+            self._lose("closed by the client")
 
     def _readable(self) -> None:
         frames = self._frames
@@ -142,7 +154,9 @@ class ClientConnection:
                 self._lose(error.strerror or "connection lost")
                 return
             if not size:
-                self._lose("closed by the client")
+                self._ending = True
+                self._read_off()
+                self._end_if_done()
                 return
             try:
                 self._waiting.extend(frames.advance(size))
@@ -151,8 +165,7 @@ class ClientConnection:
                 return
             self._hand_over()
             if self._busy and self._waiting and not self._closed:
-                self._reading = False
-                self._loop.remove_reader(self._socket)
+                self._read_off()
             if size < room:
                 return
             budget -= size

@@ -42,6 +42,7 @@ class ClusterHost:
         self._faults = FaultPlan()
         self._links = Links(loop)
         self._data_dir: DataDir | None = None
+        self._temporary = False
         self._cores: list[BrokerCore] = []
         self._servers: list[BrokerServer] = []
         self._commands: dict[str, Callable[..., None]] = {
@@ -66,7 +67,8 @@ class ClusterHost:
         self._servers.clear()
         for core in self._cores:
             try:
-                core.close()
+                # Nobody comes back to a temporary folder, so nothing in it needs to reach the disk.
+                core.close(sync=not self._temporary)
             except OSError as error:
                 logger.warning("broker %d could not close its logs in order: %s", core.broker_id, error)
         self._cores.clear()
@@ -85,6 +87,7 @@ class ClusterHost:
         settings: dict[str, int],
     ) -> None:
         broker_settings = BrokerSettings(**settings)
+        self._temporary = temporary
         listeners: list[socket.socket] = []
         try:
             self._data_dir = DataDir(data_dir, temporary=temporary)

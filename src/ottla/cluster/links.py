@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ottla.broker.apis import VERSIONS
 from ottla.broker.events import (
     AskController,
     AskPeer,
@@ -207,7 +208,7 @@ class Links:
         self._questions[connection_id] = (node, question.broker_id, question.token)
         message = question.message
         client_id = f"broker-{node.broker_id}"
-        request = RequestReceived(connection_id, question.token, message.MAX_VERSION, client_id, message)
+        request = RequestReceived(connection_id, question.token, VERSIONS[message.API_KEY][1], client_id, message)
         self.receive(peer, request)
 
     def _answer_peer(self, connection_id: int, message: Any) -> None:

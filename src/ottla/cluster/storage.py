@@ -4,17 +4,21 @@ Appends go straight from the buffers of the request to the page cache (`writev`,
 Python); reads are positional; a slice of a file is a promise that the server keeps with `sendfile`. Nothing is
 synced to the disk unless the broker core asks for it, as with Kafka.
 
-Invariants: after a failed append the file is as long as before. A slice stays readable after its file was closed or
+Invariants: after a failed append the file is as long as before; the first failure of a file is logged, and the next
+one after a success. A slice stays readable after its file was closed or
 removed: the descriptor goes when its last user does, so a descriptor number is never sent from by mistake.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Sequence
 
 from ottla.broker.storage import Buffer
+
+logger = logging.getLogger("ottla.cluster")
 
 _BUFFERS_PER_WRITE = 1024  # IOV_MAX on Linux and macOS
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -54,13 +58,14 @@ class DiskSlice:
 class DiskFile:
     """An append-only file that can be cut; it must have no other writer."""
 
-    __slots__ = ("_descriptor", "path", "size")
+    __slots__ = ("_descriptor", "_failing", "path", "size")
 
     def __init__(self, path: str) -> None:
         self.path = path
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._descriptor: _Descriptor | None = _Descriptor(fd)
         self.size = os.fstat(fd).st_size
+        self._failing = False
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         """Write the buffers at the end; return where the first begins. OSError: nothing was appended."""
@@ -75,10 +80,14 @@ class DiskFile:
             else:
                 for first in range(0, len(buffers), _BUFFERS_PER_WRITE):
                     _write_all(fd, buffers[first : first + _BUFFERS_PER_WRITE])
-        except OSError:
+        except OSError as error:
             self._cut_back(begin)
+            if not self._failing:
+                self._failing = True
+                logger.error("cannot append %d bytes to %s: %s", wanted, self.path, error.strerror)
             raise
         self.size = begin + wanted
+        self._failing = False
         return begin
 
     def read(self, position: int, size: int) -> bytes:

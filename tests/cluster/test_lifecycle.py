@@ -1,0 +1,250 @@
+"""The brokers' process begins and ends with the program that holds the cluster, whatever happens to either."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.cluster.cluster import Cluster
+from ottla.cluster.data_dir import DataDir
+from ottla.errors import ClosedError, ConfigError, ForkError, OttlaError, UserMistake
+
+_HOLDER = """
+import os, signal, sys, threading
+from ottla.cluster.cluster import Cluster
+with Cluster(brokers=1, data_dir=sys.argv[1] or None) as cluster:
+    cluster.create_topic("flights")
+    print(cluster.pid, cluster._data_dir, flush=True)
+    {body}
+    threading.Event().wait()
+"""
+
+
+class Holder:
+    """A program of its own that holds a cluster until something happens to it."""
+
+    def __init__(self, data_dir: str, body: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _HOLDER.format(body=body), data_dir],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        pid, self.data_dir = self.process.stdout.readline().decode().split()
+        self.brokers_pid = int(pid)
+
+    def finish(self) -> str:
+        """Wait for its end; what it wrote to standard error."""
+        return self.process.communicate(timeout=60)[1].decode()
+
+
+@pytest.fixture
+def hold() -> Any:
+    holders: list[Holder] = []
+
+    def start(data_dir: str = "", body: str = "") -> Holder:
+        holders.append(Holder(data_dir, body))
+        return holders[-1]
+
+    yield start
+    for holder in holders:
+        holder.process.kill()
+        holder.process.communicate()
+
+
+def test_ctrl_c_closes_the_cluster_in_order(hold: Callable[..., Holder], tmp_path: Path, processes: Any) -> None:
+    """Ctrl+C reaches every process of the foreground; only the program may act on it."""
+    holder = hold(str(tmp_path / "data"))
+    os.kill(holder.brokers_pid, signal.SIGINT)
+    os.killpg(holder.process.pid, signal.SIGINT)
+    said = holder.finish()
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert "ottla" not in said.replace("ottla.cluster.cluster import", "")
+    assert not processes.is_running(holder.brokers_pid)
+    DataDir(holder.data_dir).release()
+    with Cluster(brokers=1, data_dir=holder.data_dir) as again:
+        assert again.leader("flights", 0) == 1
+
+
+def test_ctrl_c_leaves_no_temporary_folder(hold: Callable[..., Holder]) -> None:
+    holder = hold()
+    os.killpg(holder.process.pid, signal.SIGINT)
+    holder.finish()
+    assert not os.path.exists(holder.data_dir)
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for a process that is not a child of its own")
+def test_the_brokers_end_when_the_program_is_killed(hold: Callable[..., Holder], processes: Any) -> None:
+    holder = hold()
+    os.kill(holder.process.pid, signal.SIGKILL)
+    processes.wait_for_exit(holder.brokers_pid)
+    assert not os.path.exists(holder.data_dir)
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for a process that is not a child of its own")
+def test_a_fork_of_a_killed_program_does_not_keep_the_brokers(hold: Callable[..., Holder], processes: Any) -> None:
+    """The fork holds the program's end of the control channel open, as workers of multiprocessing do."""
+    read_end, write_end = os.pipe()
+    os.set_inheritable(read_end, True)
+    body = "if os.fork() == 0: os.setsid(); threading.Event().wait(60); os._exit(0)"
+    holder = hold(body=body)
+    os.kill(holder.process.pid, signal.SIGKILL)
+    processes.wait_for_exit(holder.brokers_pid)
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_a_program_that_forgets_to_close_leaves_nothing(processes: Any) -> None:
+    script = "from ottla import Cluster; c = Cluster(brokers=1); print(c.pid, c._data_dir)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True)
+    pid, data_dir = done.stdout.decode().split()
+    assert not processes.is_running(int(pid))
+    assert not os.path.exists(data_dir)
+    assert done.stderr == b""
+
+
+def test_brokers_that_were_killed_are_reported_and_leave_nothing() -> None:
+    with Cluster(brokers=1) as cluster:
+        data_dir = cluster._data_dir
+        os.kill(cluster.pid, signal.SIGKILL)
+        with pytest.raises(OttlaError, match=r"brokers' process ended by itself \(killed by signal 9\)"):
+            cluster.create_topic("flights")
+    assert not os.path.exists(data_dir)
+
+
+def test_sigterm_ends_the_brokers_in_order(tmp_path: Path) -> None:
+    with Cluster(brokers=1, data_dir=tmp_path) as cluster:
+        cluster.create_topic("flights")
+        os.kill(cluster.pid, signal.SIGTERM)
+        ask_until_they_are_gone = (cluster.leader("flights", 0) for _ in iter(int, 1))
+        with pytest.raises(OttlaError, match=r"ended by itself \(exit status 0\)"):
+            list(ask_until_they_are_gone)
+    DataDir(str(tmp_path)).release()
+
+
+def test_a_closed_cluster_says_so_and_may_be_closed_again() -> None:
+    cluster = Cluster(brokers=1)
+    fault = cluster.faults.lose_ack(topic="flights", nth=1)
+    cluster.close()
+    cluster.close()
+    with pytest.raises(ClosedError):
+        cluster.create_topic("flights")
+    assert fault.fired == 0
+
+
+def test_a_fork_may_not_use_the_cluster_and_does_not_close_it() -> None:
+    with Cluster(brokers=1) as cluster:
+        read_end, write_end = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                cluster.close()
+                cluster.create_topic("from-the-fork")
+            except ForkError as error:
+                os.write(write_end, str(error).encode())
+            os._exit(0)
+        os.close(write_end)
+        os.waitpid(child, 0)
+        assert b"made before a fork" in os.read(read_end, 1000)
+        os.close(read_end)
+        cluster.create_topic("from-the-owner")
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_cluster_finds_its_topics_again(tmp_path: Path, in_process: bool) -> None:
+    with Cluster(brokers=3, data_dir=tmp_path, in_process=in_process) as cluster:
+        cluster.create_topic("flights", partitions=4)
+        leaders = [cluster.leader("flights", partition) for partition in range(4)]
+    with Cluster(brokers=3, data_dir=tmp_path, in_process=in_process) as cluster:
+        assert [cluster.leader("flights", partition) for partition in range(4)] == leaders
+        assert sorted(cluster.isr("flights", 3)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_port_in_use_is_named_in_one_sentence(in_process: bool) -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    with pytest.raises(UserMistake) as caught:
+        Cluster(brokers=1, port=port, in_process=in_process)
+    taken.close()
+    assert str(caught.value) == (
+        f"port {port} on 127.0.0.1 is in use by another program: "
+        "stop that program, choose another port, or leave the port out to get a free one."
+    )
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_data_dir_in_use_is_named_in_one_sentence(tmp_path: Path, in_process: bool) -> None:
+    with Cluster(brokers=1, data_dir=tmp_path) as first:
+        with pytest.raises(UserMistake, match=rf"data_dir '{tmp_path}' is in use by another running cluster"):
+            Cluster(brokers=1, data_dir=tmp_path, in_process=in_process)
+        first.create_topic("undisturbed")
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_data_dir_below_a_file_is_named_in_one_sentence(tmp_path: Path, in_process: bool) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UserMistake, match=r"file/data' cannot be used \(a file is in the way\)"):
+        Cluster(brokers=1, data_dir=tmp_path / "file" / "data", in_process=in_process)
+
+
+def test_a_cluster_that_did_not_start_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    script = f"""
+import os, sys, tempfile
+tempfile.tempdir = sys.argv[1]
+from ottla.cluster.cluster import Cluster
+from ottla.errors import UserMistake
+try:
+    Cluster(brokers=1, port={port})
+except UserMistake:
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        print("no child", os.listdir(sys.argv[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, timeout=60, check=True)
+    taken.close()
+    assert (done.stdout, done.stderr) == (b"no child []\n", b"")
+
+
+def test_consecutive_ports_are_taken_from_the_one_given() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    if port > 65_000:
+        port -= 1000
+    with Cluster(brokers=2, port=port) as cluster:
+        assert cluster.bootstrap_servers == f"127.0.0.1:{port},127.0.0.1:{port + 1}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"brokers": 0}, {"brokers": 101}, {"brokers": "3"}, {"port": -1}, {"port": 65_535}, {"port": "9092"}],
+)
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(arguments))}="):
+        Cluster(**arguments)
+
+
+def test_unknown_broker_settings_are_refused() -> None:
+    with pytest.raises(ConfigError, match="log_segment_bites"):
+        Cluster(brokers=1, settings={"log_segment_bites": 1})
+
+
+def test_the_brokers_process_loads_neither_numpy_nor_pyarrow() -> None:
+    script = (
+        "import sys, ottla.cluster.process; "
+        "print([m for m in ('numpy', 'pyarrow', 'pandas', 'ottla.client') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True)
+    assert done.stdout == b"[]\n"
