@@ -70,9 +70,10 @@ def decode_request(frame: memoryview) -> tuple[RequestHeader, Any]:
     # Everything up to the client id reads the same in both header versions, so it can be read before the API is known.
     header = RequestHeader.read(decoder, 1)
     api_key, version = header.request_api_key, header.request_api_version
-    if api_key not in REQUESTS:
-        raise UnknownApi(header)
-    request_class = REQUESTS[api_key]
+    try:
+        request_class = REQUESTS[api_key]
+    except KeyError:
+        raise UnknownApi(header) from None
     if not request_class.MIN_VERSION <= version <= request_class.MAX_VERSION:
         raise UnsupportedVersion(header, request_class.__name__, request_class.MIN_VERSION, request_class.MAX_VERSION)
     if version >= request_class.FLEXIBLE_FROM:
