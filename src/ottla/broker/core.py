@@ -2,14 +2,15 @@
 
 How a driver runs it: `receive` an event, then carry out `outputs()` in order; `deadline_us()` says when to call
 `tick`. Requests of one connection are handled one at a time in the order they came: what arrives while an answer is
-owed waits inside the core (`queued` counts it, so that a driver can stop reading from the socket). After `HangUp`
-whatever else had arrived on that connection is dropped; the driver reports every ended connection, also those it
-closed on `HangUp`, with `ConnectionLost`. Connection ids are used once.
+owed waits inside the core (`queued` counts it, so that a driver can stop reading from the socket). Every request gets
+a `Respond`; its message is None where no answer is expected (Produce with acks=0). After `HangUp` whatever else had
+arrived on that connection is dropped; the driver reports every ended connection, also those it closed on `HangUp`,
+with `ConnectionLost`. Connection ids are used once.
 
-Peers: `AskPeer` reaches the other broker as a `RequestReceived` on a connection of its own, with the highest version
-of `ottla.broker.apis.VERSIONS`; what that broker answers comes back as `PeerAnswered`. Records of a request are
-patched in place (base offset and leader epoch) where their memory is writable and passed on to followers by
-reference, so a driver must hand over memory that nobody writes to again.
+Peers: `AskPeer` reaches the other broker as a `RequestReceived` on a connection of its own; what that broker answers
+comes back as `PeerAnswered`. Records of a request are patched in place (base offset and leader epoch) where their
+memory is writable, kept and passed on to followers by reference, so a driver must hand over memory that nobody
+writes to again.
 
 Invariants: nothing is acknowledged that was not appended; a partition's log is read by consumers below its high
 watermark only; an OSError of the storage becomes KAFKA_STORAGE_ERROR for that partition and harms no other.
@@ -17,12 +18,83 @@ watermark only; an OSError of the storage becomes KAFKA_STORAGE_ERROR for that p
 
 from __future__ import annotations
 
+import json
+from collections import deque
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from ottla.broker.apis import (
+    API_VERSIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    FETCH,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    PRODUCE,
+    VERSIONS,
+    api_versions,
+    create_topics,
+    delete_topics,
+    fetch,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    produce,
+)
+from ottla.broker.events import (
+    AskController,
+    BrokerAddress,
+    ClusterImage,
+    ConnectionLost,
+    ControllerAnswered,
+    HangUp,
+    ImagePublished,
+    PartitionImage,
+    PeerAnswered,
+    RequestReceived,
+    Respond,
+)
+from ottla.broker.partition import NO_BROKER, Partition, RecentBudget
+from ottla.broker.purgatory import Purgatory
+from ottla.broker.replica import ReplicaFetcher
+from ottla.broker.request import Cancellable, Connection, Request, fault_context
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.faults.plan import FaultPlan
+from ottla.protocol.error_codes import ErrorCode
+
+Handler = Callable[["BrokerCore", Request, int], None]
+
+_HANDLERS: dict[int, Handler] = {
+    PRODUCE: produce.handle,
+    FETCH: fetch.handle,
+    LIST_OFFSETS: list_offsets.handle,
+    METADATA: metadata.handle,
+    API_VERSIONS: api_versions.handle,
+    CREATE_TOPICS: create_topics.handle,
+    DELETE_TOPICS: delete_topics.handle,
+    INIT_PRODUCER_ID: init_producer_id.handle,
+}
+# Written when a broker closes its logs in order; holds their high watermarks.
+_CLEAN_SHUTDOWN_FILE = "clean_shutdown.json"
+
+
+class DelayedAnswer:
+    """An answer that the fault plan holds back."""
+
+    __slots__ = ("_core", "_message", "_request", "bucket")
+
+    def __init__(self, core: BrokerCore, request: Request, message: Any) -> None:
+        self.bucket = 0
+        self._core = core
+        self._request = request
+        self._message = message
+
+    def expire(self, now_us: int) -> None:
+        """Now it may go."""
+        self._core.send(self._request, self._message)
 
 
 class BrokerCore:
@@ -44,27 +116,286 @@ class BrokerCore:
         self.settings = settings
         self.rng = rng
         self.faults = faults if faults is not None else FaultPlan()
+        self.image = ClusterImage(-1, "", NO_BROKER, (), {})
+        self.topics: dict[str, dict[int, Partition]] = {}
+        self.purgatory = Purgatory()
+        self.woken: dict[fetch.PendingFetch, None] = {}
+        self.parked_followers: dict[int, fetch.PendingFetch] = {}
+        self._budget = RecentBudget(settings.recent_batches_bytes)
+        self._fetchers: dict[int, ReplicaFetcher] = {}
+        self._connections: dict[int, Connection] = {}
+        self._due: deque[Connection] = deque()
+        self._asked: dict[int, tuple[Request, Callable[[Any], Any]]] = {}
+        self._outputs: list[Any] = []
+        self._number = 0
+        self._high_watermarks = self._take_clean_shutdown()
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take a RequestReceived, ConnectionLost, PeerAnswered, ControllerAnswered or ImagePublished."""
-        raise NotImplementedError
+        kind = type(event)
+        if kind is RequestReceived:
+            self._request_received(event, now_us)
+        elif kind is PeerAnswered:
+            fetcher = self._fetchers.get(event.broker_id)
+            if fetcher is not None and fetcher.answered(event.token, event.message, now_us):
+                self._ask_leader(fetcher, now_us)
+        elif kind is ConnectionLost:
+            connection = self._connections.pop(event.connection_id, None)
+            if connection is not None and connection.parked is not None:
+                connection.parked.cancel()
+        elif kind is ControllerAnswered:
+            request, unreachable = self._asked.pop(event.token)
+            message = event.message if event.message is not None else unreachable(request.message)
+            self.answer(request, message, now_us)
+        elif kind is ImagePublished:
+            self._apply(event.image, now_us)
+        else:
+            raise TypeError(f"a broker core knows no event {kind.__name__}")
+        self._settle(now_us)
 
     def outputs(self) -> list[Any]:
         """What must now be done, in order: Respond, HangUp, AskPeer, AskController; each is handed out once."""
-        raise NotImplementedError
+        outputs, self._outputs = self._outputs, []
+        return outputs
 
     def deadline_us(self) -> int | None:
         """When `tick` is due at the latest; None while nothing waits."""
-        raise NotImplementedError
+        due = self.purgatory.deadline_us()
+        for fetcher in self._fetchers.values():
+            again = fetcher.ask_again_us
+            if again is not None and (due is None or again < due):
+                due = again
+        return due
 
     def tick(self, now_us: int) -> None:
-        """Answer what has waited long enough."""
-        raise NotImplementedError
+        """Answer what has waited long enough, and ask leaders again."""
+        self.purgatory.expire(now_us)
+        for fetcher in self._fetchers.values():
+            if fetcher.ask_again_us is not None and fetcher.ask_again_us <= now_us:
+                self._ask_leader(fetcher, now_us)
+        self._settle(now_us)
 
     def queued(self, connection_id: int) -> int:
         """Requests of this connection that wait for their turn (the one being handled not counted)."""
-        raise NotImplementedError
+        connection = self._connections.get(connection_id)
+        return len(connection.waiting) if connection is not None else 0
 
-    def close(self) -> None:
-        """Close all logs in order and leave a mark, so that the next start need not check every byte."""
-        raise NotImplementedError
+    def close(self, *, sync: bool = True) -> None:
+        """Close all logs in order and leave a mark, so that the next start need not check every byte.
+
+        Without `sync` the mark is left out, too: what is only in the page cache may not outlive a power cut.
+        """
+        marks: dict[str, int] = {}
+        for partitions in self.topics.values():
+            for partition in partitions.values():
+                if sync and partition.log is not None:
+                    partition.log.sync()
+                    marks[partition.folder] = partition.high_watermark
+                partition.close()
+        self.topics = {}
+        if sync:
+            self.storage.write_file(_CLEAN_SHUTDOWN_FILE, json.dumps({"high_watermarks": marks}).encode())
+
+    # What the APIs in `apis/` work with.
+
+    def answer(self, request: Request, message: Any, now_us: int) -> None:
+        """Give a request its answer, or do to it what the fault plan says."""
+        if request.context is not None:
+            request.after = self.faults.after_append(request.context)
+            request.context = None
+        after = request.after
+        if after is not None and request.expects_answer:
+            if after.kind == "lose_ack":
+                self.hang_up(request.connection_id, f"answer lost by fault {after.rule_id}")
+                return
+            if after.kind == "delay_ack":
+                self.purgatory.add(DelayedAnswer(self, request, message), now_us + after.delay_us)
+                return
+        self.send(request, message if request.expects_answer else None)
+
+    def send(self, request: Request, message: Any) -> None:
+        """Hand out the answer (None: none is expected); the connection's next request is due."""
+        connection = self._connections.get(request.connection_id)
+        if connection is None or connection.hung_up:
+            return
+        self._outputs.append(Respond(request.connection_id, request.correlation_id, request.version, message))
+        connection.parked = None
+        if connection.waiting:
+            self._due.append(connection)
+        else:
+            del self._connections[request.connection_id]
+
+    def hang_up(self, connection_id: int, reason: str) -> None:
+        """Have the connection closed; what else arrived on it is dropped."""
+        connection = self._connections.get(connection_id)
+        if connection is None or connection.hung_up:
+            return
+        connection.hung_up = True
+        connection.waiting.clear()
+        self._outputs.append(HangUp(connection_id, reason))
+
+    def park(self, request: Request, waiter: Cancellable) -> None:
+        """Let `waiter` be cancelled when the connection is lost."""
+        connection = self._connections.get(request.connection_id)
+        if connection is not None:
+            connection.parked = waiter
+
+    def ask_controller(self, request: Request, unreachable: Callable[[Any], Any]) -> None:
+        """Answer the request with what the controller says, or with `unreachable(message)`."""
+        token = self.next_number()
+        self._asked[token] = (request, unreachable)
+        self._outputs.append(AskController(token, request.message))
+
+    def next_number(self) -> int:
+        """A number not given before; they grow."""
+        self._number += 1
+        return self._number
+
+    def why_not_here(self, topic: str, index: int) -> tuple[int, str]:
+        """Error code and sentence for a partition that this broker does not lead."""
+        image = self.image.topics.get(topic)
+        if image is None or not 0 <= index < len(image.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{index}"
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is led by broker {image.partitions[index].leader}"
+
+    def leader_of(self, topic: str, index: int) -> tuple[int, int, BrokerAddress | None]:
+        """The leader's id, its epoch, and where it is; (-1, -1, None) where that is not known."""
+        image = self.image.topics.get(topic)
+        if image is None or not 0 <= index < len(image.partitions):
+            return NO_BROKER, -1, None
+        partition = image.partitions[index]
+        for address in self.image.brokers:
+            if address.broker_id == partition.leader:
+                return partition.leader, partition.leader_epoch, address
+        return partition.leader, partition.leader_epoch, None
+
+    # Requests.
+
+    def _request_received(self, event: RequestReceived, now_us: int) -> None:
+        connection = self._connections.get(event.connection_id)
+        if connection is None:
+            self._connections[event.connection_id] = Connection(event.connection_id)
+            self._handle(event, now_us)
+        elif not connection.hung_up:
+            connection.waiting.append(event)
+
+    def _handle(self, event: RequestReceived, now_us: int) -> None:
+        request = Request(event)
+        message = event.message
+        api_key = message.API_KEY
+        from_peer = api_key == FETCH and fetch.follower_id(message) != fetch.CONSUMER
+        lowest, highest = VERSIONS.get(api_key, (0, -1))
+        if not (lowest <= event.version <= highest or from_peer):
+            if api_key == API_VERSIONS:
+                request.version = 0
+                self.send(request, api_versions.unsupported_version_response())
+                return
+            self.hang_up(event.connection_id, f"API {api_key} version {event.version} is not supported")
+            return
+        if api_key == PRODUCE and message.acks == 0:
+            request.expects_answer = False
+        if self.faults.active and not from_peer:
+            request.context = fault_context(message)
+            struck = self.faults.before_append(request.context)
+            if struck is not None and struck.kind == "lose_request":
+                if request.expects_answer:
+                    self.hang_up(event.connection_id, f"request lost by fault {struck.rule_id}")
+                else:
+                    self.send(request, None)
+                return
+            request.refusal = struck
+        _HANDLERS[api_key](self, request, now_us)
+
+    def _settle(self, now_us: int) -> None:
+        """Finish what the event set in motion: fetches that have news, requests whose turn has come."""
+        while self.woken or self._due:
+            if self.woken:
+                woken, self.woken = self.woken, {}
+                for waiting in woken:
+                    waiting.attempt(now_us)
+            else:
+                connection = self._due.popleft()
+                if not connection.hung_up and self._connections.get(connection.connection_id) is connection:
+                    self._handle(connection.waiting.popleft(), now_us)
+
+    # The cluster.
+
+    def _apply(self, image: ClusterImage, now_us: int) -> None:
+        """Take a new image: open, lead, follow and remove partitions as it says."""
+        if image.version <= self.image.version:
+            return
+        old, self.image = self.image, image
+        changed: dict[int, None] = {}
+        for name in list(self.topics):
+            topic = image.topics.get(name)
+            if topic is None or topic.topic_id != old.topics[name].topic_id:
+                for partition in self.topics.pop(name).values():
+                    self._stop_following(partition, changed)
+                    partition.leader = NO_BROKER
+                    partition.retire(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_us)
+                    self._remove_log(partition)
+        for name, topic in image.topics.items():
+            if old.topics.get(name) is topic:
+                continue
+            for index, role in enumerate(topic.partitions):
+                if self.broker_id in role.replicas:
+                    partitions = self.topics.setdefault(name, {})
+                    if index not in partitions:
+                        partitions[index] = self._new_partition(name, topic.topic_id, index, topic.configs)
+                    self._take_role(partitions[index], role, changed, now_us)
+        for leader_id in changed:
+            self._ask_leader(self._fetchers[leader_id], now_us)
+
+    def _new_partition(
+        self, topic: str, topic_id: bytes, index: int, configs: tuple[tuple[str, str], ...]
+    ) -> Partition:
+        partition = Partition(
+            self.broker_id, topic, topic_id, index, configs, self.settings, self.storage, self._budget
+        )
+        if self._high_watermarks is not None and partition.folder in self._high_watermarks:
+            partition.high_watermark = self._high_watermarks.pop(partition.folder)
+            partition.verify = False
+        return partition
+
+    def _take_role(self, partition: Partition, role: PartitionImage, changed: dict[int, None], now_us: int) -> None:
+        if partition.is_leader and role.leader != self.broker_id:
+            partition.leader = role.leader
+            partition.retire(ErrorCode.NOT_LEADER_OR_FOLLOWER, now_us)
+        self._stop_following(partition, changed)
+        partition.become(role, now_us)
+        if role.leader not in (self.broker_id, NO_BROKER):
+            fetcher = self._fetchers.get(role.leader)
+            if fetcher is None:
+                fetcher = self._fetchers[role.leader] = ReplicaFetcher(self.broker_id, role.leader, self.settings)
+            fetcher.follow(partition)
+            changed[role.leader] = None
+
+    def _stop_following(self, partition: Partition, changed: dict[int, None]) -> None:
+        fetcher = self._fetchers.get(partition.leader)
+        if fetcher is not None:
+            fetcher.unfollow(partition.topic, partition.index)
+            changed[partition.leader] = None
+
+    def _ask_leader(self, fetcher: ReplicaFetcher, now_us: int) -> None:
+        question = fetcher.question(self.next_number(), now_us)
+        if question is not None:
+            self._outputs.append(question)
+
+    def _remove_log(self, partition: Partition) -> None:
+        try:
+            partition.remove()
+        except OSError:
+            # The topic is gone for everybody; a folder that cannot be removed is removed when its name is used again.
+            partition.close()
+
+    def _take_clean_shutdown(self) -> dict[str, int] | None:
+        """The high watermarks of a clean shutdown, whose mark is taken away; None where there was none."""
+        content = self.storage.read_file(_CLEAN_SHUTDOWN_FILE)
+        if content is None:
+            return None
+        self.storage.remove(_CLEAN_SHUTDOWN_FILE)
+        try:
+            marks = json.loads(content)["high_watermarks"]
+            return {str(folder): max(0, int(offset)) for folder, offset in marks.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None

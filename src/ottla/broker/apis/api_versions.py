@@ -1,0 +1,49 @@
+"""ApiVersions, versions 0 to 4: the APIs and versions this broker answers, as `VERSIONS` lists them.
+
+A request in a newer version is answered in version 0 with UNSUPPORTED_VERSION and the same list, so that the client
+can ask again (KIP-511); whoever decodes frames does that with `unsupported_version_response`. A client's software
+name and version must look like names (KIP-511), else INVALID_REQUEST. No features are advertised (KIP-584).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.apis import VERSIONS
+from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_NAMES_FROM_VERSION = 3
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Say which versions are spoken here."""
+    message = request.message
+    if request.version >= _NAMES_FROM_VERSION and not (
+        _is_name(message.client_software_name) and _is_name(message.client_software_version)
+    ):
+        core.answer(request, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST), now_us)
+        return
+    core.answer(request, ApiVersionsResponse(api_keys=_spoken()), now_us)
+
+
+def unsupported_version_response() -> ApiVersionsResponse:
+    """What to answer, in version 0, to an ApiVersions request whose version is not known."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_spoken())
+
+
+def _spoken() -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=api_key, min_version=lowest, max_version=highest)
+        for api_key, (lowest, highest) in VERSIONS.items()
+    ]
+
+
+def _is_name(text: str) -> bool:
+    """Letters and digits, with dots and hyphens inside."""
+    inner = text.replace(".", "").replace("-", "")
+    return inner.isascii() and inner.isalnum() and text[0] not in ".-" and text[-1] not in ".-"

@@ -1,0 +1,31 @@
+"""CreateTopics, versions 2 to 7: passed on to the controller; the topics exist everywhere when it is answered.
+
+What the controller decides, and the errors it gives, stand in `ottla.broker.controller`. Where it cannot be reached
+every topic gets NOT_CONTROLLER, which clients ask again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Pass the request on."""
+    core.ask_controller(request, unreachable)
+
+
+def unreachable(message: CreateTopicsRequest) -> Any:
+    """The answer where there is no controller."""
+    detail = "the controller cannot be reached"
+    topics = [
+        CreatableTopicResult(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER, error_message=detail)
+        for topic in message.topics
+    ]
+    return CreateTopicsResponse(topics=topics)

@@ -1,0 +1,252 @@
+"""Fetch, versions 4 to 12: whole record batches from a partition's log, for consumers and for followers.
+
+Consumers (replica id -1) read below the high watermark; there are no transactions, so that is also the last stable
+offset. Followers (a broker's id) read to the log's end, and what they ask for tells the leader how far they have
+come; where their log parted from the leader's they are told the epoch and offset (KIP-279, KIP-595). A follower is
+answered with the partitions that have news only, and a newer Fetch of the same follower ends the older one at once.
+
+A request with less than `min_bytes` to give waits for up to `max_wait_ms`; `max_bytes` bounds the answer except for
+its first batch (KIP-74). There are no fetch sessions: every answer has session id 0, which clients read as "ask in
+full" (KIP-227). Records leave as file slices, to followers also as batches that are still in memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.partition import FetchWaiter, Partition
+from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+CONSUMER = -1
+_READ_UNCOMMITTED = 0
+
+
+def follower_id(message: FetchRequest) -> int:
+    """The broker that fetches, or CONSUMER."""
+    if message.replica_state is not None:
+        return message.replica_state.replica_id
+    return message.replica_id
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Answer a Fetch, or let it wait."""
+    message = request.message
+    if message.session_id != 0:
+        core.answer(request, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), now_us)
+        return
+    fetch = PendingFetch(core, request)
+    for topic in message.topics:
+        partitions = core.topics.get(topic.topic, {})
+        fetch.add(topic.topic, [(wanted, partitions.get(wanted.partition)) for wanted in topic.partitions], now_us)
+    fetch.start(now_us)
+
+
+class PendingFetch:
+    """A Fetch from its arrival to its answer."""
+
+    __slots__ = ("_core", "_done", "_follower_id", "_request", "_topics", "bucket")
+
+    def __init__(self, core: BrokerCore, request: Request) -> None:
+        self.bucket = -1
+        self._core = core
+        self._request = request
+        self._follower_id = follower_id(request.message)
+        self._topics: list[tuple[str, list[tuple[FetchPartition, Partition | None]]]] = []
+        self._done = False
+
+    def add(self, topic: str, wanted: list[tuple[FetchPartition, Partition | None]], now_us: int) -> None:
+        """Ask for these partitions, too; a follower's offsets are noted."""
+        self._topics.append((topic, wanted))
+        if self._follower_id == CONSUMER:
+            return
+        for asked, partition in wanted:
+            if (
+                partition is not None
+                and partition.log is not None
+                and self._fault(asked, partition) == 0
+                and self._diverging(asked, partition) is None
+                and asked.fetch_offset <= partition.log.log_end_offset
+            ):
+                partition.follower_fetched(self._follower_id, asked.fetch_offset, now_us)
+
+    def start(self, now_us: int) -> None:
+        """Answer at once, or wait."""
+        core, message = self._core, self._request.message
+        follower = self._follower_id
+        if follower != CONSUMER:
+            older = core.parked_followers.pop(follower, None)
+            if older is not None:
+                older.end(now_us)
+        wait_us = max(0, message.max_wait_ms) * 1000
+        if self.attempt(now_us, last=wait_us == 0 or message.min_bytes <= 0 or not self._topics):
+            return
+        if follower != CONSUMER:
+            core.parked_followers[follower] = self
+        for _, wanted in self._topics:
+            for _, partition in wanted:
+                if partition is not None:
+                    self._waiters(partition)[self] = None
+        core.park(self._request, self)
+        core.purgatory.add(self, now_us + wait_us)
+
+    def wake(self) -> None:
+        """Look again once the event at hand has been dealt with."""
+        self._core.woken[self] = None
+
+    def attempt(self, now_us: int, last: bool = False) -> bool:
+        """Answer if there is enough (or this is the `last` attempt); True where it is answered."""
+        if self._done:
+            return True
+        if not last and not self._has_news():
+            return False
+        responses, size, failed = self._collect()
+        if not last and not failed and size < self._request.message.min_bytes:
+            return False
+        self.cancel()
+        self._core.answer(self._request, FetchResponse(responses=responses), now_us)
+        return True
+
+    def expire(self, now_us: int) -> None:
+        """Time is up: answer with what there is."""
+        self.attempt(now_us, last=True)
+
+    def end(self, now_us: int) -> None:
+        """Answer with nothing: the follower has asked anew."""
+        if not self._done:
+            self.cancel()
+            self._core.answer(self._request, FetchResponse(), now_us)
+
+    def cancel(self) -> None:
+        """Wait no more."""
+        if self._done:
+            return
+        self._done = True
+        if self.bucket < 0:
+            return
+        self._core.purgatory.remove(self)
+        if self._core.parked_followers.get(self._follower_id) is self:
+            del self._core.parked_followers[self._follower_id]
+        for _, wanted in self._topics:
+            for _, partition in wanted:
+                if partition is not None:
+                    self._waiters(partition).pop(self, None)
+
+    def _waiters(self, partition: Partition) -> dict[FetchWaiter, None]:
+        return partition.consumers_waiting if self._follower_id == CONSUMER else partition.followers_waiting
+
+    def _end_offset(self, partition: Partition) -> int:
+        if self._follower_id == CONSUMER:
+            return partition.high_watermark
+        return partition.log.log_end_offset if partition.log is not None else 0
+
+    def _has_news(self) -> bool:
+        """Whether any partition has something to say: records, an error, a diverging epoch."""
+        for _, wanted in self._topics:
+            for asked, partition in wanted:
+                if partition is None or partition.log is None or not partition.is_leader:
+                    return True
+                if asked.fetch_offset != self._end_offset(partition) or self._fault(asked, partition):
+                    return True
+                if self._diverging(asked, partition) is not None:
+                    return True
+        return False
+
+    def _collect(self) -> tuple[list[FetchableTopicResponse], int, bool]:
+        """The answer, the size of its records in bytes, and whether a partition has an error."""
+        left = min(self._request.message.max_bytes, self._core.settings.fetch_max_bytes)
+        size = 0
+        failed = False
+        responses = []
+        for topic, wanted in self._topics:
+            answers = []
+            for asked, partition in wanted:
+                answer = self._read(topic, asked, partition, left - size, size == 0)
+                records = answer.records
+                if records:
+                    size += records.size if hasattr(records, "size") else sum(map(len, records))
+                elif answer.error_code or answer.diverging_epoch is not None:
+                    failed = True
+                elif self._follower_id != CONSUMER:
+                    continue
+                answers.append(answer)
+            if answers or self._follower_id == CONSUMER:
+                responses.append(FetchableTopicResponse(topic=topic, partitions=answers))
+        return responses, size, failed
+
+    def _read(
+        self, topic: str, asked: FetchPartition, partition: Partition | None, max_bytes: int, at_least_one: bool
+    ) -> PartitionData:
+        """One partition's part of the answer."""
+        answer = PartitionData(partition_index=asked.partition, high_watermark=-1, records=b"")
+        if self._request.message.isolation_level == _READ_UNCOMMITTED:
+            answer.aborted_transactions = None
+        if partition is None:
+            answer.error_code = self._core.why_not_here(topic, asked.partition)[0]
+        else:
+            answer.error_code = self._fault(asked, partition)
+        if partition is None or answer.error_code:
+            self._name_leader(topic, asked.partition, answer)
+            return answer
+        log = partition.log
+        if log is None:
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return answer
+        answer.high_watermark = answer.last_stable_offset = partition.high_watermark
+        answer.log_start_offset = log.log_start_offset
+        answer.diverging_epoch = self._diverging(asked, partition)
+        if answer.diverging_epoch is not None:
+            return answer
+        offset = asked.fetch_offset
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+            return answer
+        end_offset = self._end_offset(partition)
+        max_bytes = min(max_bytes, asked.partition_max_bytes)
+        if offset >= end_offset or (max_bytes <= 0 and not at_least_one):
+            return answer
+        try:
+            if self._follower_id == CONSUMER:
+                answer.records = log.slice(offset, end_offset, max_bytes, at_least_one) or b""
+            else:
+                answer.records = partition.slice_for_follower(offset, max_bytes, at_least_one) or b""
+        except OSError:
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return answer
+
+    def _fault(self, asked: FetchPartition, partition: Partition) -> int:
+        """The error that keeps this partition from being read here and now; 0 for none."""
+        if not partition.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        epoch = asked.current_leader_epoch
+        if epoch < 0 or epoch == partition.leader_epoch:
+            return 0
+        return ErrorCode.FENCED_LEADER_EPOCH if epoch < partition.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def _diverging(self, asked: FetchPartition, partition: Partition) -> EpochEndOffset | None:
+        """Where the log of whoever asks parts from this one; None where it does not."""
+        epoch = asked.last_fetched_epoch
+        log = partition.log
+        if epoch < 0 or log is None or (epoch == log.epochs.latest and asked.fetch_offset <= log.log_end_offset):
+            return None
+        own_epoch, end_offset = log.epochs.end_of(epoch, log.log_end_offset)
+        if own_epoch == epoch and asked.fetch_offset <= end_offset:
+            return None
+        return EpochEndOffset(epoch=own_epoch, end_offset=max(end_offset, log.log_start_offset))
+
+    def _name_leader(self, topic: str, index: int, answer: PartitionData) -> None:
+        if answer.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+            leader, epoch, _ = self._core.leader_of(topic, index)
+            answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)

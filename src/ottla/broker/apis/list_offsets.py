@@ -1,0 +1,106 @@
+"""ListOffsets, versions 1 to 8: the first, the last, and the first offset at or after a time.
+
+-1 asks for the end (the high watermark; there are no transactions, so isolation levels agree), -2 for the beginning,
+-3 for the record with the largest timestamp (KIP-734), -4 for the beginning of what is stored locally, which is the
+same here (KIP-405); other negative times get UNSUPPORTED_VERSION. A time from 0 on gives the first record with that
+timestamp or a later one; the batch it is in is decoded for that. A new leader that does not know yet what its
+followers have answers OFFSET_NOT_AVAILABLE for the end, which clients ask again (KIP-207).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.log import Log
+from ottla.broker.partition import Partition
+from ottla.broker.request import Request
+from ottla.errors import OttlaError
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+    from ottla.records.plain import Record
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+_OFFSET_NOT_AVAILABLE_FROM_VERSION = 5
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Answer a ListOffsets request."""
+    topics = []
+    for topic in request.message.topics:
+        partitions = core.topics.get(topic.name, {})
+        answers = []
+        for asked in topic.partitions:
+            answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            partition = partitions.get(asked.partition_index)
+            if partition is None or not partition.is_leader:
+                answer.error_code = core.why_not_here(topic.name, asked.partition_index)[0]
+            else:
+                _look_up(partition, asked, request.version, answer)
+            answers.append(answer)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    core.answer(request, ListOffsetsResponse(topics=topics), now_us)
+
+
+def _look_up(
+    partition: Partition, asked: ListOffsetsPartition, version: int, answer: ListOffsetsPartitionResponse
+) -> None:
+    epoch, log = asked.current_leader_epoch, partition.log
+    if epoch >= 0 and epoch != partition.leader_epoch:
+        older = epoch < partition.leader_epoch
+        answer.error_code = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+    elif log is None:
+        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    elif asked.timestamp == LATEST:
+        if partition.high_watermark < partition.epoch_start_offset:
+            told = version >= _OFFSET_NOT_AVAILABLE_FROM_VERSION
+            answer.error_code = ErrorCode.OFFSET_NOT_AVAILABLE if told else ErrorCode.LEADER_NOT_AVAILABLE
+        else:
+            answer.offset = partition.high_watermark
+            answer.leader_epoch = partition.leader_epoch
+    elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = log.log_start_offset
+        answer.leader_epoch = log.epochs.at(log.log_start_offset)
+    elif asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP:
+        _search(log, asked.timestamp, partition.high_watermark, answer)
+    else:
+        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+
+
+def _search(log: Log, timestamp: int, end_offset: int, answer: ListOffsetsPartitionResponse) -> None:
+    """The first record below `end_offset` with the timestamp or a later one (MAX_TIMESTAMP: the largest there is)."""
+    wanted = log.max_timestamp if timestamp == MAX_TIMESTAMP else timestamp
+    try:
+        batch = log.first_since(wanted)
+        record = _first_since(batch, wanted) if batch is not None else None
+    except OSError:
+        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return
+    except OttlaError:
+        answer.error_code = ErrorCode.CORRUPT_MESSAGE
+        return
+    if record is not None and record.offset < end_offset:
+        answer.offset = record.offset
+        answer.timestamp = record.timestamp_ms
+        answer.leader_epoch = log.epochs.at(record.offset)
+
+
+def _first_since(batch: bytes, timestamp: int) -> Record | None:
+    # Imported here: decoding records is nothing a broker needs otherwise.
+    from ottla.records.plain import decode_batches
+
+    for _, records in decode_batches(batch):
+        for record in records:
+            if record.timestamp_ms >= timestamp:
+                return record
+    return None

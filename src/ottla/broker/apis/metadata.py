@@ -1,0 +1,77 @@
+"""Metadata, versions 0 to 12: the brokers, and who leads and holds which partition.
+
+All topics, or those named (from version 10 on also by topic id). Unknown topics get UNKNOWN_TOPIC_OR_PARTITION or
+UNKNOWN_TOPIC_ID; they are never created on demand, whatever `allow_auto_topic_creation` says. Authorized operations
+are not told, as by a broker without an authorizer. The controller's id is that of a broker that passes
+administrative requests on; every broker does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.events import ClusterImage, TopicImage
+from ottla.broker.request import Request
+from ottla.broker.topic_names import topic_name_fault
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.message import ZERO_UUID
+from ottla.protocol.messages.metadata import (
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_NULL_MEANS_ALL_FROM_VERSION = 1
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Answer from the image the controller published last."""
+    image, asked = core.image, request.message.topics
+    if asked is None or (not asked and request.version < _NULL_MEANS_ALL_FROM_VERSION):
+        topics = [_known(topic) for topic in image.topics.values()]
+    else:
+        topics = [_find(image, topic) for topic in asked]
+    response = MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=b.broker_id, host=b.host, port=b.port) for b in image.brokers],
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=topics,
+    )
+    core.answer(request, response, now_us)
+
+
+def _find(image: ClusterImage, asked: MetadataRequestTopic) -> MetadataResponseTopic:
+    if asked.name is None or asked.topic_id != ZERO_UUID:
+        for topic in image.topics.values():
+            if topic.topic_id == asked.topic_id:
+                return _known(topic)
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=asked.name, topic_id=asked.topic_id)
+    found = image.topics.get(asked.name)
+    if found is not None:
+        return _known(found)
+    wrong = topic_name_fault(asked.name) is not None
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION if wrong else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return MetadataResponseTopic(error_code=code, name=asked.name)
+
+
+def _known(topic: TopicImage) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=0 if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+            )
+            for index, partition in enumerate(topic.partitions)
+        ],
+    )

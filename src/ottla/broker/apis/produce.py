@@ -1,0 +1,260 @@
+"""Produce, versions 3 to 12: appends one record batch for each partition named and says where it went.
+
+Each batch is judged by its header alone: format 2, exactly one batch, CRC-32C, a known compression, one offset for
+each record, not larger than `max.message.bytes`, no control batch, no transaction. Records are not decoded: what is
+inside a batch with a right CRC is the producer's word. Then come sequence numbers (a batch that is stored already is
+answered with the offset it has), and the append. Each partition succeeds or fails by itself.
+
+acks=0 is not answered; where something failed the connection is closed, as Kafka does, so that the producer looks
+again for leaders. acks=1 is answered after the append, acks=all when the high watermark has passed the batch, or
+with REQUEST_TIMED_OUT after the request's timeout. Errors for partitions led elsewhere name the leader (KIP-951).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.partition import Partition
+from ottla.broker.request import Request
+from ottla.faults.plan import Action
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from ottla.records.batch_header import (
+    CONTROL,
+    HEADER_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    CorruptBatch,
+    check_crc,
+    read_header,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_ZSTD = 4
+_ZSTD_FROM_VERSION = 7
+_CODEC_MASK = 0x07
+_MAGIC_POSITION = 16
+_MAGIC = 2
+
+
+class Refused(Exception):
+    """Why a batch is not appended: Kafka's error code and a sentence."""
+
+    def __init__(self, error_code: int, detail: str) -> None:
+        super().__init__(detail)
+        self.error_code = error_code
+
+
+class PendingProduce:
+    """acks=all: answered when all partitions that were appended to are replicated."""
+
+    __slots__ = ("_core", "_outstanding", "_request", "_response", "bucket")
+
+    def __init__(self, core: BrokerCore, request: Request, response: ProduceResponse) -> None:
+        self.bucket = 0
+        self._core = core
+        self._request = request
+        self._response = response
+        self._outstanding: dict[int, PartitionProduceResponse] = {}
+
+    def await_partition(self, partition: Partition, end_offset: int, answer: PartitionProduceResponse) -> None:
+        """Wait for this partition, too."""
+        order = self._core.next_number()
+        self._outstanding[order] = answer
+        partition.await_replication(end_offset, order, self)
+
+    def replicated(self, order: int, error_code: int, now_us: int) -> None:
+        """One partition is replicated, or never will be."""
+        answer = self._outstanding.pop(order, None)
+        if answer is None:
+            return
+        if error_code:
+            _fail(answer, error_code, None)
+        if not self._outstanding:
+            self._core.purgatory.remove(self)
+            _answer(self._core, self._request, self._response, now_us)
+
+    def expire(self, now_us: int) -> None:
+        """Too few replicas have it in time: the records are in the log, and may stay there."""
+        for answer in self._outstanding.values():
+            _fail(answer, ErrorCode.REQUEST_TIMED_OUT, "appended, but not replicated in time")
+        self._outstanding.clear()
+        _answer(self._core, self._request, self._response, now_us)
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Append what a producer sent."""
+    message = request.message
+    acks = message.acks
+    failed = False
+    stored: list[tuple[str, int]] = []
+    waiting: list[tuple[Partition, int, PartitionProduceResponse]] = []
+    responses: list[TopicProduceResponse] = []
+    for topic in message.topic_data:
+        partitions = core.topics.get(topic.name)
+        answers: list[PartitionProduceResponse] = []
+        for data in topic.partition_data:
+            answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+            answers.append(answer)
+            try:
+                partition = _leading(core, request, topic.name, partitions, data.index)
+                end_offset = _append(partition, request, data, answer, now_us)
+            except Refused as refused:
+                failed = True
+                _fail(answer, refused.error_code, str(refused))
+                continue
+            stored.append((topic.name, data.index))
+            if acks == -1 and end_offset > partition.high_watermark:
+                waiting.append((partition, end_offset, answer))
+        responses.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
+    if request.context is not None:
+        request.after = core.faults.after_append(request.context, tuple(stored))
+        request.context = None
+    response = ProduceResponse(responses=responses)
+    if failed and acks == 0:
+        core.hang_up(request.connection_id, "a Produce request with acks=0 failed")
+    elif waiting:
+        pending = PendingProduce(core, request, response)
+        for partition, end_offset, answer in waiting:
+            pending.await_partition(partition, end_offset, answer)
+        core.purgatory.add(pending, now_us + max(0, message.timeout_ms) * 1000)
+    else:
+        _answer(core, request, response, now_us)
+
+
+def _leading(
+    core: BrokerCore, request: Request, topic: str, partitions: dict[int, Partition] | None, index: int
+) -> Partition:
+    """The partition, where this broker leads it and the fault plan lets it be."""
+    refusal = request.refusal
+    if refusal is not None and _concerns(refusal, topic, index):
+        raise Refused(refusal.error, "refused by the fault plan")
+    partition = partitions.get(index) if partitions is not None else None
+    if partition is None or not partition.is_leader:
+        raise Refused(*core.why_not_here(topic, index))
+    return partition
+
+
+def _append(
+    partition: Partition,
+    request: Request,
+    data: PartitionProduceData,
+    answer: PartitionProduceResponse,
+    now_us: int,
+) -> int:
+    """Append one partition's batch, fill in its answer, and return the offset to be replicated up to."""
+    acks = request.message.acks
+    if acks != -1 and acks != 1 and acks != 0:
+        raise Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; -1, 0 and 1 are allowed")
+    records = _contiguous(data.records)
+    header = _checked_header(records, request.version)
+    if request.message.transactional_id is not None or header.attributes & TRANSACTIONAL:
+        raise Refused(ErrorCode.INVALID_TXN_STATE, "this broker has no transactions")
+    if len(records) > partition.max_message_bytes:
+        limit = partition.max_message_bytes
+        raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; max.message.bytes is {limit}")
+    if acks == -1 and len(partition.isr) < partition.min_insync_replicas:
+        enough = partition.min_insync_replicas
+        raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replicas in sync, {enough} wanted")
+    try:
+        log = partition.log
+        if log is None:
+            if not partition.open_log():
+                raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "the log cannot be opened")
+            log = partition.log
+            assert log is not None
+        if header.producer_id >= 0:
+            error_code, base_offset, detail = log.producers.check(header)
+            if error_code:
+                raise Refused(error_code, detail or "")
+        else:
+            base_offset = -1
+        if base_offset < 0:
+            base_offset = partition.append(records, header, now_us)
+    except OSError as error:
+        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror or str(error)) from error
+    answer.base_offset = base_offset
+    answer.log_start_offset = log.log_start_offset
+    return base_offset + header.last_offset_delta + 1
+
+
+def _contiguous(records: Any) -> bytearray | memoryview:
+    """The records in memory that may be written to; frames off a socket are passed through."""
+    if type(records) is memoryview and not records.readonly:
+        return records
+    if records is None:
+        return bytearray()
+    if isinstance(records, list | tuple):
+        return bytearray(b"".join(records))
+    return bytearray(records)
+
+
+def _checked_header(records: bytearray | memoryview, version: int) -> BatchHeader:
+    size = len(records)
+    if size < HEADER_BYTES:
+        raise Refused(ErrorCode.INVALID_RECORD, "no record batch")
+    if records[_MAGIC_POSITION] != _MAGIC:
+        raise Refused(ErrorCode.INVALID_RECORD, f"message format {records[_MAGIC_POSITION]}; only 2 is supported")
+    try:
+        header = read_header(records)
+        if header.size_bytes != size:
+            if header.size_bytes < size:
+                raise Refused(ErrorCode.INVALID_RECORD, "more than one record batch for a partition")
+            raise Refused(ErrorCode.CORRUPT_MESSAGE, f"a batch of {header.size_bytes} bytes cut to {size}")
+        check_crc(records, header)
+    except CorruptBatch as error:
+        raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    attributes = header.attributes
+    if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
+        count, last = header.record_count, header.last_offset_delta
+        raise Refused(ErrorCode.INVALID_RECORD, f"{count} records with a last offset delta of {last}")
+    if attributes & CONTROL:
+        raise Refused(ErrorCode.INVALID_RECORD, "producers write no control batches")
+    codec = attributes & _CODEC_MASK
+    if codec > _ZSTD or (codec == _ZSTD and version < _ZSTD_FROM_VERSION):
+        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {codec} in Produce version {version}")
+    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
+        raise Refused(ErrorCode.INVALID_RECORD, "a producer id without an epoch or a sequence number")
+    return header
+
+
+def _answer(core: BrokerCore, request: Request, response: ProduceResponse, now_us: int) -> None:
+    after = request.after
+    if after is not None and after.kind == "refuse_after_append":
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                if _concerns(after, topic.name, answer.index):
+                    _fail(answer, after.error, "refused by the fault plan after the append")
+    if request.version >= 10:
+        _name_leaders(core, response)
+    core.answer(request, response, now_us)
+
+
+def _name_leaders(core: BrokerCore, response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                leader, epoch, address = core.leader_of(topic.name, answer.index)
+                answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+                if address is not None and all(known.node_id != leader for known in response.node_endpoints):
+                    endpoint = NodeEndpoint(node_id=leader, host=address.host, port=address.port)
+                    response.node_endpoints.append(endpoint)
+
+
+def _concerns(action: Action, topic: str, index: int) -> bool:
+    return not action.partitions or (topic, index) in action.partitions
+
+
+def _fail(answer: PartitionProduceResponse, error_code: int, detail: str | None) -> None:
+    answer.error_code = error_code
+    answer.base_offset = -1
+    answer.error_message = detail

@@ -1,0 +1,47 @@
+"""Which leader epoch began at which offset of a log (KIP-101, KIP-279): how two replicas find where they part.
+
+A follower says with each Fetch up to where it has which epoch; a leader whose own log ended that epoch earlier tells
+it so, and the follower cuts. Built from the batches in the log, so nothing of it is stored.
+
+Invariant: epochs and start offsets both grow.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+NO_EPOCH = -1
+
+
+class LeaderEpochs:
+    """The epochs of one log."""
+
+    __slots__ = ("_epochs", "_starts")
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, or NO_EPOCH."""
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def note(self, epoch: int, start_offset: int) -> None:
+        """A batch of `epoch` begins at `start_offset`; older or known epochs change nothing."""
+        if epoch > self.latest:
+            self._epochs.append(epoch)
+            self._starts.append(start_offset)
+
+    def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The newest epoch not above `epoch` and the offset where it ended; (NO_EPOCH, -1) where there is none."""
+        index = bisect_right(self._epochs, epoch) - 1
+        if index < 0:
+            return NO_EPOCH, -1
+        end = self._starts[index + 1] if index + 1 < len(self._starts) else log_end_offset
+        return self._epochs[index], end
+
+    def at(self, offset: int) -> int:
+        """The epoch of the record at `offset`, or NO_EPOCH."""
+        index = bisect_right(self._starts, offset) - 1
+        return self._epochs[index] if index >= 0 else NO_EPOCH

@@ -1,0 +1,166 @@
+"""A follower's side of replication: one Fetch at a time to each leader, for all partitions followed from it.
+
+What arrives is checked (CRC, offsets without a gap) and appended as it is, offsets and epochs included; the next
+Fetch then tells the leader how far this replica has come. Where the leader's log parted from this one, this one is
+cut. A partition that failed, and a leader that cannot be reached, are asked again after `replica_fetch_backoff_ms`.
+
+When partitions come or go while a Fetch is waiting at the leader, a new one is sent at once; the leader ends the
+older one. An answer to an older Fetch is still good: whatever is below the log's end by then is skipped.
+
+Invariant: a follower never appends anything but the next offset of the leader it follows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.broker.events import AskPeer
+from ottla.broker.partition import Partition
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.storage import Buffer
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from ottla.records.batch_header import BatchHeader, CorruptBatch, check_crc, iterate_headers
+
+_NONE_ASKED = -1
+
+
+class ReplicaFetcher:
+    """Fetches from one leader what this broker follows; `ask_again_us` is when to ask without being told to."""
+
+    __slots__ = ("_broker_id", "_leader_id", "_settings", "_token", "_topics", "ask_again_us")
+
+    def __init__(self, broker_id: int, leader_id: int, settings: BrokerSettings) -> None:
+        self._broker_id = broker_id
+        self._leader_id = leader_id
+        self._settings = settings
+        self._topics: dict[str, dict[int, Partition]] = {}
+        self._token = _NONE_ASKED
+        self.ask_again_us: int | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing has been asked that is not answered."""
+        return self._token == _NONE_ASKED
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch this partition, too, from the next question on."""
+        self._topics.setdefault(partition.topic, {})[partition.index] = partition
+
+    def unfollow(self, topic: str, index: int) -> None:
+        """Fetch this partition no more."""
+        partitions = self._topics.get(topic)
+        if partitions is not None:
+            partitions.pop(index, None)
+            if not partitions:
+                del self._topics[topic]
+
+    def question(self, token: int, now_us: int) -> AskPeer | None:
+        """The next Fetch, for everything that need not wait; None where that is nothing."""
+        self.ask_again_us = None
+        topics = []
+        for topic, partitions in self._topics.items():
+            wanted = []
+            for partition in partitions.values():
+                if partition.fetch_again_us <= now_us and not partition.open_log():
+                    self._set_back(partition, now_us)
+                if partition.fetch_again_us > now_us:
+                    self._ask_again(partition.fetch_again_us)
+                else:
+                    wanted.append(self._wanted(partition))
+            if wanted:
+                topics.append(FetchTopic(topic=topic, partitions=wanted))
+        if not topics:
+            self._token = _NONE_ASKED
+            return None
+        self._token = token
+        message = FetchRequest(
+            replica_id=self._broker_id,
+            max_wait_ms=self._settings.replica_fetch_wait_max_ms,
+            min_bytes=1,
+            max_bytes=self._settings.replica_fetch_response_max_bytes,
+            topics=topics,
+        )
+        return AskPeer(self._leader_id, token, message)
+
+    def answered(self, token: int, response: FetchResponse | None, now_us: int) -> bool:
+        """Append what came; True where the next question is due."""
+        if response is not None:
+            for topic in response.responses:
+                partitions = self._topics.get(topic.topic, {})
+                for data in topic.partitions:
+                    partition = partitions.get(data.partition_index)
+                    if partition is not None and not self._take(partition, data):
+                        self._set_back(partition, now_us)
+        if token != self._token:
+            return False
+        self._token = _NONE_ASKED
+        if response is None or response.error_code:
+            self._ask_again(now_us + self._settings.replica_fetch_backoff_ms * 1000)
+            return False
+        return True
+
+    def _wanted(self, partition: Partition) -> FetchPartition:
+        log = partition.log
+        assert log is not None
+        return FetchPartition(
+            partition=partition.index,
+            current_leader_epoch=partition.leader_epoch,
+            fetch_offset=log.log_end_offset,
+            last_fetched_epoch=log.epochs.latest,
+            log_start_offset=log.log_start_offset,
+            partition_max_bytes=self._settings.replica_fetch_max_bytes,
+        )
+
+    def _take(self, partition: Partition, data: PartitionData) -> bool:
+        """Append or cut one partition; False where it failed."""
+        log = partition.log
+        if log is None or data.error_code:
+            return False
+        try:
+            if data.diverging_epoch is not None:
+                epoch, end_offset = data.diverging_epoch.epoch, data.diverging_epoch.end_offset
+                own_end = log.epochs.end_of(epoch, log.log_end_offset)[1]
+                partition.truncate(max(0, min(end_offset, own_end)))
+                return True
+            buffers, headers = next_batches(data.records, log.log_end_offset)
+            if headers:
+                partition.append_copies(buffers, headers)
+        except (OSError, CorruptBatch):
+            return False
+        partition.follow_high_watermark(data.high_watermark)
+        return True
+
+    def _set_back(self, partition: Partition, now_us: int) -> None:
+        partition.fetch_again_us = now_us + self._settings.replica_fetch_backoff_ms * 1000
+        self._ask_again(partition.fetch_again_us)
+
+    def _ask_again(self, time_us: int) -> None:
+        if self.ask_again_us is None or time_us < self.ask_again_us:
+            self.ask_again_us = time_us
+
+
+def next_batches(records: Any, next_offset: int) -> tuple[list[Buffer], list[BatchHeader]]:
+    """The batches of a Fetch answer from `next_offset` on, checked; what lies below is skipped.
+
+    `records` is None, a bytes-like, a file slice, or a list of those. Raises CorruptBatch for a wrong CRC or a gap.
+    """
+    buffers: list[Buffer] = []
+    headers: list[BatchHeader] = []
+    for part in records if isinstance(records, list | tuple) else (records,):
+        if not part:
+            continue
+        buffer: Buffer = part.read() if hasattr(part, "read") else part
+        begin = end = 0
+        for header in iterate_headers(buffer):
+            if header.base_offset < next_offset:
+                begin = end = header.position + header.size_bytes
+                continue
+            if header.base_offset != next_offset:
+                raise CorruptBatch(f"a batch at offset {header.base_offset} where {next_offset} is next")
+            check_crc(buffer, header)
+            headers.append(header)
+            next_offset = header.last_offset + 1
+            end = header.position + header.size_bytes
+        if end > begin:
+            buffers.append(buffer if begin == 0 else memoryview(buffer)[begin:end])
+    return buffers, headers
