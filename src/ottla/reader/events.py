@@ -21,12 +21,30 @@ class Assign:
 
 
 @dataclass(slots=True, frozen=True)
+class AssignTopic:
+    """Event: read all partitions the topic has; `start` and `end` as in `Assign`. `TopicAssigned` says which."""
+
+    topic: str
+    start: int = -2
+    end: int | None = None
+    start_is_timestamp: bool = False
+
+
+@dataclass(slots=True, frozen=True)
 class Consumed:
     """Event: the user took `size` fetched bytes of this partition; room for more prefetching."""
 
     topic: str
     partition: int
     size: int
+
+
+@dataclass(slots=True, frozen=True)
+class TopicAssigned:
+    """Output: what `AssignTopic` asked for is as good as one `Assign` for each of these partitions."""
+
+    topic: str
+    partition_count: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,7 +85,7 @@ class Finished:
 
 @dataclass(slots=True, frozen=True)
 class ReadFailed:
-    """Output: this partition cannot be read; nothing more of it will come."""
+    """Output: this partition cannot be read; nothing more of it will come. Partition -1: the topic as a whole."""
 
     topic: str
     partition: int

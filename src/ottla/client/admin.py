@@ -1,0 +1,300 @@
+"""`Admin`: topics, offsets and the cluster, asked for synchronously.
+
+Each call asks one or a few requests on an I/O thread of its own and waits for the answers; what can be tried again
+(a leader that moves, a controller that changes) is tried again until `default.api.timeout.ms`.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from ottla.client.admin_driver import AdminDriver
+from ottla.connection.core import ANY_NODE, CONTROLLER
+from ottla.errors import KafkaError, OttlaError
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.reader.position import EARLIEST, LATEST
+from ottla.reader.settings import ReaderSettings
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionDescription:
+    """One partition: `leader` is None where there is none for now; replicas and isr are broker ids."""
+
+    partition: int
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class TopicDescription:
+    """One topic: `topic_id` has 16 bytes (zeros where the cluster has none), partitions by number."""
+
+    name: str
+    topic_id: bytes
+    partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerDescription:
+    """One broker and where it listens."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(slots=True, frozen=True)
+class ClusterDescription:
+    """The cluster: its id, the broker that passes for the controller, all brokers."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[BrokerDescription, ...]
+
+
+class Admin:
+    """Makes, deletes and describes topics, and tells offsets; `with` closes it.
+
+    Settings are Kafka's in snake_case. Every call raises KafkaError for what a broker refuses, Unreachable or NotKafka
+    when no broker answers within `default.api.timeout.ms`.
+    """
+
+    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Any) -> None:
+        # One table for all that read: who plans a read by Admin and does it by Reader passes the same settings.
+        self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})
+        self._driver = driver = AdminDriver(self._settings, Random())
+        driver.start()
+        self._closing = weakref.finalize(self, driver.close)
+        self._closing.atexit = False
+
+    # ---- topics -------------------------------------------------------------------------------------------------
+
+    def create_topics(
+        self,
+        topics: str | Iterable[str],
+        *,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Make topics and return when they can be used; the brokers' default where no replication factor is given."""
+        names = [topics] if isinstance(topics, str) else list(topics)
+        settings = [
+            CreatableTopicConfig(name=name, value=None if value is None else _config_text(value))
+            for name, value in (configs or {}).items()
+        ]
+
+        def ask(left: list[str]) -> Any:
+            return CreateTopicsRequest(
+                topics=[
+                    CreatableTopic(
+                        name=name,
+                        num_partitions=partitions,
+                        replication_factor=-1 if replication_factor is None else replication_factor,
+                        configs=settings,
+                    )
+                    for name in left
+                ],
+                timeout_ms=self._settings.connection.request_timeout_ms,
+            )
+
+        self._for_each_topic(names, ask, lambda response: response.topics)
+        self._wait_for_leaders(names)
+
+    def delete_topics(self, topics: str | Iterable[str]) -> None:
+        """Delete topics with all their records."""
+        names = [topics] if isinstance(topics, str) else list(topics)
+
+        def ask(left: list[str]) -> Any:
+            return DeleteTopicsRequest(
+                topics=[DeleteTopicState(name=name) for name in left],
+                timeout_ms=self._settings.connection.request_timeout_ms,
+            )
+
+        self._for_each_topic(names, ask, lambda response: response.responses)
+
+    def list_topics(self) -> list[str]:
+        """The names of all topics, sorted, without the cluster's internal ones."""
+        response = self._ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        return sorted(topic.name for topic in response.topics if not topic.is_internal)
+
+    def describe(self, topic: str) -> TopicDescription:
+        """The topic's id and partitions; KafkaError where there is no such topic."""
+        found = self._topic_metadata(topic)
+        return TopicDescription(
+            found.name,
+            found.topic_id,
+            tuple(
+                PartitionDescription(
+                    place.partition_index,
+                    place.leader_id if place.leader_id >= 0 else None,
+                    place.leader_epoch,
+                    tuple(place.replica_nodes),
+                    tuple(place.isr_nodes),
+                )
+                for place in sorted(found.partitions, key=lambda place: place.partition_index)
+            ),
+        )
+
+    def cluster(self) -> ClusterDescription:
+        """The cluster's id, controller and brokers."""
+        response = self._ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        return ClusterDescription(
+            response.cluster_id,
+            response.controller_id,
+            tuple(
+                BrokerDescription(broker.node_id, broker.host, broker.port, broker.rack)
+                for broker in sorted(response.brokers, key=lambda broker: broker.node_id)
+            ),
+        )
+
+    # ---- offsets ------------------------------------------------------------------------------------------------
+
+    def begin_offsets(self, topic: str) -> dict[int, int]:
+        """{partition: offset of its first record}."""
+        return self._offsets(topic, EARLIEST)
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """{partition: offset its next record will have}; with isolation_level="read_committed" the last stable one."""
+        return self._offsets(topic, LATEST)
+
+    def _offsets(self, topic: str, timestamp: int) -> dict[int, int]:
+        found: dict[int, int] = {}
+
+        def attempt() -> KafkaError | None:
+            trouble: KafkaError | None = None
+            by_leader: dict[int, list[Any]] = {}
+            for place in self._topic_metadata(topic).partitions:
+                if place.partition_index in found:
+                    continue
+                if place.leader_id < 0:
+                    trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic!r}")
+                    continue
+                by_leader.setdefault(place.leader_id, []).append(
+                    ListOffsetsPartition(
+                        partition_index=place.partition_index,
+                        current_leader_epoch=place.leader_epoch,
+                        timestamp=timestamp,
+                    )
+                )
+            for leader_id, partitions in by_leader.items():
+                request = ListOffsetsRequest(
+                    replica_id=-1,
+                    isolation_level=1 if self._settings.read_committed else 0,
+                    topics=[ListOffsetsTopic(name=topic, partitions=partitions)],
+                )
+                for told in self._ask(request, where=leader_id).topics[0].partitions:
+                    if told.error_code:
+                        trouble = kafka_error(
+                            told.error_code, f"topic {topic!r}, partition {told.partition_index}"
+                        )
+                    else:
+                        found[told.partition_index] = told.offset
+            return trouble
+
+        self._until_well(attempt)
+        return dict(sorted(found.items()))
+
+    # ---- asking -------------------------------------------------------------------------------------------------
+
+    def _ask(self, message: Any, where: int = ANY_NODE) -> Any:
+        return self._driver.ask(message, where)
+
+    def _topic_metadata(self, topic: str) -> Any:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        found = self._ask(request).topics[0]
+        if found.error_code:
+            raise kafka_error(found.error_code, f"topic {topic!r}")
+        return found
+
+    def _for_each_topic(
+        self, names: Sequence[str], ask: Callable[[list[str]], Any], results: Callable[[Any], Iterable[Any]]
+    ) -> None:
+        """Ask the controller until each topic is done; what cannot be tried again is raised once all are answered."""
+        left = list(dict.fromkeys(names))
+        refused: list[KafkaError] = []
+
+        def attempt() -> KafkaError | None:
+            trouble: KafkaError | None = None
+            for result in results(self._ask(ask(list(left)), where=CONTROLLER)):
+                if result.error_code:
+                    said = getattr(result, "error_message", None)
+                    detail = f"topic {result.name!r}: {said}" if said else f"topic {result.name!r}"
+                    error = kafka_error(result.error_code, detail)
+                    if result.error_code in _BUSY:
+                        trouble = error
+                        continue
+                    refused.append(error)
+                left.remove(result.name)
+            return trouble
+
+        if left:
+            self._until_well(attempt)
+        if refused:
+            raise refused[0]
+
+    def _wait_for_leaders(self, names: Sequence[str]) -> None:
+        """What the controller has made, the brokers hear of a moment later."""
+
+        def attempt() -> KafkaError | None:
+            request = MetadataRequest(
+                topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
+            )
+            for topic in self._ask(request).topics:
+                code = topic.error_code or next((p.error_code for p in topic.partitions if p.error_code), 0)
+                if code:
+                    return kafka_error(code, f"topic {topic.name!r} is made, but cannot be used yet")
+            return None
+
+        self._until_well(attempt)
+
+    def _until_well(self, attempt: Callable[[], KafkaError | None]) -> None:
+        """Repeat while it says an error that passes, with growing pauses; raise the error that does not."""
+        connection = self._settings.connection
+        pause_ms = connection.retry_backoff_ms
+        deadline = time.monotonic() + self._settings.default_api_timeout_ms / 1000
+        while True:
+            error = attempt()
+            if error is None:
+                return
+            if not error.retriable or time.monotonic() >= deadline:
+                raise error
+            self._driver.pause(pause_ms / 1000)
+            pause_ms = min(2 * pause_ms, connection.retry_backoff_max_ms)
+
+    def close(self) -> None:
+        """Close the connections and end the I/O thread."""
+        self._driver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+# Nothing has been done yet, and asking again may find somebody who can.
+_BUSY = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _config_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | str):
+        return str(value)
+    raise OttlaError(f"a topic setting is text, a number or true/false, not {type(value).__name__}")

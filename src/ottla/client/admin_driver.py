@@ -1,0 +1,184 @@
+"""Single questions to a cluster: one request, one answer, on an I/O thread of its own.
+
+`AskingCore` is the connection core and nothing more; `AdminDriver` waits for its answers on the user's thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from random import Random
+from typing import Any
+
+from ottla.client import lifetime
+from ottla.client.bootstrap import lasting_trouble, unreachable
+from ottla.client.io_loop import IoLoop
+from ottla.client.waiting import Waiting
+from ottla.connection.core import Answer, ConnectionCore
+from ottla.errors import ClosedError, OttlaError, Unreachable
+from ottla.reader.settings import ReaderSettings
+
+
+class Question:
+    """Event: ask this; `token` comes back in the `Answer`."""
+
+    __slots__ = ("deadline_us", "message", "token", "where")
+
+    def __init__(self, message: Any, token: int, where: int, deadline_us: int) -> None:
+        self.message = message
+        self.token = token
+        self.where = where
+        self.deadline_us = deadline_us
+
+
+class AskingCore:
+    """A core whose only outputs, beside the connections', are answers to questions."""
+
+    def __init__(self, settings: ReaderSettings, rng: Random) -> None:
+        self._connection = ConnectionCore(settings.connection, rng)
+
+    def receive(self, event: Any, now_us: int) -> None:
+        """Take in a question, or what became of a connection."""
+        if isinstance(event, Question):
+            self._connection.ask(
+                event.message, event.token, now_us, where=event.where, deadline_us=event.deadline_us
+            )
+        else:
+            self._connection.receive(event, now_us)
+
+    def outputs(self) -> list[Any]:
+        """Return what must now be done; answers are among it."""
+        return [*self._connection.outputs(), *self._connection.take_answers()]
+
+    def deadline_us(self) -> int | None:
+        """Return when `tick` must be called at the latest."""
+        return self._connection.deadline_us()
+
+    def tick(self, now_us: int) -> None:
+        """Let time pass."""
+        self._connection.tick(now_us)
+
+
+class AdminDriver:
+    """Front of the loop that asks."""
+
+    def __init__(self, settings: ReaderSettings, rng: Random) -> None:
+        self._settings = settings
+        self._waiting = Waiting()
+        self._answers: dict[int, Answer] = {}
+        self._tokens = itertools.count(1)
+        self._changed = False
+        self._forked = False
+        self._closed = False
+        self._crash: OttlaError | None = None
+        connection = settings.connection
+        self.loop = IoLoop(
+            AskingCore(settings, rng),
+            self,
+            client_id=connection.client_id,
+            thread_name=f"ottla-admin-{connection.client_id}",
+            send_buffer_bytes=connection.send_buffer_bytes,
+            receive_buffer_bytes=connection.receive_buffer_bytes,
+        )
+
+    # ---- the user's thread --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread."""
+        lifetime.began(self)
+        self.loop.start()
+
+    def ask(self, message: Any, where: int) -> Any:
+        """The answer to this request; Unreachable or NotKafka when none comes within `default.api.timeout.ms`."""
+        self._check_usable()
+        timeout_ms = self._settings.default_api_timeout_ms
+        addresses = self._settings.connection.bootstrap_servers
+        token = next(self._tokens)
+        deadline_us = time.monotonic_ns() // 1000 + timeout_ms * 1000
+        self.loop.post(Question(message, token, where, deadline_us))
+
+        def settled() -> bool:
+            return token in self._answers or self._is_over() or lasting_trouble(self.loop, addresses) is not None
+
+        self._waiting.wait(settled, timeout_ms / 1000 + 1)
+        answer = self._answers.pop(token, None)
+        if answer is not None and answer.message is not None:
+            return answer.message
+        self._check_usable()
+        trouble = lasting_trouble(self.loop, addresses)
+        if trouble is not None:
+            raise trouble
+        if not self.loop.answered:
+            raise unreachable(self.loop, addresses, timeout_ms)
+        reason = answer.failure if answer is not None and answer.failure else f"no answer within {timeout_ms} ms"
+        raise Unreachable(f"{type(message).__name__.removesuffix('Request')} could not be asked: {reason}")
+
+    def pause(self, pause_s: float) -> None:
+        """Let time pass before the next try; ends at once where the driver does."""
+        self._waiting.wait(self._is_over, pause_s)
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._forked or self._closed:
+            return
+        self._closed = True
+        self.loop.stop()
+        if not self.loop.is_own_thread():
+            self.loop.join()
+        self._waiting.look()
+        lifetime.ended(self)
+
+    def at_exit(self) -> None:
+        """The interpreter ends."""
+        self.close()
+
+    def after_fork_in_child(self) -> None:
+        """Make everything in the child say that it cannot use its parent's client."""
+        self._forked = True
+        self.loop.abandon_in_child()
+
+    def _is_over(self) -> bool:
+        return self._closed or self._forked or self._crash is not None
+
+    def _check_usable(self) -> None:
+        if self._forked:
+            raise lifetime.forked("admin client")
+        if self._crash is not None:
+            raise self._crash
+        if self._closed:
+            raise ClosedError("this admin client is closed; make a new one")
+
+    # ---- the I/O thread -----------------------------------------------------------------------------------------
+
+    def feed(self, now_us: int) -> None:
+        """Everything asked is posted to the loop."""
+
+    def set_sleeping(self, sleeping: bool) -> None:
+        """Nobody but the loop itself needs to know."""
+
+    def deadline_us(self) -> int | None:
+        """Nothing is due by itself."""
+        return None
+
+    def perform(self, output: Any) -> None:
+        """Hand an answer over."""
+        if isinstance(output, Answer):
+            self._answers[output.token] = output
+            self._changed = True
+
+    def turn_ended(self) -> None:
+        """Let go whoever waits for what has come."""
+        if self._changed or not self.loop.answered:
+            self._changed = False
+            self._waiting.look()
+
+    def crashed(self, error: BaseException) -> None:
+        """Nothing will be answered any more."""
+        crash = OttlaError(
+            f"the admin client's I/O thread stopped because of an internal error ({type(error).__name__}: {error}); "
+            "make a new one, and please report it"
+        )
+        crash.__cause__ = error
+        self._crash = crash
+        self._waiting.look()
+        lifetime.ended(self)

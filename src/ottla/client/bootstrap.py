@@ -1,0 +1,35 @@
+"""Why no broker answers, as an error with one clear sentence that names the addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.client.io_loop import IoLoop
+from ottla.errors import NotKafka, OttlaError, Unreachable
+
+
+def lasting_trouble(loop: IoLoop, addresses: Sequence[tuple[str, int]]) -> OttlaError | None:
+    """An error when every bootstrap address has shown that waiting will not help, None otherwise."""
+    if loop.answered:
+        return None
+    troubles = dict(loop.troubles)
+    if all(address in troubles and troubles[address].is_lasting for address in addresses):
+        return unreachable(loop, addresses, None)
+    return None
+
+
+def unreachable(loop: IoLoop, addresses: Sequence[tuple[str, int]], waited_ms: int | None) -> OttlaError:
+    """`NotKafka` where something else answered, `Unreachable` otherwise; with what happened at each address."""
+    troubles = dict(loop.troubles)
+    seen = [
+        str(troubles[address]) if address in troubles else f"{address[0]}:{address[1]} (no answer yet)"
+        for address in addresses
+    ]
+    where = ", ".join(seen)
+    within = "" if waited_ms is None else f" within {waited_ms} ms"
+    if any(address in troubles and troubles[address].is_stranger for address in addresses):
+        return NotKafka(f"no Kafka broker at {where}; bootstrap_servers must name Kafka listeners")
+    return Unreachable(
+        f"no Kafka broker could be reached{within} at {where}; "
+        "check that the brokers are running and that bootstrap_servers names them"
+    )

@@ -1,0 +1,235 @@
+"""One connection to one broker: a non-blocking socket, frames going out, frames coming in.
+
+Frames go out by `sendmsg` from the buffers they were made of: a batch that was sealed by another thread is never
+copied on its way to the kernel. Several frames may leave in one call. Answers come back in the order of the
+requests, so the queue `awaited` says what the next frame is; an answer out of turn ends the connection.
+
+Nothing here decides anything: whatever breaks is reported once, by `Lost`, and the core decides.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections import deque
+from typing import Any
+
+from ottla.client.resolve import Address
+from ottla.client.strangers import NOT_KAFKA, stranger
+from ottla.protocol.errors import FrameTooLarge, MalformedMessage
+from ottla.protocol.frames import FrameBuffer, decode_response, encode_request
+
+# Answers are bounded by what was asked for (fetch.max.bytes is 50 MiB, one larger batch may come on top); a server
+# of another protocol promises more than this in its first four bytes.
+FRAME_BYTES_MAX = 256 * 1024 * 1024
+# sendmsg takes 1,024 buffers at most on Linux and macOS.
+_BUFFERS_MAX = 1024
+
+CLOSED_BY_BROKER = "closed by the broker"
+CLOSED_UNANSWERED = "it accepted the connection and closed it without an answer"
+
+
+class Lost(Exception):
+    """The connection is of no use any more; the message is the reason, for a person."""
+
+
+class Channel:
+    """A socket on its way to being connected, or connected."""
+
+    __slots__ = (
+        "_addresses",
+        "_frames",
+        "_outgoing",
+        "_outgoing_bytes",
+        "_receive_buffer_bytes",
+        "_send_buffer_bytes",
+        "_sent_bytes",
+        "_unanswered",
+        "answered",
+        "awaited",
+        "connected",
+        "connection_id",
+        "fd",
+        "host",
+        "port",
+        "sock",
+        "waits_to_write",
+    )
+
+    def __init__(
+        self, connection_id: int, host: str, port: int, *, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1
+    ) -> None:
+        self.connection_id = connection_id
+        self.host = host
+        self.port = port
+        self.sock: socket.socket | None = None
+        self.fd = -1
+        self.connected = False
+        self.answered = False
+        self.waits_to_write = False
+        self.awaited: deque[tuple[int, type[Any], int]] = deque()
+        self._addresses: list[Address] = []
+        self._outgoing: list[Any] = []
+        self._outgoing_bytes = 0
+        self._sent_bytes = 0
+        # Requests that expect no answer: (value of _sent_bytes at which they are out, correlation id).
+        self._unanswered: deque[tuple[int, int]] = deque()
+        self._frames = FrameBuffer(FRAME_BYTES_MAX)
+        self._send_buffer_bytes = send_buffer_bytes
+        self._receive_buffer_bytes = receive_buffer_bytes
+
+    def connect(self, addresses: list[Address]) -> None:
+        """Begin with the first of these addresses; the others are tried when it refuses."""
+        self._addresses = list(addresses)
+        self._next_address("the name has no address")
+
+    def _next_address(self, reason: str) -> None:
+        self.close()
+        while self._addresses:
+            family, address = self._addresses.pop(0)
+            try:
+                sock = socket.socket(family, socket.SOCK_STREAM)
+            except OSError as error:
+                reason = _said(error)
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._send_buffer_bytes > 0:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+            if self._receive_buffer_bytes > 0:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
+            error_number = sock.connect_ex(address)
+            if error_number in (0, errno.EINPROGRESS):
+                self.sock, self.fd = sock, sock.fileno()
+                return
+            sock.close()
+            reason = _said(OSError(error_number, os.strerror(error_number)))
+        raise Lost(reason)
+
+    def finish_connecting(self) -> bool:
+        """After the socket became writable: True when connected, False when the next address is being tried."""
+        assert self.sock is not None
+        error_number = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        # Within the range of ephemeral ports a socket can meet itself where nobody listens.
+        if error_number == 0 and self.sock.getsockname() == self.sock.getpeername():
+            error_number = errno.ECONNREFUSED
+        if error_number == 0:
+            self.connected = True
+            return True
+        self._next_address(_said(OSError(error_number, os.strerror(error_number))))
+        return False
+
+    def enqueue(self, correlation_id: int, client_id: str, message: Any, version: int, answered: bool) -> None:
+        """Put a request behind what waits to be sent."""
+        chunks = encode_request(correlation_id, client_id, message, version)
+        self._outgoing_bytes += 4 + int.from_bytes(chunks[0][:4], "big")
+        self._outgoing += chunks
+        if answered:
+            self.awaited.append((correlation_id, type(message), version))
+        else:
+            self._unanswered.append((self._sent_bytes + self._outgoing_bytes, correlation_id))
+
+    def push(self) -> bool:
+        """Send what the socket takes; True when nothing is left."""
+        outgoing = self._outgoing
+        sock = self.sock
+        assert sock is not None
+        while self._outgoing_bytes:
+            try:
+                sent = sock.sendmsg(outgoing if len(outgoing) <= _BUFFERS_MAX else outgoing[:_BUFFERS_MAX])
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise Lost(_said(error)) from None
+            self._sent_bytes += sent
+            self._outgoing_bytes -= sent
+            if self._outgoing_bytes:
+                _drop_front(outgoing, sent)
+        outgoing.clear()
+        return True
+
+    def take_transmitted(self) -> list[int]:
+        """The correlation ids of requests without an answer whose last byte has gone since the last call."""
+        gone = []
+        unanswered = self._unanswered
+        while unanswered and unanswered[0][0] <= self._sent_bytes:
+            gone.append(unanswered.popleft()[1])
+        return gone
+
+    def pull(self) -> tuple[list[tuple[int, Any]], str]:
+        """Read what has arrived: (correlation id, message) of each complete answer, and why it was the last, if so."""
+        answers: list[tuple[int, Any]] = []
+        try:
+            self._pull_into(answers)
+        except Lost as lost:
+            return answers, str(lost)
+        return answers, ""
+
+    def _pull_into(self, answers: list[tuple[int, Any]]) -> None:
+        sock = self.sock
+        assert sock is not None
+        while True:
+            buffer = self._frames.get_buffer()
+            room = len(buffer)
+            try:
+                received = sock.recv_into(buffer)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise Lost(_said(error)) from None
+            if received == 0:
+                raise Lost(CLOSED_BY_BROKER if self.answered else CLOSED_UNANSWERED)
+            try:
+                frames = self._frames.advance(received)
+            except FrameTooLarge as error:
+                raise Lost(self._unreadable(error)) from None
+            for frame in frames:
+                answers.append(self._decode(frame))
+            if received < room:
+                return
+
+    def _decode(self, frame: memoryview) -> tuple[int, Any]:
+        if not self.awaited:
+            raise Lost(f"{NOT_KAFKA}: it answered what was not asked")
+        correlation_id, request_class, version = self.awaited.popleft()
+        try:
+            answered_id, message = decode_response(frame, request_class, version)
+        except MalformedMessage as error:
+            raise Lost(f"{NOT_KAFKA} ({error})") from None
+        if answered_id != correlation_id:
+            raise Lost(f"{NOT_KAFKA}: it answered request {answered_id} when {correlation_id} was due")
+        self.answered = True
+        return correlation_id, message
+
+    def _unreadable(self, error: FrameTooLarge) -> str:
+        if self.answered:
+            return f"sent a frame that cannot be ({error})"
+        return stranger((error.size & 0xFFFFFFFF).to_bytes(4, "big"))
+
+    def close(self) -> None:
+        """Give the socket back; what was queued is forgotten."""
+        if self.sock is not None:
+            self.sock.close()
+            self.sock, self.fd = None, -1
+        self.connected = False
+
+
+def _drop_front(buffers: list[Any], size: int) -> None:
+    """Take the first `size` bytes off a list of buffers."""
+    whole = 0
+    for buffer in buffers:
+        length = memoryview(buffer).nbytes
+        if length > size:
+            break
+        size -= length
+        whole += 1
+    del buffers[:whole]
+    if size:
+        buffers[0] = memoryview(buffers[0]).cast("B")[size:]
+
+
+def _said(error: OSError) -> str:
+    """An operating system's error as a clause: "connection refused"."""
+    said = error.strerror or str(error)
+    return said[:1].lower() + said[1:]

@@ -1,0 +1,370 @@
+"""The I/O thread: it drives one client-side core with real sockets and a real clock.
+
+A turn: hand the core what other threads posted and what the owner (`Front`) has gathered, let it decide, carry out
+what it says (one `sendmsg` for all that goes to one broker), then wait for sockets, the core's deadline or the
+doorbell. The core belongs to this thread alone.
+
+Waking up. A thread that has something for the loop first makes it visible (appends it) and then looks whether the
+loop sleeps; the loop first says that it sleeps and then looks once more for something to do. Whichever way the two
+interleave, one of them sees the other: no wake-up is lost, and no system call is spent on a loop that is awake.
+
+Invariants: outputs to sockets go out before the owner hears of results, so that a broker works while callbacks run.
+Whatever exception ends the thread reaches the owner by `crashed`; a loop that has ended stays ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import Any, Protocol
+
+from ottla.client.channel import Channel, Lost
+from ottla.client.poller import READABLE, WRITABLE, Doorbell, is_readable, new_poller
+from ottla.client.resolve import UNRESOLVABLE, Address, resolve
+from ottla.client.strangers import NOT_KAFKA
+from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit, Transmitted
+
+_log = logging.getLogger("ottla.client")
+
+SILENT = "it accepted the connection and did not answer"
+UNCONNECTED = "no answer to the attempt to connect"
+
+
+class Core(Protocol):
+    """What every core offers its driver (house.md: one surface for every core)."""
+
+    def receive(self, event: Any, now_us: int) -> None: ...
+    def outputs(self) -> list[Any]: ...
+    def deadline_us(self) -> int | None: ...
+    def tick(self, now_us: int) -> None: ...
+
+
+class Front(Protocol):
+    """The owner's side of the loop; every method runs on the I/O thread."""
+
+    def feed(self, now_us: int) -> None:
+        """Give the core what users have handed in since."""
+        ...
+
+    def set_sleeping(self, sleeping: bool) -> None:
+        """The loop is about to wait (new work must ring), or has woken up."""
+        ...
+
+    def deadline_us(self) -> int | None:
+        """When `feed` is due at the latest; in the past when there is something already."""
+        ...
+
+    def perform(self, output: Any) -> None:
+        """Carry out an output that is not about sockets."""
+        ...
+
+    def turn_ended(self) -> None:
+        """All outputs so far are carried out: wake up whoever waits for them."""
+        ...
+
+    def crashed(self, error: BaseException) -> None:
+        """The thread ends because of this error; nothing will happen any more."""
+        ...
+
+
+class Trouble:
+    """Why an address was of no use the last time it was tried."""
+
+    __slots__ = ("host", "port", "reason")
+
+    def __init__(self, host: str, port: int, reason: str) -> None:
+        self.host = host
+        self.port = port
+        self.reason = reason
+
+    @property
+    def is_stranger(self) -> bool:
+        """Something answered there, and it was not Kafka."""
+        return self.reason.startswith(NOT_KAFKA)
+
+    @property
+    def is_lasting(self) -> bool:
+        """Trying again will not help."""
+        return self.is_stranger or self.reason.startswith(UNRESOLVABLE)
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} ({self.reason})"
+
+
+class IoLoop:
+    """Runs one core on one thread; `post` and `wake` may be called from any thread, the rest is the thread's own."""
+
+    def __init__(
+        self,
+        core: Core,
+        front: Front,
+        *,
+        client_id: str,
+        thread_name: str,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
+    ) -> None:
+        self._core = core
+        self._front = front
+        self._client_id = client_id
+        self._send_buffer_bytes = send_buffer_bytes
+        self._receive_buffer_bytes = receive_buffer_bytes
+        self._poller = new_poller()
+        self._doorbell = Doorbell()
+        self._poller.watch(self._doorbell.fd, READABLE)
+        self._sleeping = False
+        self._posted: deque[Any] = deque()
+        self._resolved: deque[tuple[int, list[Address], str]] = deque()
+        self._channels: dict[int, Channel] = {}
+        self._by_fd: dict[int, Channel] = {}
+        self._dirty: list[Channel] = []
+        self._stopping = False
+        self.answered = False
+        self.troubles: dict[tuple[str, int], Trouble] = {}
+        self._thread = threading.Thread(target=self._run, name=thread_name, daemon=True)
+
+    # ---- any thread -------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def post(self, event: Any) -> None:
+        """Give the core an event in the thread's next turn."""
+        self._posted.append(event)
+        self.wake()
+
+    def wake(self) -> None:
+        """End the present wait, if there is one; cheap when there is none."""
+        if self._sleeping:
+            self._sleeping = False
+            self._doorbell.ring()
+
+    def stop(self) -> None:
+        """End the thread after this turn; any thread may say so."""
+        self._stopping = True
+        self.wake()
+
+    def is_own_thread(self) -> bool:
+        """Whether the caller runs on the I/O thread, in a delivery callback for instance."""
+        return threading.get_ident() == self._thread.ident
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait for the thread's end; False when it still runs."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def abandon_in_child(self) -> None:
+        """After a fork, in the child: give the copies of the parent's descriptors back, touching nothing shared."""
+        for channel in list(self._channels.values()):
+            channel.close()
+        self._channels.clear()
+        self._by_fd.clear()
+        self._poller.close()
+
+    # ---- the thread -------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._turn()
+        except BaseException as error:
+            _log.exception("the I/O thread %s stopped", self._thread.name)
+            self._front.crashed(error)
+        finally:
+            self._sleeping = False
+            for channel in self._channels.values():
+                channel.close()
+            self._poller.close()
+
+    def _turn(self) -> None:
+        core, front = self._core, self._front
+        now_us = time.monotonic_ns() // 1000
+        while self._posted:
+            core.receive(self._posted.popleft(), now_us)
+        self._take_resolved(now_us)
+        front.feed(now_us)
+        core.tick(now_us)
+        self._carry_out(now_us)
+        front.turn_ended()
+        if self._stopping:
+            return
+        timeout_s = self._timeout_s(now_us)
+        events = self._poller.wait(0) if timeout_s == 0 else self._sleep()
+        if events:
+            self._handle(events)
+
+    def _sleep(self) -> list[tuple[int, int]]:
+        """Say that the loop sleeps, look once more for something to do, and only then wait."""
+        self._sleeping = True
+        self._front.set_sleeping(True)
+        try:
+            # What others did before they could see that the loop sleeps shows in what is due now.
+            has_work = self._posted or self._resolved or self._stopping
+            timeout_s = 0 if has_work else self._timeout_s(time.monotonic_ns() // 1000)
+            return self._poller.wait(timeout_s)
+        finally:
+            self._sleeping = False
+            self._front.set_sleeping(False)
+
+    def _timeout_s(self, now_us: int) -> float:
+        due_us = self._core.deadline_us()
+        front_due_us = self._front.deadline_us()
+        if due_us is None or (front_due_us is not None and front_due_us < due_us):
+            due_us = front_due_us
+        if due_us is None:
+            return -1
+        return max(0, due_us - now_us) / 1_000_000
+
+    def _carry_out(self, now_us: int) -> None:
+        """Carry out what the core says until it has nothing more to say."""
+        core, front = self._core, self._front
+        while True:
+            outputs = core.outputs()
+            if not outputs:
+                return
+            results = []
+            for output in outputs:
+                kind = type(output)
+                if kind is Transmit:
+                    self._enqueue(output)
+                elif kind is Connect:
+                    self._connect(output, now_us)
+                elif kind is Disconnect:
+                    self._disconnect(output.connection_id)
+                else:
+                    results.append(output)
+            for channel in self._dirty:
+                self._push(channel, now_us)
+            self._dirty.clear()
+            for output in results:
+                front.perform(output)
+
+    def _enqueue(self, output: Transmit) -> None:
+        # A connection lost a moment ago: the core learns of it next, and knows what that means for its requests.
+        channel = self._channels.get(output.connection_id)
+        if channel is None:
+            return
+        channel.enqueue(output.correlation_id, self._client_id, output.message, output.version, output.answered)
+        if channel not in self._dirty:
+            self._dirty.append(channel)
+
+    def _push(self, channel: Channel, now_us: int) -> None:
+        if not channel.connected:
+            return
+        try:
+            empty = channel.push()
+        except Lost as lost:
+            self._report_transmitted(channel, now_us)
+            self._lose(channel, str(lost), now_us)
+            return
+        self._report_transmitted(channel, now_us)
+        if empty == channel.waits_to_write:
+            channel.waits_to_write = not empty
+            self._poller.change(channel.fd, READABLE if empty else READABLE | WRITABLE)
+
+    def _report_transmitted(self, channel: Channel, now_us: int) -> None:
+        for correlation_id in channel.take_transmitted():
+            self._core.receive(Transmitted(channel.connection_id, correlation_id), now_us)
+
+    def _handle(self, events: list[tuple[int, int]]) -> None:
+        now_us = time.monotonic_ns() // 1000
+        for fd, mask in events:
+            channel = self._by_fd.get(fd)
+            if channel is None:
+                if fd == self._doorbell.fd:
+                    self._doorbell.hush()
+                continue
+            if not channel.connected:
+                self._finish_connecting(channel, now_us)
+                continue
+            if mask & WRITABLE:
+                self._push(channel, now_us)
+            if is_readable(mask) and channel.connected:
+                self._pull(channel, now_us)
+
+    def _pull(self, channel: Channel, now_us: int) -> None:
+        core, connection_id = self._core, channel.connection_id
+        had_answered = channel.answered
+        answers, lost = channel.pull()
+        for correlation_id, message in answers:
+            core.receive(Received(connection_id, correlation_id, message), now_us)
+        if channel.answered and not had_answered:
+            self.answered = True
+            self.troubles.pop((channel.host, channel.port), None)
+        if lost:
+            self._lose(channel, lost, now_us)
+
+    # ---- connections ------------------------------------------------------------------------------------------
+
+    def _connect(self, output: Connect, now_us: int) -> None:
+        channel = Channel(
+            output.connection_id,
+            output.host,
+            output.port,
+            send_buffer_bytes=self._send_buffer_bytes,
+            receive_buffer_bytes=self._receive_buffer_bytes,
+        )
+        self._channels[output.connection_id] = channel
+
+        def resolved(addresses: list[Address], reason: str) -> None:
+            self._resolved.append((output.connection_id, addresses, reason))
+            self.wake()
+
+        resolve(output.host, output.port, resolved)
+        self._take_resolved(now_us)
+
+    def _take_resolved(self, now_us: int) -> None:
+        while self._resolved:
+            connection_id, addresses, reason = self._resolved.popleft()
+            channel = self._channels.get(connection_id)
+            if channel is None:
+                continue
+            if not addresses:
+                self._lose(channel, reason, now_us)
+                continue
+            try:
+                channel.connect(addresses)
+            except Lost as lost:
+                self._lose(channel, str(lost), now_us)
+            else:
+                self._watch(channel)
+
+    def _watch(self, channel: Channel) -> None:
+        self._by_fd[channel.fd] = channel
+        self._poller.watch(channel.fd, WRITABLE)
+
+    def _finish_connecting(self, channel: Channel, now_us: int) -> None:
+        del self._by_fd[channel.fd]
+        self._poller.forget(channel.fd)
+        try:
+            connected = channel.finish_connecting()
+        except Lost as lost:
+            self._lose(channel, str(lost), now_us)
+            return
+        self._watch(channel)
+        if connected:
+            self._poller.change(channel.fd, READABLE)
+            self._core.receive(Connected(channel.connection_id), now_us)
+
+    def _lose(self, channel: Channel, reason: str, now_us: int) -> None:
+        """The connection broke, or never came about: close it and tell the core."""
+        self._remove(channel, reason)
+        _log.debug("connection %d to %s:%d: %s", channel.connection_id, channel.host, channel.port, reason)
+        self._core.receive(Disconnected(channel.connection_id, reason), now_us)
+
+    def _disconnect(self, connection_id: int) -> None:
+        """The core wants it closed."""
+        channel = self._channels.get(connection_id)
+        if channel is not None:
+            self._remove(channel, SILENT if channel.connected else UNCONNECTED)
+
+    def _remove(self, channel: Channel, reason: str) -> None:
+        if not channel.answered:
+            self.troubles[channel.host, channel.port] = Trouble(channel.host, channel.port, reason)
+        del self._channels[channel.connection_id]
+        if self._by_fd.pop(channel.fd, None) is not None:
+            self._poller.forget(channel.fd)
+        channel.close()

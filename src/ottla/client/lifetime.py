@@ -1,0 +1,59 @@
+"""What outlives its user by accident: clients that are still open at the end of the process or across a fork.
+
+At the end of the interpreter every open client is given the chance to finish (`at_exit`). After a fork the child has
+copies of sockets and of everything in memory, but not the I/O threads: its clients are told (`after_fork_in_child`)
+and raise `ForkError` from then on; the parent's go on undisturbed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from typing import Protocol
+
+from ottla.errors import ForkError
+
+
+class Living(Protocol):
+    """Something with an I/O thread."""
+
+    def at_exit(self) -> None: ...
+    def after_fork_in_child(self) -> None: ...
+
+
+# A dict for its order: what was opened first is closed first.
+_living: dict[int, Living] = {}
+
+
+def began(client: Living) -> None:
+    """From now on this client hears of forks and of the end."""
+    _living[id(client)] = client
+
+
+def ended(client: Living) -> None:
+    """This client has closed."""
+    _living.pop(id(client), None)
+
+
+def forked(what: str) -> ForkError:
+    """The error of every use in a child process."""
+    return ForkError(
+        f"this {what} was made before the process forked and works in the parent only; make a new one in the child"
+    )
+
+
+def _at_exit() -> None:
+    for client in list(_living.values()):
+        client.at_exit()
+
+
+def _after_fork_in_child() -> None:
+    inherited = list(_living.values())
+    _living.clear()
+    for client in inherited:
+        client.after_fork_in_child()
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

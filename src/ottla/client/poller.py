@@ -1,0 +1,101 @@
+"""Waiting for sockets: epoll where there is one, the `selectors` module elsewhere.
+
+Level-triggered on purpose: what is not read in one turn is reported again in the next. `Doorbell` is how other
+threads end a wait. It is closed only when nobody refers to it any more: closing it when the loop ends would let a
+late `ring` write into whatever file had been given the same number since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import selectors
+from typing import Final
+
+READABLE: Final = 1
+WRITABLE: Final = 4
+# EPOLLERR and EPOLLHUP: reading such a socket gives the error or the end, so they count as readable.
+_BROKEN: Final = 8 | 16
+
+
+class _EpollPoller:
+    """epoll without the key objects that `selectors` builds for every event."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self.watch = self._epoll.register
+        self.change = self._epoll.modify
+        self.forget = self._epoll.unregister
+        self.close = self._epoll.close
+
+    def wait(self, timeout_s: float) -> list[tuple[int, int]]:
+        """(file descriptor, READABLE | WRITABLE bits) of what is ready; -1 waits for ever."""
+        try:
+            return self._epoll.poll(timeout_s)
+        except InterruptedError:
+            return []
+
+
+class _SelectorPoller:
+    """The same by the `selectors` module (kqueue on macOS)."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self.close = self._selector.close
+
+    def watch(self, fd: int, mask: int) -> None:
+        self._selector.register(fd, _selector_mask(mask))
+
+    def change(self, fd: int, mask: int) -> None:
+        self._selector.modify(fd, _selector_mask(mask))
+
+    def forget(self, fd: int) -> None:
+        self._selector.unregister(fd)
+
+    def wait(self, timeout_s: float) -> list[tuple[int, int]]:
+        """(file descriptor, READABLE | WRITABLE bits) of what is ready; -1 waits for ever."""
+        ready = self._selector.select(None if timeout_s < 0 else timeout_s)
+        return [(key.fd, (READABLE if mask & 1 else 0) | (WRITABLE if mask & 2 else 0)) for key, mask in ready]
+
+
+def _selector_mask(mask: int) -> int:
+    return (selectors.EVENT_READ if mask & READABLE else 0) | (selectors.EVENT_WRITE if mask & WRITABLE else 0)
+
+
+def new_poller() -> _EpollPoller | _SelectorPoller:
+    """The best poller of this machine."""
+    return _EpollPoller() if hasattr(select, "epoll") else _SelectorPoller()
+
+
+def is_readable(mask: int) -> bool:
+    """Whether a read would not block: data, the end, or an error."""
+    return bool(mask & (READABLE | _BROKEN))
+
+
+class Doorbell:
+    """A file descriptor that other threads make readable, an eventfd or a pipe."""
+
+    def __init__(self) -> None:
+        if hasattr(os, "eventfd"):
+            self.fd = self._write_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        else:
+            self.fd, self._write_fd = os.pipe()
+            os.set_blocking(self.fd, False)
+            os.set_blocking(self._write_fd, False)
+
+    def ring(self) -> None:
+        """Make it readable; ringing twice is the same as once."""
+        # A full pipe is readable already, and that is all a ring has to see to.
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._write_fd, b"\x01\0\0\0\0\0\0\0")
+
+    def hush(self) -> None:
+        """Make it unreadable again."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.fd, 4096)
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+        if self._write_fd != self.fd:
+            os.close(self._write_fd)

@@ -1,0 +1,159 @@
+"""`Producer`: the front door of sending.
+
+A producer is an `Appender` (records into batches, on the caller's thread, compiled), a `ProducerDriver` with its
+I/O thread, and nothing in between: `send` is the appender's own bound method, so that no interpreted line runs per
+record. `send_table` encodes whole columns on the caller's thread and queues the finished batches behind what `send`
+has appended.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ottla.client.producer_driver import ProducerDriver
+from ottla.errors import OttlaError
+from ottla.producer.settings import ProducerSettings
+
+if TYPE_CHECKING:
+    from ottla.client.table_delivery import TableDelivery
+    from ottla.records.append import Delivery
+
+_log = logging.getLogger("ottla.producer")
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Producer:
+    """Sends records to Kafka, many at a time, and learns what became of each.
+
+    Settings are Kafka's, in snake_case; sizes in bytes, times in milliseconds; ConfigError for one that cannot be
+    used. Several threads may share a producer. `with` closes it.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        client_id: str | None = None,
+        acks: int | str | None = None,
+        enable_idempotence: bool | None = None,
+        retries: int | None = None,
+        retry_backoff_ms: int | None = None,
+        retry_backoff_max_ms: int | None = None,
+        request_timeout_ms: int | None = None,
+        delivery_timeout_ms: int | None = None,
+        max_in_flight_requests_per_connection: int | None = None,
+        batch_size: int | None = None,
+        linger_ms: int | None = None,
+        max_request_size: int | None = None,
+        buffer_memory: int | None = None,
+        max_block_ms: int | None = None,
+        compression_type: str | None = None,
+        compression_gzip_level: int | None = None,
+        compression_lz4_level: int | None = None,
+        compression_zstd_level: int | None = None,
+        partitioner_ignore_keys: bool | None = None,
+        metadata_max_age_ms: int | None = None,
+        reconnect_backoff_ms: int | None = None,
+        reconnect_backoff_max_ms: int | None = None,
+        socket_connection_setup_timeout_ms: int | None = None,
+        connections_max_idle_ms: int | None = None,
+        send_buffer_bytes: int | None = None,
+        receive_buffer_bytes: int | None = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        self._begin(given)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """A producer from Kafka's dotted names: `{"bootstrap.servers": "localhost:9092", "linger.ms": 5}`."""
+        producer = cls.__new__(cls)
+        producer._begin(dict(config))
+        return producer
+
+    def _begin(self, given: dict[str, Any]) -> None:
+        self._settings = settings = ProducerSettings(given)
+        self._chosen_batch_size = settings.batch_size if given.keys() & {"batch_size", "batch.size"} else None
+        self._driver = driver = ProducerDriver(settings, Random())
+        self.send = driver.appender.send  # type: ignore[method-assign]
+        driver.start()
+        # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
+        self._abandon = weakref.finalize(self, driver.abandon)
+        self._abandon.atexit = False
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | bytearray | memoryview | str | None = None,
+        key: bytes | bytearray | memoryview | str | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], None] | None = None,
+    ) -> Delivery:
+        """Append one record to its partition's batch and return at once with a `Delivery`.
+
+        Text is sent as UTF-8; None as value is a tombstone. Without `partition`, the key's murmur2 hash decides as in
+        Kafka's own clients, and keyless records fill one partition's batch after another's. `on_delivery` is called
+        on the I/O thread. Raises RecordError for what cannot be sent as it is, BufferFull when `buffer.memory` stays
+        full for `max.block.ms`, Unreachable, NotKafka or KafkaError when the topic cannot be had.
+        """
+        # What instances have is the appender's own method (see _begin); this one is its documentation.
+        return self._driver.appender.send(
+            topic,
+            value,
+            key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            on_delivery=on_delivery,
+        )
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far has an outcome.
+
+        Raises DeliveryError when records failed or are unknown and nobody has looked at them, TimeoutError after
+        `timeout` seconds; either way nothing is lost and flush can be called again.
+        """
+        self._driver.flush(timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Deliver what was sent and end the I/O thread; raises as `flush` does.
+
+        What has no outcome after `timeout` seconds is given up: failed, or unknown where its request has left.
+        """
+        self._driver.close(timeout)
+        self._abandon.detach()
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The numbers of the topic's partitions; waits for metadata as `send` does."""
+        return list(range(self._driver.partition_count(topic)))
+
+    def metrics(self) -> dict[str, float]:
+        """The producer's figures so far, under Kafka's names."""
+        return self._driver.metrics()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            self.close()
+        except OttlaError as closing:
+            # The error that ended the block is the one to hear of.
+            _log.error("closing the producer after %s: %s", type(error).__name__, closing)
+
+    def __repr__(self) -> str:
+        addresses = ",".join(f"{host}:{port}" for host, port in self._settings.connection.bootstrap_servers)
+        return f"<Producer for {addresses}>"

@@ -1,0 +1,427 @@
+"""The producer's two sides: users' threads on one, the I/O thread that drives the producer core on the other.
+
+Records reach the I/O thread as sealed batches only. A batch is on the books (`_label_of`) from the moment it is taken
+from the appender until its outcome is known; the label is the number of flushes seen before, so that a flush is over
+when no batch with an older label is left, however many records others send meanwhile.
+
+Invariants: every batch that was taken is settled exactly once, also when the I/O thread dies of an exception: what
+the core had been given is then unknown, what it had not is failed. Nobody waits for a thread that has ended. A
+child process after a fork gets an error from everything it calls and touches neither socket nor lock of its parent.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from random import Random
+from typing import Any
+
+from ottla.client import lifetime
+from ottla.client.bootstrap import lasting_trouble, unreachable
+from ottla.client.io_loop import IoLoop
+from ottla.client.waiting import Waiting
+from ottla.errors import BufferFull, ClosedError, DeliveryError, KafkaError, OttlaError
+from ottla.producer.core import ProducerCore
+from ottla.producer.events import (
+    BatchAcked,
+    BatchesReady,
+    BatchFailed,
+    BatchUnknown,
+    Closed,
+    CloseRequested,
+    TopicKnown,
+    TopicWanted,
+)
+from ottla.producer.settings import ProducerSettings
+from ottla.records.append import Appender, SealedBatch
+
+# Failed batches that are remembered one by one until somebody flushes; older ones are only counted.
+_UNHAPPY_MAX = 1000
+_log = logging.getLogger("ottla.producer")
+
+_AT_EXIT_S = 30
+_FOR_EVER_US = 10**15
+_CLOSED = "this producer is closed; make a new one to send more"
+
+
+class ProducerDriver:
+    """Front of the producer's I/O loop, and what its `Appender` calls when it cannot go on by itself."""
+
+    def __init__(self, settings: ProducerSettings, rng: Random) -> None:
+        self.settings = settings
+        self.crash: OttlaError | None = None
+        self._forked = False
+        self._core = ProducerCore(settings, rng)
+        self._waiting = Waiting()
+        self._topics: dict[str, TopicKnown] = {}
+        self._label_of: dict[SealedBatch, int] = {}
+        self._outstanding: dict[int, int] = {}
+        # Held for one addition, never while something happens.
+        self._counting = threading.Lock()
+        self._flushes_asked = 0
+        self._flushes_noticed = 0
+        self._flushes_seen = 0
+        self._records_taken = 0
+        self._records_to_take = 0
+        self._unhappy: deque[tuple[SealedBatch, OttlaError, bool]] = deque()
+        self._unhappy_before = _Unhappy()
+        self._changed = False
+        self._closing = False
+        self._close_deadline_us: int | None = None
+        self._ended = False
+        self.appender = Appender(
+            batch_size=settings.batch_size,
+            max_request_size=settings.max_request_size,
+            buffer_memory=settings.buffer_memory,
+            linger_us=settings.linger_ms * 1000,
+            compression=settings.compression_type,
+            compression_level=settings.compression_level,
+            ignore_keys=settings.partitioner_ignore_keys,
+            seed=rng.getrandbits(63),
+            hooks=self,
+        )
+        self.loop = IoLoop(
+            self._core,
+            self,
+            client_id=settings.connection.client_id,
+            thread_name=f"ottla-producer-{settings.connection.client_id}",
+            send_buffer_bytes=settings.connection.send_buffer_bytes,
+            receive_buffer_bytes=settings.connection.receive_buffer_bytes,
+        )
+
+    # ---- what the appender calls, on a user's thread ------------------------------------------------------------
+
+    def wake(self) -> None:
+        """A batch is ready, or the first record of one has come, while the loop sleeps."""
+        self.appender.sleeping = False
+        self.loop.wake()
+
+    def check_usable(self) -> None:
+        """Raise where nothing can be sent any more."""
+        if self._forked:
+            raise lifetime.forked("producer")
+        if self.crash is not None:
+            raise self.crash
+        if self._closing:
+            raise ClosedError(_CLOSED)
+
+    def topic_missing(self, topic: str) -> None:
+        """Wait until the topic's partitions are known, `max.block.ms` at most."""
+        self.check_usable()
+        if self._known_count(topic):
+            return
+        max_block_ms = self.settings.max_block_ms
+        self._refuse_own_thread("sending to a topic for the first time")
+        self.loop.post(TopicWanted(topic))
+        addresses = self.settings.connection.bootstrap_servers
+
+        def settled() -> bool:
+            known = self._topics.get(topic)
+            return (
+                self._cannot_go_on()
+                or (known is not None and (known.partition_count > 0 or _is_final(known.error)))
+                or lasting_trouble(self.loop, addresses) is not None
+            )
+
+        self._waiting.wait(settled, max_block_ms / 1000)
+        if self._known_count(topic):
+            return
+        self.check_usable()
+        known = self._topics.get(topic)
+        if known is not None and known.error is not None:
+            raise _no_topic(topic, known.error, max_block_ms)
+        trouble = lasting_trouble(self.loop, addresses)
+        raise trouble if trouble is not None else unreachable(self.loop, addresses, max_block_ms)
+
+    def memory_wanted(self, nbytes: int) -> None:
+        """Wait until `nbytes` fit into `buffer.memory`, `max.block.ms` at most; BufferFull after that."""
+        self.check_usable()
+        self._refuse_own_thread("sending while buffer.memory is full")
+        appender, settings = self.appender, self.settings
+        limit = settings.buffer_memory
+
+        def settled() -> bool:
+            buffered = appender.buffered_bytes
+            return buffered + nbytes <= limit or buffered == 0 or self._cannot_go_on()
+
+        # The appender has rung already, and has the loop seal the open batches that hold the memory.
+        room = self._waiting.wait(settled, settings.max_block_ms / 1000)
+        self.check_usable()
+        if not room:
+            raise BufferFull(
+                f"buffer.memory ({limit} bytes) stayed full for max.block.ms ({settings.max_block_ms} ms): "
+                "the brokers take records more slowly than they are sent; slow down, or raise buffer_memory"
+            )
+
+    def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
+        """Wait for a batch's outcome; False when there is none after `timeout_s`."""
+        if self._forked:
+            raise lifetime.forked("producer")
+        if batch.outcome:
+            return True
+        self._refuse_own_thread("waiting for a delivery")
+        return self._waiting.wait(lambda: batch.outcome != 0, timeout_s)
+
+    # ---- what the producer calls, on a user's thread ------------------------------------------------------------
+
+    def partition_count(self, topic: str) -> int:
+        """The topic's partition count, waited for as `topic_missing` does."""
+        self.topic_missing(topic)
+        return self._known_count(topic)
+
+    def flush(self, timeout_s: float | None) -> None:
+        """Wait until everything sent so far is settled; TimeoutError, or DeliveryError for what went wrong."""
+        if self._forked:
+            raise lifetime.forked("producer")
+        self._refuse_own_thread("flushing")
+        ticket = self._ask_for_flush()
+        if not self._waiting.wait(lambda: self._is_flushed(ticket), timeout_s):
+            raise TimeoutError(f"records are still on their way after {timeout_s} s; flush again to wait for the rest")
+        self.report_unhappy()
+
+    def close(self, timeout_s: float | None) -> None:
+        """Deliver what was sent, end the thread; TimeoutError where that took longer, DeliveryError as in flush."""
+        if self._forked:
+            return
+        self._refuse_own_thread("closing")
+        self._begin_to_close(timeout_s)
+        # The core gives up at its deadline by itself; a second on top for carrying that out.
+        if not self._waiting.wait(lambda: self._ended, None if timeout_s is None else timeout_s + 1):
+            raise TimeoutError(f"the producer could not be closed within {timeout_s} s")
+        self.loop.join()
+        self.report_unhappy()
+
+    def abandon(self) -> None:
+        """The producer object is gone without `close`: deliver what was sent, then end; nobody waits for it."""
+        if not self._forked:
+            self._begin_to_close(None)
+
+    def _begin_to_close(self, timeout_s: float | None) -> None:
+        if self._ended:
+            return
+        # In this order: once the deadline is seen, no record can come any more.
+        self._closing = True
+        self.appender.closed_error = ClosedError(_CLOSED)
+        given_us = _FOR_EVER_US if timeout_s is None else max(0, int(timeout_s * 1_000_000))
+        self._close_deadline_us = time.monotonic_ns() // 1000 + given_us
+        self._ask_for_flush()
+
+    def _ask_for_flush(self) -> int:
+        with self._counting:
+            self._flushes_asked += 1
+            ticket = self._flushes_asked
+        self.loop.wake()
+        return ticket
+
+    def _is_flushed(self, ticket: int) -> bool:
+        if self._ended or self._forked:
+            return True
+        # A copy: the I/O thread changes it meanwhile. There are as many labels as flushes under way.
+        return self._flushes_seen >= ticket and all(label >= ticket for label in list(self._outstanding))
+
+    def start(self) -> None:
+        """Start the thread."""
+        lifetime.began(self)
+        self.loop.start()
+
+    def at_exit(self) -> None:
+        """The interpreter ends and nobody has closed: deliver what was sent, as far as that goes in a while."""
+        try:
+            self.close(_AT_EXIT_S)
+        except (OttlaError, TimeoutError) as error:
+            _log.error("records were lost at the end of the process: %s; call flush() or close() before", error)
+
+    def after_fork_in_child(self) -> None:
+        """Make everything in the child say that it cannot use its parent's producer."""
+        self._forked = True
+        self.appender.closed_error = lifetime.forked("producer")
+        self.loop.abandon_in_child()
+
+    def metrics(self) -> dict[str, float]:
+        """The core's figures and the buffer's, under Kafka's names."""
+        figures: dict[str, float] = dict(self._core.metrics())
+        buffered = self.appender.buffered_bytes
+        figures["buffer-total-bytes"] = self.settings.buffer_memory
+        figures["buffer-available-bytes"] = max(0, self.settings.buffer_memory - buffered)
+        return figures
+
+    # ---- what the loop calls, on the I/O thread -----------------------------------------------------------------
+
+    def feed(self, now_us: int) -> None:
+        """Take sealed batches from the appender; all open ones too where somebody flushes."""
+        closing_us = self._close_deadline_us
+        asked = self._flushes_asked
+        if asked != self._flushes_noticed:
+            self._flushes_noticed = asked
+            self._records_to_take = self.appender.records_appended
+        flushing = asked != self._flushes_seen
+        batches = self.appender.take_ready(now_us, flushing)
+        if batches:
+            label_of, label = self._label_of, self._flushes_seen
+            for batch in batches:
+                label_of[batch] = label
+                self._records_taken += batch.record_count
+            self._outstanding[label] = self._outstanding.get(label, 0) + len(batches)
+            self._core.receive(BatchesReady(batches), now_us)
+        # A batch that another thread is still compressing comes a little later, and rings.
+        if flushing and self._records_taken >= self._records_to_take:
+            self._flushes_seen = asked
+            self._changed = True
+            if closing_us is not None:
+                self._close_deadline_us = None
+                self._core.receive(CloseRequested(closing_us), now_us)
+
+    def set_sleeping(self, sleeping: bool) -> None:
+        """Tell the appender whether it must ring."""
+        self.appender.sleeping = sleeping
+
+    def deadline_us(self) -> int | None:
+        """When `feed` is due: at once for a flush nobody has noticed, else when a batch has lingered long enough."""
+        return 0 if self._flushes_asked != self._flushes_noticed else self.appender.linger_deadline_us()
+
+    def perform(self, output: Any) -> None:
+        """Settle a batch, or learn about a topic."""
+        kind = type(output)
+        self._changed = True
+        if kind is BatchAcked:
+            batch = output.batch
+            self._strike_off(batch)
+            batch.complete(output.base_offset, output.log_append_time_ms)
+        elif kind is BatchFailed or kind is BatchUnknown:
+            batch = output.batch
+            self._strike_off(batch)
+            self._make_unhappy(batch, output.error, unknown=kind is BatchUnknown)
+        elif kind is TopicKnown:
+            if output.partition_count or not self._known_count(output.topic):
+                self._topics[output.topic] = output
+            if output.partition_count:
+                self.appender.set_topic(output.topic, output.partition_count)
+        elif kind is Closed:
+            for batch in self.appender.take_ready(time.monotonic_ns() // 1000, True):
+                self._make_unhappy(batch, ClosedError(_CLOSED), unknown=False)
+            self._end()
+            self.loop.stop()
+
+    def turn_ended(self) -> None:
+        """Let go the threads that have what they waited for."""
+        if self._changed or not self.loop.answered:
+            self._changed = False
+            self._waiting.look()
+
+    def crashed(self, error: BaseException) -> None:
+        """Settle everything there is: given to the core means unknown, still in the appender means failed."""
+        crash = OttlaError(
+            f"the producer's I/O thread stopped because of an internal error ({type(error).__name__}: {error}); "
+            "close this producer and make a new one, and please report it"
+        )
+        crash.__cause__ = error
+        self.crash = crash
+        self.appender.closed_error = crash
+        for batch in list(self._label_of):
+            self._strike_off(batch)
+            if not batch.outcome:
+                self._make_unhappy(batch, crash, unknown=True)
+        for batch in self.appender.take_ready(time.monotonic_ns() // 1000, True):
+            self._make_unhappy(batch, crash, unknown=False)
+        self._end()
+        self._waiting.look()
+
+    # ---- books --------------------------------------------------------------------------------------------------
+
+    def _strike_off(self, batch: SealedBatch) -> None:
+        label = self._label_of.pop(batch)
+        left = self._outstanding[label] - 1
+        if left:
+            self._outstanding[label] = left
+        else:
+            del self._outstanding[label]
+        self.appender.release(batch.buffer_bytes)
+
+    def _make_unhappy(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
+        if unknown:
+            batch.lose(error)
+        else:
+            batch.fail(error)
+        self._unhappy.append((batch, error, unknown))
+        if len(self._unhappy) > _UNHAPPY_MAX:
+            self._unhappy_before.add(*self._unhappy.popleft())
+
+    def report_unhappy(self) -> None:
+        """Raise DeliveryError for the failed and unknown records nobody has looked at; each is reported once."""
+        told, self._unhappy_before = self._unhappy_before, _Unhappy()
+        while self._unhappy:
+            told.add(*self._unhappy.popleft())
+        if told.first is not None:
+            raise told.as_error() from told.first
+
+    def _end(self) -> None:
+        self._ended = True
+        self._changed = True
+        lifetime.ended(self)
+
+    def _known_count(self, topic: str) -> int:
+        known = self._topics.get(topic)
+        return 0 if known is None else known.partition_count
+
+    def _cannot_go_on(self) -> bool:
+        return self._closing or self._forked or self.crash is not None
+
+    def _refuse_own_thread(self, doing: str) -> None:
+        if self.loop.is_own_thread():
+            raise OttlaError(
+                f"{doing} inside a delivery callback would wait for itself: callbacks run on the producer's "
+                "I/O thread; hand the work to another thread"
+            )
+
+
+class _Unhappy:
+    """Failed and unknown records, counted."""
+
+    __slots__ = ("failed", "first", "unknown")
+
+    def __init__(self) -> None:
+        self.failed = 0
+        self.unknown = 0
+        self.first: OttlaError | None = None
+
+    def add(self, batch: SealedBatch, error: OttlaError, unknown: bool) -> None:
+        unlooked = batch.unlooked()
+        if not unlooked:
+            return
+        if unknown:
+            self.unknown += unlooked
+        else:
+            self.failed += unlooked
+        if self.first is None:
+            self.first = error
+
+    def as_error(self) -> DeliveryError:
+        parts = []
+        if self.failed:
+            parts.append(f"{self.failed} records were not delivered")
+        if self.unknown:
+            parts.append(f"of {self.unknown} records nobody knows whether they are stored")
+        return DeliveryError(
+            f"{' and '.join(parts)}; the first cause: {self.first}",
+            failed=self.failed,
+            unknown=self.unknown,
+            first=self.first,
+        )
+
+
+def _is_final(error: KafkaError | None) -> bool:
+    return error is not None and not error.retriable
+
+
+def _no_topic(topic: str, error: KafkaError, waited_ms: int) -> KafkaError:
+    if not error.retriable:
+        return KafkaError(error.code, error.name, f"topic {topic!r}: {error}")
+    return KafkaError(
+        error.code,
+        error.name,
+        f"topic {topic!r} could not be had within max.block.ms ({waited_ms} ms): {error}; "
+        "create it first, or check its name",
+        retriable=True,
+    )

@@ -1,0 +1,177 @@
+"""`Reader`: the front door of reading: Arrow RecordBatches out of the partitions it is given.
+
+There is no consumer group behind it: nobody shares partitions out, and no offsets are committed. Whole record batches
+travel from the socket to Arrow columns without a Python object per record (`records.columns`); `iter_raw` gives the
+buffers as they were stored.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ottla.client.reader_driver import ReaderDriver
+from ottla.errors import ConfigError
+from ottla.reader.events import Assign, AssignTopic, Fetched, Finished, Positioned, TopicAssigned
+from ottla.reader.position import EARLIEST, LATEST
+from ottla.reader.settings import ReaderSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Start = int | str | datetime
+End = int | str | None
+
+_START_ALLOWED = 'allowed are "earliest", "latest", an offset from 0 on, and a datetime'
+_END_ALLOWED = 'allowed are "latest" (the end as it is now), an offset from 0 on, and None (read on for ever)'
+
+
+class Reader:
+    """Reads topics or single partitions as Arrow RecordBatches; `with` closes it.
+
+    Give either `topic` (one or several names, all their partitions) or `assignments`, {(topic, partition): (start,
+    end)}. `start` is "earliest", "latest", an offset or a datetime; `end` is "latest" (the end as it is when reading
+    begins), an offset (not read any more) or None (read on for ever). Settings are those of Kafka's consumer in
+    snake_case, sizes in bytes, times in milliseconds; ConfigError for one that cannot be used.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        topic: str | Sequence[str] | None = None,
+        *,
+        assignments: Mapping[tuple[str, int], tuple[Start, End]] | None = None,
+        start: Start = "earliest",
+        end: End = "latest",
+        isolation_level: str | None = None,
+        check_crcs: bool | str | None = None,
+        fetch_min_bytes: int | str | None = None,
+        fetch_max_wait_ms: int | str | None = None,
+        fetch_max_bytes: int | str | None = None,
+        max_partition_fetch_bytes: int | str | None = None,
+        prefetch_max_bytes: int | str | None = None,
+        default_api_timeout_ms: int | str | None = None,
+        **settings: Any,
+    ) -> None:
+        own = {
+            "isolation_level": isolation_level,
+            "check_crcs": check_crcs,
+            "fetch_min_bytes": fetch_min_bytes,
+            "fetch_max_wait_ms": fetch_max_wait_ms,
+            "fetch_max_bytes": fetch_max_bytes,
+            "max_partition_fetch_bytes": max_partition_fetch_bytes,
+            "prefetch_max_bytes": prefetch_max_bytes,
+            "default_api_timeout_ms": default_api_timeout_ms,
+        }
+        self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **own, **settings})
+        events = _assigned(topic, assignments, start, end)
+        self._has_topic_column = len({event.topic for event in events}) > 1
+        # Topics whose partitions are not known yet, and partitions that are still being read.
+        self._unfinished = len(events)
+        self._positions: dict[tuple[str, int], Positioned] = {}
+        self._schema: pa.Schema | None = None
+        self._driver = driver = ReaderDriver(self._settings, Random())
+        for event in events:
+            driver.loop.post(event)
+        driver.start()
+        self._closing = weakref.finalize(self, driver.close)
+        self._closing.atexit = False
+
+    def iter_raw(self) -> Iterator[Fetched]:
+        """Whole record batches as they are stored, buffer by buffer, in offset order within each partition.
+
+        The first batch of a buffer may begin before its `fetch_offset`, and the last one may reach past the end that
+        was asked for. Raises Unreachable, NotKafka or KafkaError when a partition cannot be read.
+        """
+        while self._unfinished:
+            output = self._driver.take()
+            if isinstance(output, Fetched):
+                yield output
+            elif isinstance(output, Finished):
+                self._unfinished -= 1
+            elif isinstance(output, TopicAssigned):
+                self._unfinished += output.partition_count - 1
+            elif isinstance(output, Positioned):
+                self._positions[output.topic, output.partition] = output
+
+    def positions(self) -> dict[tuple[str, int], tuple[int, int | None]]:
+        """{(topic, partition): (start, end)} as far as the offsets to read between are known by now."""
+        return {key: (known.start, known.end) for key, known in self._positions.items()}
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """RecordBatches with the columns of `schema`, each of one partition, in offset order within each."""
+        for fetched in self.iter_raw():
+            batch = self._decode(fetched)
+            if batch.num_rows:
+                yield batch
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns: topic (where several topics are read), partition, offset, timestamp, timestamp_type, key,
+        value, headers."""
+        if self._schema is None:
+            self._schema = record_schema(with_topic=self._has_topic_column)
+        return self._schema
+
+    def close(self) -> None:
+        """End the I/O thread; reading on raises ClosedError."""
+        self._driver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _assigned(
+    topic: str | Sequence[str] | None,
+    assignments: Mapping[tuple[str, int], tuple[Start, End]] | None,
+    start: Start,
+    end: End,
+) -> list[Assign | AssignTopic]:
+    """What the core is told to read; ConfigError for what it could not."""
+    if (topic is None) == (assignments is None):
+        raise ConfigError("a reader wants either topic (a name or several) or assignments; give one of the two")
+    if assignments is not None:
+        events: list[Assign | AssignTopic] = []
+        for (name, partition), (first, last) in assignments.items():
+            offset, is_timestamp = _read_start(first)
+            events.append(Assign(name, partition, offset, _read_end(last), is_timestamp))
+        return events
+    names = [topic] if isinstance(topic, str) else list(dict.fromkeys(topic or ()))
+    if not all(isinstance(name, str) and name for name in names):
+        raise ConfigError(f"topic={topic!r} is neither a name nor a list of names")
+    offset, is_timestamp = _read_start(start)
+    return [AssignTopic(name, offset, _read_end(end), is_timestamp) for name in names]
+
+
+def _read_start(start: Start) -> tuple[int, bool]:
+    """(offset or timestamp or -2 or -1, whether it is a timestamp)."""
+    if start == "earliest":
+        return EARLIEST, False
+    if start == "latest":
+        return LATEST, False
+    if isinstance(start, datetime):
+        if start.tzinfo is None:
+            raise ConfigError(f"start={start!r} has no time zone; give one, such as datetime.timezone.utc")
+        return int(start.timestamp() * 1000), True
+    if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
+        return start, False
+    raise ConfigError(f"start={start!r} cannot be used; {_START_ALLOWED}")
+
+
+def _read_end(end: End) -> int | None:
+    if end is None:
+        return None
+    if end == "latest":
+        return LATEST
+    if isinstance(end, int) and not isinstance(end, bool) and end >= 0:
+        return end
+    raise ConfigError(f"end={end!r} cannot be used; {_END_ALLOWED}")

@@ -1,0 +1,466 @@
+"""The reader's decisions: which offsets to read between, which broker to ask, how far to read ahead.
+
+How it works. Every assigned partition has a `Position`. While offsets are missing, its leader is asked for them
+(ListOffsets); then it is fetched. One Fetch is under way per node, for all positions there that have room, so that
+the next answer travels while the user works on the last one; positions that were served go to the end of the next
+request, because an answer's size is bounded and the first ones fill it. Fetch sessions (KIP-227) are not used: with
+one request for whole megabytes there is nothing to save.
+
+An error that new metadata may heal (a leader that moved) is tried again after a pause; a position that stays stuck for
+`default.api.timeout.ms` fails with the last reason. Leaders told in answers (KIP-951) are taken from there.
+
+Invariants: `Fetched` buffers hold whole batches only, in offset order per partition, without gaps or repetitions;
+`Positioned` comes before the first `Fetched`; every position ends in one `Finished` or `ReadFailed`, or never.
+KIPs: 74 (size bounds), 98 (isolation), 207 (OFFSET_NOT_AVAILABLE), 320 (leader epochs), 951.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from ottla.connection.core import Answer, ConnectionCore
+from ottla.errors import KafkaError, OttlaError, Unreachable
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.reader.events import (
+    Assign,
+    AssignTopic,
+    Consumed,
+    Fetched,
+    Finished,
+    Positioned,
+    ReadFailed,
+    TopicAssigned,
+)
+from ottla.reader.position import Position, PositionEvent, PositionState
+from ottla.reader.settings import ReaderSettings
+from ottla.records.batch_header import HEADER_BYTES, CorruptBatch, read_header
+
+# A topic made a moment ago takes a while to be known everywhere; one that is unknown for longer does not exist.
+_MISSING_TOPIC_PATIENCE_US = 2_000_000
+
+
+class ReaderCore:
+    """Reads assigned partitions; time and randomness are arguments."""
+
+    def __init__(self, settings: ReaderSettings, rng: Random) -> None:
+        self.connection = ConnectionCore(settings.connection, rng)
+        self._settings = settings
+        self._rng = rng
+        self._isolation_level = 1 if settings.read_committed else 0
+        self._positions: dict[tuple[str, int], Position] = {}
+        # Positions that are not over, those served least recently first.
+        self._open: list[Position] = []
+        self._topics: dict[str, _WantedTopic] = {}
+        self._fetching: dict[int, bool] = {}
+        self._outputs: list[Any] = []
+
+    # ---- the surface every core has -----------------------------------------------------------------------------
+
+    def receive(self, event: Any, now_us: int) -> None:
+        """Take in an event of `reader.events` or `connection.events`."""
+        if isinstance(event, Assign):
+            self._assign(event, now_us)
+        elif isinstance(event, AssignTopic):
+            self._topics[event.topic] = _WantedTopic(event, now_us)
+            self.connection.want_topic(event.topic, now_us)
+        elif isinstance(event, Consumed):
+            position = self._positions.get((event.topic, event.partition))
+            if position is not None:
+                position.buffered_bytes -= event.size
+        else:
+            self.connection.receive(event, now_us)
+        self._advance(now_us)
+
+    def outputs(self) -> list[Any]:
+        """Return what the driver must now do, in order; each output is returned once."""
+        outputs = self.connection.outputs()
+        if self._outputs:
+            outputs = [*outputs, *self._outputs]
+            self._outputs = []
+        return outputs
+
+    def deadline_us(self) -> int | None:
+        """Return when `tick` must be called at the latest, None when nothing is waited for."""
+        earliest = self.connection.deadline_us()
+        timeout_us = self._settings.default_api_timeout_ms * 1000
+        for position in self._open:
+            if position.stuck_since_us is None:
+                continue
+            due = position.stuck_since_us + timeout_us
+            if position.not_before_us and not position.in_flight:
+                due = min(due, position.not_before_us)
+            if earliest is None or due < earliest:
+                earliest = due
+        for wanted in self._topics.values():
+            due = wanted.since_us + timeout_us
+            if wanted.missing_since_us is not None:
+                due = min(due, wanted.missing_since_us + _MISSING_TOPIC_PATIENCE_US)
+            if earliest is None or due < earliest:
+                earliest = due
+        return earliest
+
+    def tick(self, now_us: int) -> None:
+        """Let time pass: timeouts and the end of pauses."""
+        self.connection.tick(now_us)
+        self._advance(now_us)
+
+    # ---- assignments --------------------------------------------------------------------------------------------
+
+    def _assign(self, event: Assign, now_us: int) -> None:
+        key = (event.topic, event.partition)
+        if key in self._positions:
+            return
+        position = Position(event.topic, event.partition, event.start, event.end, event.start_is_timestamp)
+        self._positions[key] = position
+        self._open.append(position)
+        self.connection.want_topic(event.topic, now_us)
+
+    def _expand_topics(self, now_us: int) -> None:
+        for name, wanted in list(self._topics.items()):
+            known = self.connection.metadata.topics.get(name)
+            if known is not None and not known.error_code and known.partitions:
+                del self._topics[name]
+                self._outputs.append(TopicAssigned(name, len(known.partitions)))
+                event = wanted.event
+                for partition in known.partitions:
+                    self._assign(Assign(name, partition, event.start, event.end, event.start_is_timestamp), now_us)
+                continue
+            error = self._topic_trouble(wanted, known, now_us)
+            if error is not None:
+                del self._topics[name]
+                self._outputs.append(ReadFailed(name, -1, error))
+            elif known is not None:
+                self.connection.want_topic(name, now_us)
+
+    def _topic_trouble(self, wanted: _WantedTopic, known: Any, now_us: int) -> OttlaError | None:
+        """The error to give up with, None while there is hope."""
+        name = wanted.event.topic
+        if known is not None and known.error_code:
+            if wanted.missing_since_us is None:
+                wanted.missing_since_us = now_us
+            error = _topic_error(name, known.error_code)
+            if not error.retriable or now_us >= wanted.missing_since_us + _MISSING_TOPIC_PATIENCE_US:
+                return error
+        if now_us >= wanted.since_us + self._settings.default_api_timeout_ms * 1000:
+            return self.connection.trouble() or Unreachable(f"the partitions of topic {name!r} could not be learned")
+        return None
+
+    # ---- requests -----------------------------------------------------------------------------------------------
+
+    def _advance(self, now_us: int) -> None:
+        """Take in what was answered, then ask for what is missing."""
+        while True:
+            answers = self.connection.take_answers()
+            for answer in answers:
+                self._on_answer(answer, now_us)
+            if self._topics:
+                self._expand_topics(now_us)
+            self._ask(now_us)
+            if not answers:
+                break
+        if any(position.is_over for position in self._open):
+            self._open = [position for position in self._open if not position.is_over]
+
+    def _ask(self, now_us: int) -> None:
+        questions: dict[int, list[Position]] = {}
+        fetches: dict[int, list[Position]] = {}
+        room_bytes = self._settings.prefetch_max_bytes // max(1, len(self._open))
+        for position in self._open:
+            if position.in_flight or position.is_over:
+                continue
+            if self._gives_up(position, now_us) or position.not_before_us > now_us:
+                continue
+            locating = position.state is PositionState.LOCATING
+            if locating and position.asks_for() is None:
+                self._located(position)
+                locating = False
+            if position.is_over or (not locating and position.buffered_bytes > room_bytes):
+                continue
+            node_id = self._reachable_leader(position, now_us)
+            if node_id is not None:
+                (questions if locating else fetches).setdefault(node_id, []).append(position)
+        for node_id, positions in questions.items():
+            self._list_offsets(node_id, positions, now_us)
+        for node_id, positions in fetches.items():
+            if not self._fetching.get(node_id):
+                self._fetch(node_id, positions, now_us)
+
+    def _reachable_leader(self, position: Position, now_us: int) -> int | None:
+        """The leader's node id when a request would leave now; otherwise the position is stuck, and says why."""
+        topic, partition = position.topic, position.partition
+        node_id = self.connection.leader(topic, partition)
+        if node_id is not None:
+            if self.connection.can_send(node_id, now_us):
+                return node_id
+            position.is_stuck("the leader's broker cannot be reached", now_us)
+            return None
+        known = self.connection.metadata.topics.get(topic)
+        if known is not None and not known.error_code and partition not in known.partitions:
+            count = len(known.partitions)
+            self._fail(
+                position,
+                kafka_error(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic {topic!r} has no partition {partition}; it has {count}, numbered from 0",
+                ),
+            )
+        elif known is not None and known.error_code:
+            position.is_stuck("", now_us)
+            error = _topic_error(topic, known.error_code)
+            waited_us = now_us - (position.stuck_since_us or now_us)
+            if not error.retriable or waited_us >= _MISSING_TOPIC_PATIENCE_US:
+                self._fail(position, error)
+            else:
+                self._pause(position, str(error), now_us)
+                self.connection.want_topic(topic, now_us)
+        else:
+            position.is_stuck("its leader is not known", now_us)
+            self.connection.want_topic(topic, now_us)
+        return None
+
+    def _gives_up(self, position: Position, now_us: int) -> bool:
+        timeout_ms = self._settings.default_api_timeout_ms
+        if position.stuck_since_us is None or now_us < position.stuck_since_us + timeout_ms * 1000:
+            return False
+        trouble = self.connection.trouble()
+        self._fail(
+            position,
+            trouble
+            or Unreachable(
+                f"partition {position.partition} of topic {position.topic!r} could not be read for {timeout_ms} ms: "
+                f"{position.stuck_reason}"
+            ),
+        )
+        return True
+
+    def _list_offsets(self, node_id: int, positions: list[Position], now_us: int) -> None:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for position in positions:
+            topic = topics.get(position.topic)
+            if topic is None:
+                topic = topics[position.topic] = ListOffsetsTopic(name=position.topic)
+            topic.partitions.append(
+                ListOffsetsPartition(
+                    partition_index=position.partition,
+                    current_leader_epoch=self.connection.metadata.leader_epoch(position.topic, position.partition),
+                    timestamp=position.asks_for() or 0,
+                )
+            )
+            position.in_flight = True
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=self._isolation_level,
+            topics=list(topics.values()),
+        )
+        self.connection.request(node_id, request, _Asked(positions, is_fetch=False), now_us)
+
+    def _fetch(self, node_id: int, positions: list[Position], now_us: int) -> None:
+        settings = self._settings
+        topics: list[FetchTopic] = []
+        for position in positions:
+            # The order of positions is what the broker fills the answer by, so a topic may come up more than once
+            # only where that costs nothing: neighbours share an entry.
+            if not topics or topics[-1].topic != position.topic:
+                topics.append(FetchTopic(topic=position.topic))
+            topics[-1].partitions.append(
+                FetchPartition(
+                    partition=position.partition,
+                    current_leader_epoch=self.connection.metadata.leader_epoch(position.topic, position.partition),
+                    fetch_offset=position.fetch_offset,
+                    partition_max_bytes=settings.max_partition_fetch_bytes,
+                )
+            )
+            position.in_flight = True
+        request = FetchRequest(
+            max_wait_ms=settings.fetch_max_wait_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_max_bytes,
+            isolation_level=self._isolation_level,
+            topics=topics,
+        )
+        self._fetching[node_id] = True
+        self.connection.request(node_id, request, _Asked(positions, is_fetch=True), now_us)
+
+    # ---- answers ------------------------------------------------------------------------------------------------
+
+    def _on_answer(self, answer: Answer, now_us: int) -> None:
+        asked: _Asked = answer.token
+        if asked.is_fetch and answer.node_id is not None:
+            self._fetching[answer.node_id] = False
+        for position in asked.positions:
+            position.in_flight = False
+        if answer.message is None:
+            for position in asked.positions:
+                self._pause(position, answer.failure or "the request was not answered", now_us)
+        elif not asked.is_fetch:
+            for topic in answer.message.topics:
+                for told in topic.partitions:
+                    self._on_offset(self._positions[topic.name, told.partition_index], told, now_us)
+        elif answer.message.error_code:
+            for position in asked.positions:
+                self._on_error(position, answer.message.error_code, now_us)
+        else:
+            self._on_fetched(answer.message, asked, now_us)
+
+    def _on_offset(self, position: Position, told: Any, now_us: int) -> None:
+        if told.error_code:
+            self._on_error(position, told.error_code, now_us)
+            return
+        position.went_well()
+        position.learn(told.offset)
+        if position.asks_for() is None:
+            self._located(position)
+
+    def _located(self, position: Position) -> None:
+        """Both offsets are known: say so, and be done where there is nothing between them."""
+        assert position.start is not None
+        position.move(PositionEvent.LOCATED)
+        position.fetch_offset = position.start
+        self._outputs.append(Positioned(position.topic, position.partition, position.start, position.end))
+        self._finish_at_end(position)
+
+    def _on_fetched(self, response: Any, asked: _Asked, now_us: int) -> None:
+        served: list[Position] = []
+        for topic in response.responses:
+            for told in topic.partitions:
+                position = self._positions[topic.topic, told.partition_index]
+                if position.is_over:
+                    continue
+                if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self._fail(position, _out_of_range(position, told))
+                elif told.error_code:
+                    self._learn_leader(position, told)
+                    self._on_error(position, told.error_code, now_us)
+                else:
+                    position.went_well()
+                    if self._take_records(position, told):
+                        served.append(position)
+        if served and len(asked.positions) > 1:
+            self._open = [p for p in self._open if p not in served] + served
+
+    def _take_records(self, position: Position, told: PartitionData) -> bool:
+        """Pass on the whole batches of one partition's answer; False where there are none."""
+        records = told.records
+        if not records:
+            return False
+        try:
+            size, next_offset = _whole_batches(records, position.end)
+        except CorruptBatch as error:
+            self._fail(
+                position,
+                CorruptBatch(f"topic {position.topic!r}, partition {position.partition}: {error}"),
+            )
+            return False
+        if next_offset <= position.fetch_offset:
+            return False
+        if size:
+            aborted = tuple((a.producer_id, a.first_offset) for a in told.aborted_transactions or ())
+            position.buffered_bytes += size
+            self._outputs.append(
+                Fetched(
+                    position.topic,
+                    position.partition,
+                    position.fetch_offset,
+                    records[:size],
+                    told.high_watermark,
+                    told.last_stable_offset,
+                    aborted,
+                )
+            )
+        position.fetch_offset = next_offset
+        self._finish_at_end(position)
+        return True
+
+    def _finish_at_end(self, position: Position) -> None:
+        if position.end is not None and position.fetch_offset >= position.end:
+            position.move(PositionEvent.REACHED_END)
+            self._outputs.append(Finished(position.topic, position.partition, position.end))
+
+    # ---- what goes wrong ----------------------------------------------------------------------------------------
+
+    def _learn_leader(self, position: Position, told: PartitionData) -> None:
+        leader = told.current_leader
+        if leader is not None and leader.leader_id >= 0:
+            self.connection.metadata.learn_leader(
+                position.topic, position.partition, leader.leader_id, leader.leader_epoch
+            )
+
+    def _on_error(self, position: Position, error_code: int, now_us: int) -> None:
+        error = kafka_error(error_code, f"topic {position.topic!r}, partition {position.partition}")
+        if error.retriable:
+            self._pause(position, str(error), now_us)
+            self.connection.refresh_metadata(now_us)
+        else:
+            self._fail(position, error)
+
+    def _pause(self, position: Position, reason: str, now_us: int) -> None:
+        """Try again in a while, longer each time."""
+        connection = self._settings.connection
+        position.failures += 1
+        pause_ms = min(
+            connection.retry_backoff_max_ms, connection.retry_backoff_ms * 2 ** min(position.failures - 1, 30)
+        )
+        position.not_before_us = now_us + int(pause_ms * 1000 * self._rng.uniform(0.8, 1.2))
+        position.is_stuck(reason, now_us)
+
+    def _fail(self, position: Position, error: OttlaError) -> None:
+        if not position.is_over:
+            position.move(PositionEvent.BROKE)
+            self._outputs.append(ReadFailed(position.topic, position.partition, error))
+
+
+class _WantedTopic:
+    """A topic whose partitions are not known yet."""
+
+    __slots__ = ("event", "missing_since_us", "since_us")
+
+    def __init__(self, event: AssignTopic, now_us: int) -> None:
+        self.event = event
+        self.since_us = now_us
+        self.missing_since_us: int | None = None
+
+
+class _Asked:
+    """What a request was about."""
+
+    __slots__ = ("is_fetch", "positions")
+
+    def __init__(self, positions: list[Position], *, is_fetch: bool) -> None:
+        self.positions = positions
+        self.is_fetch = is_fetch
+
+
+def _whole_batches(records: memoryview, end: int | None) -> tuple[int, int]:
+    """(bytes of the whole batches before `end`, the offset behind the last whole batch)."""
+    position = size = 0
+    next_offset = -1
+    while len(records) - position >= HEADER_BYTES:
+        header = read_header(records, position)
+        if header.size_bytes > len(records) - position:
+            break
+        position += header.size_bytes
+        next_offset = header.last_offset + 1
+        if end is not None and header.base_offset >= end:
+            break
+        size = position
+    return size, next_offset
+
+
+def _topic_error(topic: str, error_code: int) -> KafkaError:
+    if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return kafka_error(error_code, f"topic {topic!r} does not exist; check its name, or create it first")
+    return kafka_error(error_code, f"topic {topic!r}")
+
+
+def _out_of_range(position: Position, told: PartitionData) -> KafkaError:
+    held = ""
+    if told.log_start_offset >= 0 and told.high_watermark >= 0:
+        held = f"; the partition holds {told.log_start_offset} to {told.high_watermark}"
+    return kafka_error(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"topic {position.topic!r}, partition {position.partition}: offset {position.fetch_offset} cannot be read"
+        f"{held}; start from an offset that is there",
+    )

@@ -1,0 +1,115 @@
+"""What a reader can be told, under the names of Kafka's consumer; the connection's settings come along.
+
+Two defaults differ from Kafka's consumer on purpose, because what is read here goes to columns by the megabyte:
+`max.partition.fetch.bytes` is 8 MiB instead of 1 MiB, and `prefetch.max.bytes` (ottla's own) bounds what is read ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.connection.settings import CONNECTION_SETTINGS, INT32_MAX, ConnectionSettings, Setting, read_settings
+
+READER_SETTINGS: tuple[Setting, ...] = (
+    *CONNECTION_SETTINGS,
+    Setting(
+        "isolation.level",
+        str,
+        "read_uncommitted",
+        "read_committed leaves out records of aborted and of unfinished transactions.",
+        allowed=("read_uncommitted", "read_committed"),
+        kip=98,
+    ),
+    Setting(
+        "fetch.min.bytes",
+        int,
+        1,
+        "How many bytes a broker gathers before it answers, fetch.max.wait.ms at most.",
+        lowest=0,
+        highest=INT32_MAX,
+    ),
+    Setting(
+        "fetch.max.wait.ms",
+        int,
+        500,
+        "How long a broker may hold back an answer that has fewer than fetch.min.bytes.",
+        lowest=0,
+        highest=INT32_MAX,
+    ),
+    Setting(
+        "fetch.max.bytes",
+        int,
+        52_428_800,
+        "The size of one answer; a single larger batch still comes through.",
+        lowest=1,
+        highest=INT32_MAX,
+        kip=74,
+    ),
+    Setting(
+        "max.partition.fetch.bytes",
+        int,
+        8_388_608,
+        "The size of one partition's share in an answer; a single larger batch still comes through.",
+        lowest=1,
+        highest=INT32_MAX,
+        kip=74,
+    ),
+    Setting(
+        "prefetch.max.bytes",
+        int,
+        67_108_864,
+        "How much is read ahead of the user, all partitions together (about; ottla's own).",
+        lowest=1,
+        highest=INT32_MAX,
+    ),
+    Setting(
+        "default.api.timeout.ms",
+        int,
+        60_000,
+        "How long a partition may stay out of reach before reading it fails.",
+        lowest=1,
+        highest=INT32_MAX,
+        kip=266,
+    ),
+    Setting("check.crcs", bool, True, "Whether the CRC of every batch is checked."),
+)
+
+
+class ReaderSettings:
+    """The settings of `READER_SETTINGS`, one attribute each, checked; the connection's under `.connection`."""
+
+    __slots__ = (
+        "check_crcs",
+        "connection",
+        "default_api_timeout_ms",
+        "fetch_max_bytes",
+        "fetch_max_wait_ms",
+        "fetch_min_bytes",
+        "isolation_level",
+        "max_partition_fetch_bytes",
+        "prefetch_max_bytes",
+    )
+
+    check_crcs: bool
+    connection: ConnectionSettings
+    default_api_timeout_ms: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    fetch_min_bytes: int
+    isolation_level: str
+    max_partition_fetch_bytes: int
+    prefetch_max_bytes: int
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        """Read dotted or snake_case names; `ConfigError` for what cannot be used."""
+        values, _ = read_settings(READER_SETTINGS, given)
+        for name in self.__slots__:
+            if name != "connection":
+                setattr(self, name, values[name])
+        self.connection = ConnectionSettings.from_values(values)
+
+    @property
+    def read_committed(self) -> bool:
+        """Whether aborted and open transactions are left out."""
+        return self.isolation_level == "read_committed"
