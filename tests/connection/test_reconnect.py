@@ -1,0 +1,244 @@
+"""Losing connections: backoff, timeouts, what is told about requests that were under way, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.connection.core import NOT_KAFKA
+from ottla.connection.events import Transmitted
+from ottla.errors import NotKafka, Unreachable
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
+
+
+def ready(line):
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    connection_id = line.agree()
+    line.tell_metadata(topics={"flights": [1]})
+    return connection_id
+
+
+def test_pauses_between_tries_double_up_to_the_maximum_with_a_fifth_of_jitter(line):
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    pauses_ms = []
+    for _ in range(8):
+        line.refuse()
+        assert not line.connects
+        pauses_ms.append(line.run_to_deadline() / 1000)
+        assert len(line.connects) == 1
+    for pause_ms, middle_ms in zip(pauses_ms, [50, 100, 200, 400, 800, 1000, 1000, 1000], strict=True):
+        assert 0.8 * middle_ms <= pause_ms <= 1.2 * middle_ms
+    assert len({round(p / m, 3) for p, m in zip(pauses_ms[-3:], [1000] * 3, strict=True)}) > 1
+
+
+def test_a_connection_that_became_ready_ends_the_doubling(line):
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    for _ in range(5):
+        line.refuse()
+        line.run_to_deadline()
+    line.hang_up(line.agree())
+    assert line.run_to_deadline() <= 60_000
+
+
+def test_every_bootstrap_address_is_tried(make_line):
+    line = make_line(bootstrap_servers="one:9092,two:9092,three:9092")
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    tried = [line.refuse().host for _ in range(3)]
+    assert sorted(tried) == ["one", "three", "two"]
+    assert not line.connects
+
+
+def test_a_connection_that_does_not_open_in_time_is_given_up(line):
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    assert line.run_to_deadline() == 10_000_000
+    assert line.closed == [1]
+    assert "did not accept a connection within 10000 ms" in str(line.core.trouble())
+
+
+def test_a_handshake_without_an_answer_ends_by_the_request_timeout(line):
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    line.accept()
+    assert line.run_to_deadline() == 30_000_000
+    assert line.closed == [1]
+
+
+def test_requests_under_way_when_the_connection_breaks_may_have_arrived(line):
+    connection_id = ready(line)
+    for token in ("a", "b", "c"):
+        line.core.request(1, ProduceRequest(), token, line.now_us)
+    line.turn()
+    assert line.core.in_flight(1) == 3
+    line.hang_up(connection_id)
+    assert [(a.token, a.failure, a.sent, a.node_id) for a in line.answers] == [
+        (token, "closed by the broker", True, 1) for token in ("a", "b", "c")
+    ]
+    assert line.core.in_flight(1) == 0
+
+
+def test_a_request_the_driver_never_took_certainly_did_not_leave(line):
+    connection_id = ready(line)
+    line.core.request(1, ProduceRequest(), "taken", line.now_us)
+    line.turn()
+    line.core.request(1, ProduceRequest(), "untaken", line.now_us)
+    line.hang_up(connection_id)
+    assert [(a.token, a.sent) for a in line.answers] == [("taken", True), ("untaken", False)]
+    assert [t.message for t in line.sent] == [ProduceRequest()]
+
+
+def test_a_request_to_a_node_without_a_connection_certainly_did_not_leave(line):
+    line.hang_up(ready(line))
+    line.core.request(1, ProduceRequest(), "late", line.now_us)
+    line.turn()
+    assert [(a.token, a.sent) for a in line.answers] == [("late", False)]
+
+
+def test_an_unanswered_request_is_done_when_it_was_transmitted_and_not_sent_when_it_was_not(line):
+    connection_id = ready(line)
+    for token in ("whole", "cut"):
+        line.core.request(1, ProduceRequest(), token, line.now_us, answered=False)
+    line.turn()
+    assert line.core.in_flight(1) == 2
+    line.core.receive(Transmitted(connection_id, line.sent[0].correlation_id), line.now_us)
+    assert line.core.in_flight(1) == 1
+    line.hang_up(connection_id)
+    whole, cut = line.answers
+    assert (whole.token, whole.message, whole.failure, whole.sent) == ("whole", None, None, True)
+    assert (cut.token, cut.failure, cut.sent) == ("cut", "closed by the broker", False)
+
+
+def test_a_late_answer_takes_the_connection_down_with_everything_behind_it(line):
+    connection_id = ready(line)
+    line.core.request(1, ProduceRequest(), "first", line.now_us)
+    line.turn()
+    line.pass_ms(20_000)
+    line.core.request(1, ProduceRequest(), "second", line.now_us)
+    line.turn()
+    assert line.run_to_deadline() == 10_000_000
+    assert line.closed == [connection_id]
+    assert [(a.token, a.sent) for a in line.answers] == [("first", True), ("second", True)]
+    assert line.answers[0].failure == "no answer within request.timeout.ms (30000 ms)"
+
+
+def test_answers_are_matched_by_correlation_id(line):
+    ready(line)
+    for token in ("a", "b"):
+        line.core.request(1, ProduceRequest(), token, line.now_us)
+    line.turn()
+    first, second = line.sent
+    assert first.correlation_id != second.correlation_id
+    response = ProduceResponse()
+    line.answer(first, response)
+    assert [(a.token, a.message) for a in line.answers] == [("a", response)]
+
+
+def test_a_throttled_node_is_left_alone_for_as_long_as_it_says(line):
+    ready(line)
+    line.core.request(1, ProduceRequest(), "a", line.now_us)
+    line.turn()
+    line.answer(line.take(ProduceRequest), ProduceResponse(throttle_time_ms=250))
+    assert not line.core.can_send(1, line.now_us)
+    assert line.run_to_deadline() == 250_000
+    assert line.core.can_send(1, line.now_us)
+
+
+def test_an_idle_connection_is_closed_before_the_broker_does_and_opened_again_when_wanted(make_line):
+    line = make_line(metadata_max_age_ms=10_000_000)
+    connection_id = ready(line)
+    assert line.run_to_deadline() == 540_000_000
+    assert line.closed == [connection_id]
+    assert not line.connects
+    assert not line.core.can_send(1, line.now_us)
+    line.turn()
+    assert len(line.connects) == 1
+
+
+def test_a_broker_closing_an_idle_connection_is_no_reason_to_connect_at_once(line):
+    line.hang_up(ready(line))
+    assert not line.connects
+    assert line.core.deadline_us() is None
+
+
+def test_trouble_names_every_address_and_what_happened_there(make_line):
+    line = make_line(bootstrap_servers="one:9092,[::1]:9093")
+    assert line.core.trouble() is None
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    line.refuse()
+    line.refuse()
+    trouble = line.core.trouble()
+    assert isinstance(trouble, Unreachable)
+    assert "one:9092: connection refused" in str(trouble)
+    assert "[::1]:9093: connection refused" in str(trouble)
+    line.run_to_deadline()
+    line.agree()
+    assert line.core.trouble() is None
+
+
+def test_something_that_does_not_speak_kafka_is_called_so_once_all_addresses_were_tried(make_line):
+    line = make_line(bootstrap_servers="one:80,two:80")
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    line.accept()
+    line.take(ApiVersionsRequest)
+    line.hang_up(1, NOT_KAFKA)
+    assert isinstance(line.core.trouble(), Unreachable)
+    line.accept()
+    line.hang_up(2, NOT_KAFKA)
+    trouble = line.core.trouble()
+    assert isinstance(trouble, NotKafka)
+    assert "one:80" in str(trouble)
+    assert "bootstrap.servers" in str(trouble)
+
+
+def test_closing_ends_connections_and_answers_everything(line):
+    connection_id = ready(line)
+    line.core.request(1, ProduceRequest(), "a", line.now_us)
+    line.core.ask(ProduceRequest(), "b", line.now_us, where=99)
+    line.turn()
+    line.core.close(line.now_us)
+    line.turn()
+    assert line.closed == [connection_id]
+    assert sorted((a.token, a.sent) for a in line.answers) == [("a", True), ("b", False)]
+    line.core.want_topic("other", line.now_us)
+    line.pass_ms(1000)
+    assert not line.connects
+    assert line.core.deadline_us() is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_core_never_asks_to_be_woken_in_the_past_without_doing_something(make_line, seed):
+    line = make_line(bootstrap_servers="one:9092,two:9092")
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    for step in range(40):
+        if line.connects and (step + seed) % 3:
+            line.refuse("connection refused")
+        elif line.connects:
+            line.accept()
+        due = line.core.deadline_us()
+        assert due is not None
+        line.run_to_deadline()
+        line.sent.clear()
+        after = line.core.deadline_us()
+        assert after is None or after > line.now_us or line.connects
+
+
+def test_metadata_is_asked_again_when_its_request_was_lost(line):
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    connection_id = line.agree()
+    line.take(MetadataRequest)
+    line.hang_up(connection_id)
+    line.run_to_deadline()
+    line.agree()
+    if not line.sent:
+        line.run_to_deadline()
+    line.tell_metadata(topics={"flights": [1]})
+    assert line.core.leader("flights", 0) == 1

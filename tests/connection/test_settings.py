@@ -1,0 +1,125 @@
+"""The connection's settings: both spellings, text and numbers, and sentences for what cannot be used."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings, nearest_name, parse_bootstrap
+from ottla.errors import ConfigError
+
+
+def test_defaults_are_kafkas():
+    settings = ConnectionSettings({"bootstrap.servers": "one:9092"})
+    assert settings.request_timeout_ms == 30_000
+    assert settings.reconnect_backoff_ms == 50
+    assert settings.reconnect_backoff_max_ms == 1_000
+    assert settings.retry_backoff_ms == 100
+    assert settings.retry_backoff_max_ms == 1_000
+    assert settings.metadata_max_age_ms == 300_000
+    assert settings.connections_max_idle_ms == 540_000
+
+
+def test_every_row_has_an_attribute_and_a_sentence():
+    settings = ConnectionSettings({"bootstrap.servers": "one:9092"})
+    for row in CONNECTION_SETTINGS:
+        assert hasattr(settings, row.keyword)
+        assert row.doc.endswith(".")
+
+
+def test_dotted_and_snake_case_names_and_text_are_taken():
+    settings = ConnectionSettings(
+        {"bootstrap_servers": ["one:9092", "two:9093"], "request.timeout.ms": "1500", "client_id": "me"}
+    )
+    assert settings.bootstrap_servers == (("one", 9092), ("two", 9093))
+    assert settings.request_timeout_ms == 1500
+    assert settings.client_id == "me"
+
+
+def test_a_first_pause_above_the_maximum_is_cut_to_it():
+    settings = ConnectionSettings(
+        {"bootstrap.servers": "one:1", "retry.backoff.ms": 5000, "reconnect.backoff.ms": 2000}
+    )
+    assert settings.retry_backoff_ms == 1000
+    assert settings.reconnect_backoff_ms == 1000
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({}, "bootstrap.servers is missing; give host:port, several separated by commas."),
+        (
+            {"request.timeout.ms": 0},
+            "request.timeout.ms=0 is out of range; allowed is a whole number from 1 to 2147483647.",
+        ),
+        (
+            {"request.timeout.ms": "soon"},
+            "request.timeout.ms='soon' is not a whole number; allowed is a whole number from 1 to 2147483647.",
+        ),
+        (
+            {"request.timeout.ms": True},
+            "request.timeout.ms=True is not a whole number; allowed is a whole number from 1 to 2147483647.",
+        ),
+        ({"client.id": 5}, "client.id=5 is not text."),
+        (
+            {"request.timeot.ms": 5},
+            "request.timeot.ms is not a setting this client knows; did you mean request.timeout.ms?",
+        ),
+        (
+            {"retry_backof_ms": 5},
+            "retry_backof_ms is not a setting this client knows; did you mean retry.backoff.ms?",
+        ),
+        (
+            {"sasl.mechanism": "PLAIN"},
+            "sasl.mechanism is a setting of Kafka's that ottla does not support here; leave it out.",
+        ),
+        (
+            {"client.id": "a", "client_id": "b"},
+            "client.id is given twice, as client.id and as client_id; keep one.",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_what_is_allowed(given, sentence):
+    with pytest.raises(ConfigError) as caught:
+        ConnectionSettings(given)
+    assert str(caught.value) == sentence
+
+
+def test_a_name_like_nothing_known_gets_the_whole_list():
+    with pytest.raises(ConfigError, match=r"zzz is not a setting this client knows; known are bootstrap\.servers, "):
+        ConnectionSettings({"zzz": 1})
+    assert nearest_name("zzz", ["acks"]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("localhost:9092", (("localhost", 9092),)),
+        (" a:1 , b:2,, a:1 ", (("a", 1), ("b", 2))),
+        ("[::1]:9092", (("::1", 9092),)),
+        (("a:1", "b:2,c:3"), (("a", 1), ("b", 2), ("c", 3))),
+    ],
+)
+def test_bootstrap_addresses_are_read(text, addresses):
+    assert parse_bootstrap(text) == addresses
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "bootstrap.servers is empty"),
+        (" , ", "bootstrap.servers is empty"),
+        ("localhost", "'localhost' has no port"),
+        (":9092", "':9092' has no port"),
+        ("::1", "'::1' has no port"),
+        ("a:port", "the port in 'a:port' must be a number from 1 to 65535"),
+        ("a:0", "the port in 'a:0' must be a number from 1 to 65535"),
+        ("a:65536", "must be a number from 1 to 65535"),
+        ("http://a:80", "'http://a:80' is a URL; give host:port alone"),
+        (9092, "bootstrap.servers=9092 is not text"),
+        ([9092], "is not text"),
+    ],
+)
+def test_bad_bootstrap_addresses_are_named(text, sentence):
+    with pytest.raises(ConfigError) as caught:
+        parse_bootstrap(text)
+    assert sentence in str(caught.value)
