@@ -1,1 +1,104 @@
+"""The command line: one file per command, nothing decided here.
 
+`main` stays light (`ottla --version` loads neither typer nor rich) and is the one place where errors become words: a
+mistake of the user's is one sentence on stderr and exit status 2, Ctrl+C is 130, and only what nobody expected shows
+a traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+
+from ottla.errors import DeliveryError, OttlaError
+
+INTERRUPTED = 130
+USAGE = 2
+# Which extra brings a module, for those who installed less than a command needs.
+_EXTRAS = {
+    "typer": "cli",
+    "rich": "cli",
+    "pyarrow": "arrow",
+    "pyspark": "run",
+    "pandas": "run",
+}
+# What goes wrong outside the program, where the system's own words say enough.
+_OUTSIDE = {
+    errno.EACCES,
+    errno.EADDRINUSE,
+    errno.EDQUOT,
+    errno.EISDIR,
+    errno.EMFILE,
+    errno.ENOENT,
+    errno.ENOSPC,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (`sys.argv` by default) and return its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in (["--version"], ["-V"]):
+        from ottla import __version__
+
+        sys.stdout.write(f"ottla {__version__}\n")
+        return 0
+    try:
+        return _run(given)
+    except KeyboardInterrupt:
+        return _say("interrupted", INTERRUPTED)
+    except DeliveryError as error:
+        return _say(str(error), 1)
+    except OttlaError as error:
+        return _say(str(error), USAGE)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").split(".")[0])
+        if extra is None:
+            raise
+        return _say(f"this command needs {error.name}, which is not installed: pip install 'ottla[{extra}]'", USAGE)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; what Python still holds back must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + 13
+    except OSError as error:
+        if error.errno not in _OUTSIDE:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        return _say(f"{where}{error.strerror or error}", USAGE)
+
+
+def _run(arguments: list[str]) -> int:
+    from ottla.cli.app import app
+
+    try:
+        status = app(arguments, prog_name="ottla", standalone_mode=False)
+    except Exception as error:
+        # Usage errors are click's, whose classes moved from one typer to the next; this method they always have.
+        if hasattr(error, "format_message"):
+            return _usage_error(error)
+        raise
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
+    return status if isinstance(status, int) else 0
+
+
+def _usage_error(error: Exception) -> int:
+    """What typer found wrong with the command line; without a command it is the help that was printed."""
+    sentence = str(getattr(error, "format_message", lambda: error)()).rstrip(".")
+    if not sentence:
+        return USAGE
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "ottla"
+    return _say(f"{sentence[:1].lower()}{sentence[1:]}; see {command} --help", USAGE)
+
+
+def _say(sentence: str, status: int) -> int:
+    """One sentence on stderr, in one line."""
+    line = " ".join(sentence.split())
+    sys.stdout.flush()
+    sys.stderr.write(f"ottla: {line}\n")
+    return status

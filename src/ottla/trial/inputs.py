@@ -170,6 +170,19 @@ def key_strings(table: pa.Table, source: Source) -> pa.ChunkedArray[Any]:
     return column.cast(pa.string())
 
 
+def describe(source: Source, row: dict[str, Any]) -> str:
+    """A row in a few words for a person: a flight as a flight, anything else by its first columns."""
+    if source.is_flights:
+        day = f"{row['year']}-{int(row['month']):02}-{int(row['day']):02}"
+        at = f"{int(row['hour'])}:{int(row['minute']):02}"
+        return (
+            f"flight {row['carrier']}{row['flight']} from {row['origin']} to {row['dest']} "
+            f"on {day} at {at} (tail number {row['tailnum'] or 'unknown'})"
+        )
+    shown = ", ".join(f"{name}={value}" for name, value in list(row.items())[:6])
+    return shown if len(shown) <= 90 else shown[:89] + "…"
+
+
 def _check_file(path: Path) -> None:
     try:
         if path.is_dir():

@@ -38,7 +38,9 @@ _ANOMALIES = ("lost", "duplicated", "reordered", "altered")
 def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[str, str]]) -> None:
     """Print everything a run found out; `commands` are (command line, what it does)."""
     console.print()
-    console.rule(f"[bold]{outcome.records:,} records of {outcome.shown}, three times", align="left", style="dim")
+    console.rule(
+        Text(f"{outcome.records:,} records of {outcome.shown}, three times", "bold"), align="left", style="dim"
+    )
     console.print()
     console.print(verdict_table(outcome.verdicts, console.width))
     console.print()
@@ -165,11 +167,10 @@ def _show_evidence(console: Console, outcome: RunOutcome) -> None:
         return
     _heading(console, "Evidence, one piece for each kind of anomaly")
     for guarantee, anomaly in pieces:
-        text = Text(f"{anomaly.kind}: ", "bold")
-        text.append(f"{anomaly.detail}, partition {anomaly.partition}", "not bold")
+        text = Text.assemble((f"{anomaly.kind}: ", "bold"), f"{anomaly.detail}, partition {anomaly.partition}")
         example = outcome.examples.get(anomaly.sequence)
         if example:
-            text.append(f"\n{example}", "dim not bold")
+            text.append(f"\n{example}", "dim")
         _item(console, guarantee, text)
 
 

@@ -1,0 +1,33 @@
+"""The table of commands: what `ottla --help` lists, in the order in which a newcomer needs them."""
+
+from __future__ import annotations
+
+import typer
+
+from ottla.cli.produce import produce
+from ottla.cli.read import read
+from ottla.cli.run import run
+from ottla.cli.serve import serve
+from ottla.cli.topics import topics
+
+app = typer.Typer(
+    help="Send to Kafka from Python, and prove that every record arrived exactly once.",
+    epilog="`ottla run` is the place to begin. Each command explains itself with --help.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+for command in (run, serve, topics, produce, read):
+    app.command()(command)
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", "-V", help="Print the version and exit."),
+) -> None:
+    if version:
+        from ottla import __version__
+
+        typer.echo(f"ottla {__version__}")
+        raise typer.Exit

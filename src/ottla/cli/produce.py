@@ -1,0 +1,77 @@
+"""`ottla produce`: lines from standard input, or the rows of a file, into a topic."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
+from ottla.errors import UserMistake
+
+_PATIENCE_MS = 10_000
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(help="The topic to send to; it must exist.")],
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
+    input_file: Annotated[
+        str | None,
+        typer.Option("--input", help="Send the rows of this CSV, NDJSON or Parquet file as JSON.", metavar="FILE"),
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", help="With --input: the key column.", metavar="COLUMN")] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option("--key-separator", help="With lines: what stands before it is the key.", metavar="TEXT"),
+    ] = None,
+    compression: Annotated[
+        str, typer.Option("--compression", help="none, gzip, snappy, lz4 or zstd.", metavar="CODEC")
+    ] = "none",
+) -> None:
+    """Send each line of standard input, or each row of a file, as one record, and wait for the acknowledgements."""
+    if input_file is None and key is not None:
+        raise UserMistake("--key names a column of a file: give the file with --input, or use --key-separator")
+    if input_file is not None and key_separator is not None:
+        raise UserMistake("--key-separator is for lines, --key for files: give one of the two")
+    if key_separator == "":
+        raise UserMistake("--key-separator is empty: give the text between key and value, such as :")
+    settings = {"compression_type": compression, "max_block_ms": _PATIENCE_MS}
+    if input_file is None:
+        count = _send_lines(bootstrap_servers, topic, key_separator, settings)
+    else:
+        count = _send_rows(bootstrap_servers, topic, input_file, key, settings)
+    typer.echo(f"{count:,} record{'s' * (count != 1)} sent to {topic}, all acknowledged", err=True)
+
+
+def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, settings: dict[str, object]) -> int:
+    from ottla.client.producer import Producer
+
+    count = 0
+    cut = None if separator is None else separator.encode()
+    with Producer(bootstrap_servers, **settings) as producer:  # type: ignore[arg-type]
+        for line in sys.stdin.buffer:
+            value = line.rstrip(b"\r\n")
+            key = None
+            if cut is not None and cut in value:
+                key, value = value.split(cut, 1)
+            producer.send(topic, value, key)
+            count += 1
+    return count
+
+
+def _send_rows(
+    bootstrap_servers: str, topic: str, input_file: str, key: str | None, settings: dict[str, object]
+) -> int:
+    from ottla.client.producer import Producer
+    from ottla.trial.inputs import key_strings, open_source, read_source
+
+    source = open_source(input_file, key)
+    table = read_source(source)
+    columns = table.column_names
+    if not all(name == source.key and str(kind) == "string" for name, kind in ((source.key, table[source.key].type),)):
+        table = table.append_column("ottla.key", key_strings(table, source))
+    key_column = "ottla.key" if "ottla.key" in table.column_names else source.key
+    with Producer(bootstrap_servers, **settings) as producer:  # type: ignore[arg-type]
+        producer.send_table(topic, table, key=key_column, value=columns, value_format="json")
+    return table.num_rows

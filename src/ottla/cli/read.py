@@ -1,0 +1,140 @@
+"""`ottla read`: a topic's records to standard output, or to a file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
+from ottla.errors import UserMistake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PATIENCE_MS = 10_000
+
+
+def read(
+    topic: Annotated[str, typer.Argument(help="The topic to read.")],
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Stop after so many records.", min=1)] = None,
+    start: Annotated[
+        str, typer.Option("--start", help="earliest, latest, or an offset from which each partition is read.")
+    ] = "earliest",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on waiting for new records.")] = False,
+    style: Annotated[
+        str,
+        typer.Option("--format", help="text (place, key, value), value (values alone) or json (one object a line)."),
+    ] = "text",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write a Parquet file instead.", metavar="FILE.parquet")
+    ] = None,
+) -> None:
+    """Print the records of a topic as they are stored now, partition by partition."""
+    line_of = _FORMATS.get(style)
+    if line_of is None:
+        raise UserMistake(f"--format {style} is not one of {', '.join(_FORMATS)}")
+    if output is not None and follow:
+        raise UserMistake("--follow never ends and --output needs an end: give one of the two")
+    from ottla.client.reader import Reader
+
+    with Reader(
+        bootstrap_servers,
+        topic,
+        start=_parse_start(start),
+        end=None if follow else "latest",
+        default_api_timeout_ms=_PATIENCE_MS,
+    ) as reader:
+        batches = _limited(reader, limit)
+        if output is not None:
+            _write_parquet(output, reader.schema, batches)
+            return
+        out = sys.stdout.buffer
+        for batch in batches:
+            for record in batch.to_pylist():
+                out.write(line_of(record))
+            out.flush()
+
+
+def _parse_start(text: str) -> int | str:
+    if text in ("earliest", "latest"):
+        return text
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    raise UserMistake(f"--start {text} is neither earliest, latest nor an offset")
+
+
+def _limited(batches: Any, limit: int | None) -> Iterator[pa.RecordBatch]:
+    left = limit
+    for batch in batches:
+        if left is None or batch.num_rows < left:
+            yield batch
+        else:
+            yield batch.slice(0, left)
+            return
+        if left is not None:
+            left -= batch.num_rows
+
+
+def _write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+    """Write the file beside its place and rename it, so that it is there whole or not at all."""
+    import pyarrow.parquet as pq
+
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    rows = 0
+    try:
+        with pq.ParquetWriter(partial, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+        partial.replace(path)
+    except OSError as error:
+        raise UserMistake(
+            f"{path} cannot be written ({error.strerror or error}): give --output another place"
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+    typer.echo(f"{rows:,} record{'s' * (rows != 1)} written to {path}", err=True)
+
+
+def _as_text(record: dict[str, Any]) -> bytes:
+    place = f"{record['partition']}:{record['offset']}".encode()
+    return b"\t".join((place, record["key"] or b"", _value(record))) + b"\n"
+
+
+def _as_value(record: dict[str, Any]) -> bytes:
+    return _value(record) + b"\n"
+
+
+def _as_json(record: dict[str, Any]) -> bytes:
+    timestamp = record["timestamp"]
+    shown = {
+        "partition": record["partition"],
+        "offset": record["offset"],
+        "timestamp": None if timestamp is None else timestamp.isoformat(timespec="milliseconds"),
+        "key": _as_words(record["key"]),
+        "value": _as_words(record["value"]),
+        "headers": [[_as_words(h["key"]), _as_words(h["value"])] for h in record["headers"] or ()],
+    }
+    return json.dumps(shown, ensure_ascii=False).encode() + b"\n"
+
+
+def _value(record: dict[str, Any]) -> bytes:
+    value: bytes | None = record["value"]
+    return b"" if value is None else value
+
+
+def _as_words(data: bytes | str | None) -> str | None:
+    """Text as it is; bytes that are no UTF-8 with their odd ones escaped."""
+    return data.decode("utf-8", "backslashreplace") if isinstance(data, bytes) else data
+
+
+_FORMATS: dict[str, Callable[[dict[str, Any]], bytes]] = {"text": _as_text, "value": _as_value, "json": _as_json}

@@ -1,0 +1,48 @@
+"""`ottla serve`: an embedded cluster in the foreground."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from ottla.cli.options import DEFAULT_PORT, DataDir, Port
+from ottla.errors import UserMistake
+
+
+def serve(
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", help="Make this topic first (again for more).", metavar="NAME[:PARTITIONS]"),
+    ] = None,
+    brokers: Annotated[int, typer.Option("--brokers", help="How many brokers.", min=1, max=100)] = 3,
+    port: Port = DEFAULT_PORT,
+    data_dir: DataDir = None,
+) -> None:
+    """Run Kafka brokers here until Ctrl+C: for tests, for learning, not for production."""
+    wanted = [_parse_topic(text) for text in topic or []]
+    from ottla.cluster.cluster import Cluster
+
+    stop = threading.Event()
+
+    def leave(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    with Cluster(brokers=brokers, data_dir=data_dir, port=port) as cluster:
+        for name, partitions in wanted:
+            cluster.create_topic(name, partitions=partitions)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, leave)
+        kept = f"logs in {data_dir}" if data_dir else "logs are temporary"
+        typer.echo(f"{brokers} broker{'s' * (brokers > 1)} at {cluster.bootstrap_servers} ({kept}); Ctrl+C ends them")
+        stop.wait()
+
+
+def _parse_topic(text: str) -> tuple[str, int]:
+    name, colon, count = text.partition(":")
+    if not name or (colon and not (count.isdecimal() and 0 < int(count) <= 10_000)):
+        raise UserMistake(f"--topic {text} is not NAME or NAME:PARTITIONS, such as orders:6")
+    return name, int(count) if colon else 3

@@ -1,0 +1,218 @@
+"""The main job: an input goes three times through a cluster that answers badly on purpose, and Spark judges the rest.
+
+    file -> records -> producer (three guarantees, the same faults) -> three brokers -> Spark: answers, audit -> verdict
+
+The order of things is chosen for whoever watches: what can be wrong with the input is said first, the story of one
+record follows within two seconds, Spark loads in a thread of its own while the producer works, and the report comes
+last. A run either ends with its report or leaves nothing behind: folders it made are removed, the JSON file is
+written at the very end.
+
+Invariant: all counts are read from the topics; what was planned (how often a fault should strike) is never reported.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.errors import OttlaError, UserMistake
+from ottla.trial.guarantees import GUARANTEES
+from ottla.trial.inputs import Source, describe, first_rows, open_source, read_source
+from ottla.trial.outcome import LOSE_ACK, LOSE_REQUEST, RunOutcome
+from ottla.trial.place import Place, check_json, make_place
+from ottla.trial.screen import Steps, open_console, show_story, showing_steps
+
+if TYPE_CHECKING:
+    from ottla.audit.verdict import Verdict
+    from ottla.cluster.cluster import Cluster
+    from ottla.cluster.faults import Fault
+    from ottla.trial.workload import Records
+
+LOSE_ACK_EVERY = 10
+LOSE_REQUEST_EVERY = 25
+BROKERS = 3
+_STORY_AHEAD = 3
+_DRAIN_S = 30.0
+_LOOK_AGAIN_S = 0.02
+
+Faults = dict[str, dict[str, list["Fault"]]]
+"""{guarantee: {kind: one fault per partition}}"""
+
+
+@dataclass(slots=True, frozen=True)
+class RunOptions:
+    """What `ottla run` was given; None stands for what was not."""
+
+    input_file: str | None = None
+    key: str | None = None
+    data_dir: Path | None = None
+    json_file: Path | None = None
+    port: int = 0
+
+
+def run_trial(options: RunOptions) -> int:
+    """Do everything, show everything, and return the exit status: 0 as promised, 1 not so, or void.
+
+    Raises UserMistake, before anything is left behind, where something given cannot be used.
+    """
+    began = time.monotonic()
+    check_json(options.json_file)
+    source = open_source(options.input_file, options.key)
+    from ottla.spark.java import find_java
+
+    find_java()
+    console = open_console()
+    from ottla.cluster.cluster import Cluster
+
+    with ExitStack() as stack:
+        place = stack.enter_context(make_place(options.data_dir))
+        cluster = stack.enter_context(Cluster(BROKERS, data_dir=place.brokers, port=options.port))
+        show_story(console, *_story(cluster, source))
+        with showing_steps(console) as steps:
+            outcome = _find_out(cluster, source, place, steps)
+        outcome.seconds = time.monotonic() - began
+        outcome.kept_in = place.kept_in
+        place.keep()
+    from ottla.trial.next_commands import next_commands
+    from ottla.trial.report import show_report, write_json
+
+    show_report(console, outcome, next_commands(source, place))
+    if options.json_file is not None:
+        write_json(options.json_file, outcome)
+    return outcome.exit_status
+
+
+def _story(cluster: Cluster, source: Source) -> tuple[str, Iterable[tuple[str, str, str]]]:
+    import json
+
+    from ottla.trial.story import tell_story
+
+    rows = first_rows(source, _STORY_AHEAD + 1)
+    if not rows:
+        raise UserMistake(f"{source.path} has columns but not a single row: there is nothing to send")
+    records = []
+    for row in rows:
+        key = row.get(source.key)
+        records.append((None if key is None else str(key).encode(), json.dumps(row, default=str).encode()))
+    return describe(source, rows[-1]), tell_story(cluster, records[:-1], records[-1])
+
+
+def _find_out(cluster: Cluster, source: Source, place: Place, steps: Steps) -> RunOutcome:
+    with steps.step(f"read {source.shown}"):
+        table = read_source(source)
+        from ottla.trial.question import question_for
+        from ottla.trial.workload import make_records
+
+        records = make_records(source, table)
+        question = question_for(source, table)
+    place.check_room(records)
+    from ottla.trial.spark_loading import SparkLoading
+
+    topics = {guarantee.name: f"{source.name}-{guarantee.name}" for guarantee in GUARANTEES}
+    with SparkLoading() as loading:
+        faults = _produce(cluster, records, topics, place, steps)
+        with steps.step("start Spark"):
+            spark = loading.session()
+        with steps.step("PySpark answers the question from each topic"):
+            from ottla.trial.question import ask_topics
+
+            answers = ask_topics(spark, cluster.bootstrap_servers, topics, question)
+        with steps.step("PySpark audits each topic against the ledger"):
+            verdicts, offsets = _judge(spark, cluster.bootstrap_servers, topics, place)
+    return RunOutcome(
+        shown=source.shown,
+        records=records.count,
+        question=question.words,
+        verdicts=verdicts,
+        answers=answers,
+        fired={
+            guarantee: {kind: sum(fault.fired for fault in struck) for kind, struck in kinds.items()}
+            for guarantee, kinds in faults.items()
+        },
+        offsets=offsets,
+        examples=_examples(source, table, verdicts),
+    )
+
+
+def _produce(cluster: Cluster, records: Records, topics: dict[str, str], place: Place, steps: Steps) -> Faults:
+    from ottla.trial.workload import send_records
+
+    faults: Faults = {}
+    for guarantee in GUARANTEES:
+        topic = topics[guarantee.name]
+        cluster.create_topic(topic, partitions=records.partitions, replication_factor=BROKERS)
+        faults[guarantee.name] = _put_in_force(cluster, topic, records.partitions)
+        with steps.step(f"send {guarantee.name}", records.count) as step:
+            ledger = place.ledgers / f"{guarantee.name}.parquet"
+            requests = send_records(
+                cluster.bootstrap_servers, topic, guarantee, records, ledger, place.run_id, step.advance
+            )
+            _wait_until_handled(topic, faults[guarantee.name], requests)
+        for struck in faults[guarantee.name].values():
+            for fault in struck:
+                fault.heal()
+    return faults
+
+
+def _put_in_force(cluster: Cluster, topic: str, partitions: int) -> dict[str, list[Fault]]:
+    """The same faults for every guarantee, counted per partition: each partition's requests come in a fixed order."""
+    each = range(partitions)
+    return {
+        LOSE_ACK: [cluster.faults.lose_ack(topic=topic, partition=n, every=LOSE_ACK_EVERY) for n in each],
+        LOSE_REQUEST: [cluster.faults.lose_request(topic=topic, partition=n, every=LOSE_REQUEST_EVERY) for n in each],
+    }
+
+
+def _wait_until_handled(topic: str, faults: dict[str, list[Fault]], requests: int) -> None:
+    """Return once the brokers have seen every Produce request that was sent.
+
+    A producer that asks for no answers (acks=0) is done when its last byte is in a socket's buffer; a topic read at
+    that moment would lack what is still on its way. Each fault has counted the requests of its partition.
+    """
+    deadline = time.monotonic() + _DRAIN_S
+    while (seen := sum(fault.matched for fault in faults[LOSE_REQUEST])) < requests:
+        if time.monotonic() > deadline:
+            raise OttlaError(f"the brokers saw {seen:,} of {requests:,} requests to {topic} within {_DRAIN_S:.0f} s")
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _judge(
+    spark: Any, bootstrap_servers: str, topics: dict[str, str], place: Place
+) -> tuple[tuple[Verdict, ...], dict[str, int]]:
+    """Each guarantee's verdict, and how many offsets each topic spans, as the brokers say."""
+    from ottla.audit.spark import audit_topics, stored_columns
+    from ottla.audit.verdict import judge
+    from ottla.client.admin import Admin
+
+    with Admin(bootstrap_servers) as admin:
+        begins = {topic: admin.begin_offsets(topic) for topic in topics.values()}
+        ends = {topic: admin.end_offsets(topic) for topic in topics.values()}
+    bounds = {topic: {n: (begins[topic][n], end) for n, end in ends[topic].items()} for topic in topics.values()}
+    stored = (
+        spark.read.format("ottla")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", ",".join(topics.values()))
+        .option("includeHeaders", "true")
+        .load()
+    )
+    ledger = spark.read.parquet(str(place.ledgers))
+    audits = audit_topics(ledger, stored_columns(stored), bounds)
+    verdicts = tuple(judge(guarantee, audits[topic]) for guarantee, topic in topics.items())
+    spans = {
+        guarantee: sum(end - begin for begin, end in bounds[topic].values()) for guarantee, topic in topics.items()
+    }
+    return verdicts, spans
+
+
+def _examples(source: Source, table: Any, verdicts: tuple[Verdict, ...]) -> dict[int, str]:
+    """In words, the records that the evidence is about."""
+    numbers = {anomaly.sequence for verdict in verdicts for anomaly in verdict.evidence if anomaly.sequence >= 0}
+    return {
+        number: describe(source, table.slice(number, 1).to_pylist()[0])
+        for number in sorted(numbers)
+        if number < table.num_rows
+    }

@@ -1,0 +1,127 @@
+"""What a run shows while it works: the story's lanes, then progress bars; plain lines where there is no terminal.
+
+The story is printed line by line as it happens. Progress is one bar per step on a terminal; elsewhere (a pipe, CI)
+each step leaves one line when it is done, and nothing moves.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from ottla.trial.guarantees import GUARANTEES
+
+PIPE_WIDTH = 100
+
+
+def open_console() -> Console:
+    """stdout, 100 columns wide where it is no terminal and COLUMNS says nothing else."""
+    width = PIPE_WIDTH if not sys.stdout.isatty() and "COLUMNS" not in os.environ else None
+    return Console(width=width, highlight=False)
+
+
+def show_story(console: Console, about: str, lines: Iterable[tuple[str, str, str]]) -> None:
+    """Print three lanes, a line at a time as it arrives."""
+    console.print()
+    console.print(Text.assemble(("One record, three guarantees: ", "bold"), about))
+    console.print()
+    console.print(_lanes(console.width, [Text(guarantee.name, "bold cyan") for guarantee in GUARANTEES]))
+    console.print(_lanes(console.width, [Text(guarantee.words, "dim") for guarantee in GUARANTEES]))
+    for line in lines:
+        console.print(_lanes(console.width, [Text(words, _style(words)) for words in line]))
+    console.print()
+
+
+def _lanes(width: int, cells: list[Text]) -> Table:
+    lane = max(20, (min(width, 110) - 6) // 3)
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for _ in cells:
+        table.add_column(width=lane)
+    table.add_row(*cells)
+    return table
+
+
+def _style(words: str) -> str:
+    if words.startswith("stored: "):
+        return "bold green" if words.startswith("stored: once") else "bold yellow"
+    return "red" if "lost" in words else ""
+
+
+class Step:
+    """One line of the progress display; `advance` may be called from any thread."""
+
+    def __init__(self, words: str, total: int | None, moved: Callable[[int], None]) -> None:
+        self.words = words
+        self.total = total
+        self._moved = moved
+
+    def advance(self, count: int = 1) -> None:
+        """So many more are done."""
+        self._moved(count)
+
+
+class Steps:
+    """The progress display of a run; use `showing_steps`."""
+
+    def __init__(self, console: Console, progress: Progress | None) -> None:
+        self._console = console
+        self._progress = progress
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def step(self, words: str, total: int | None = None) -> Iterator[Step]:
+        """One step of the work: a bar (a spinner where `total` is None) from its beginning to its end."""
+        began = time.monotonic()
+        progress = self._progress
+        if progress is None:
+            yield Step(words, total, lambda _count: None)
+            with self._lock:
+                self._console.print(f"{words}: done in {time.monotonic() - began:.1f} s")
+            return
+        task = progress.add_task(words, total=total)
+        yield Step(words, total, lambda count: progress.advance(task, count))
+        progress.update(task, total=total or 1, completed=total or 1)
+
+
+@contextmanager
+def showing_steps(console: Console) -> Iterator[Steps]:
+    """A progress display that lasts as long as the block; the finished bars stay on the screen."""
+    if not console.is_terminal:
+        yield Steps(console, None)
+        return
+    progress = Progress(
+        SpinnerColumn(finished_text="[green]✓[/]"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        _Count(),
+        _Elapsed(),
+        console=console,
+    )
+    with progress:
+        yield Steps(console, progress)
+
+
+class _Count(ProgressColumn):
+    """How many of how many; nothing where a step cannot be counted."""
+
+    def render(self, task: Task) -> Text:
+        if task.total is None or task.total <= 1:
+            return Text("")
+        return Text(f"{int(task.completed):,} of {int(task.total):,}", "dim")
+
+
+class _Elapsed(ProgressColumn):
+    """Seconds since the step began."""
+
+    def render(self, task: Task) -> Text:
+        elapsed = task.finished_time if task.finished else task.elapsed
+        return Text(f"{elapsed or 0:.1f} s", "dim")

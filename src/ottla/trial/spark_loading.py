@@ -1,0 +1,53 @@
+"""Loads Spark in a thread of its own while the producer works: the JVM takes seconds, and nothing waits for it yet."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from ottla.errors import OttlaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PATIENCE_S = 120.0
+
+
+class SparkLoading:
+    """`with SparkLoading() as loading: ...; loading.session()`; the session is stopped at the end of the block."""
+
+    def __init__(self) -> None:
+        self._session: SparkSession | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._load, name="ottla-spark-loading", daemon=True)
+
+    def session(self) -> SparkSession:
+        """The session, once it is there; raises what loading it ended with."""
+        self._thread.join(_PATIENCE_S)
+        if self._thread.is_alive():
+            raise OttlaError(f"Spark did not start within {_PATIENCE_S:.0f} s")
+        if self._error is not None:
+            raise self._error
+        if self._session is None:
+            raise OttlaError("Spark gave no session")
+        return self._session
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A session that is still loading is not waited for: its JVM ends when this program's end of a pipe does.
+        if self._session is not None:
+            self._session.stop()
+
+    def _load(self) -> None:
+        try:
+            from ottla.spark.session import local_session
+
+            self._session = local_session("ottla run")
+        except BaseException as error:
+            self._error = error

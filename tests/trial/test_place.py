@@ -1,0 +1,88 @@
+"""A run's folders: numbered, removed when the run does not end well, and never anybody else's."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ottla.errors import UserMistake
+from ottla.trial.place import check_json, make_place
+
+
+def contents(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_each_run_takes_the_next_number(tmp_path: Path) -> None:
+    (tmp_path / "run-7").mkdir()
+    (tmp_path / "run-away").mkdir()
+    for number in (8, 9):
+        with make_place(tmp_path) as place:
+            place.keep()
+        assert place.kept_in == tmp_path / f"run-{number}"
+        assert place.run_id == f"run-{number}"
+        assert place.brokers is not None
+        assert place.brokers.is_dir()
+        assert place.ledgers.is_dir()
+
+
+def test_run_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), make_place(tmp_path / "a" / "b"):
+        raise RuntimeError
+    assert contents(tmp_path) == []
+
+
+def test_run_that_fails_leaves_other_files_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(RuntimeError), make_place(tmp_path):
+        raise RuntimeError
+    assert contents(tmp_path) == ["mine.txt"]
+
+
+def test_temporary_place_is_gone_at_the_end_even_when_kept(tmp_path: Path) -> None:
+    with make_place(None) as place:
+        place.keep()
+        ledgers = place.ledgers
+        assert ledgers.is_dir()
+    assert place.kept_in is None
+    assert not ledgers.parent.exists()
+
+
+def test_file_in_the_way_of_the_data_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(UserMistake, match="file/below cannot hold the run's files"),
+        make_place(tmp_path / "file/below"),
+    ):
+        pass
+    assert contents(tmp_path) == ["file"]
+
+
+class Size(NamedTuple):
+    """Stands for records of which only the size matters."""
+
+    size_bytes: int
+
+    def compressed_bytes_estimate(self) -> int:
+        return self.size_bytes
+
+
+def test_disk_without_room_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with make_place(tmp_path) as place:
+        place.check_room(Size(1))  # type: ignore[arg-type]
+        with pytest.raises(UserMistake, match=r"MiB free, and the run would write about .* make room"):
+            place.check_room(Size(shutil.disk_usage(tmp_path).total))  # type: ignore[arg-type]
+
+
+def test_json_place_is_checked_before_the_work(tmp_path: Path) -> None:
+    check_json(None)
+    check_json(tmp_path / "figures.json")
+    check_json(Path("/dev/null"))
+    with pytest.raises(UserMistake, match="is a folder"):
+        check_json(tmp_path)
+    with pytest.raises(UserMistake, match="there is no folder"):
+        check_json(tmp_path / "absent" / "figures.json")
+    assert contents(tmp_path) == []
