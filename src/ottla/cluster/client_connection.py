@@ -20,10 +20,11 @@ import socket
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.apis import API_VERSIONS, PRODUCE
+from ottla.broker.apis.api_versions import unsupported_version_response
 from ottla.broker.events import ConnectionLost, RequestReceived, Respond
 from ottla.protocol.errors import ProtocolError, UnsupportedVersion
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_response
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from ottla.cluster.server import BrokerServer
@@ -36,7 +37,6 @@ _PIECES_PER_WRITE = 256
 _SLICE_BYTES_READ = 16_384  # a smaller slice is read and sent with its neighbours: one system call less
 _MORE = getattr(socket, "MSG_MORE", 0)
 _PIECES = (bytes, bytearray, memoryview)
-_PRODUCE = 0
 
 
 class _Sending:
@@ -177,18 +177,13 @@ class ClientConnection:
             frame = waiting.popleft()
             try:
                 header, message = decode_request(frame)
-            except UnsupportedVersion as error:
-                header = error.header
-                if header.request_api_key != ApiVersionsRequest.API_KEY:
+            except ProtocolError as error:
+                if not self._answer_unknown_version(error):
                     self._refuse(error)
                     return
-                # KIP-511: the core meets a version it does not know and answers which ones it does.
-                message = ApiVersionsRequest()
-            except ProtocolError as error:
-                self._refuse(error)
-                return
+                continue
             # A Produce request that wants no acknowledgement is never answered.
-            self._busy = header.request_api_key != _PRODUCE or message.acks != 0
+            self._busy = header.request_api_key != PRODUCE or message.acks != 0
             request = RequestReceived(
                 self.connection_id,
                 header.correlation_id,
@@ -201,6 +196,14 @@ class ClientConnection:
             del frame, message
             self._server.receive(request)
             del request
+
+    def _answer_unknown_version(self, error: ProtocolError) -> bool:
+        """KIP-511: a client that speaks a newer ApiVersions is told in version 0 which versions are spoken here."""
+        if not isinstance(error, UnsupportedVersion) or error.header.request_api_key != API_VERSIONS:
+            return False
+        self._busy = True
+        self.respond(Respond(self.connection_id, error.header.correlation_id, 0, unsupported_version_response()))
+        return True
 
     def _answered(self) -> None:
         self._busy = False
