@@ -56,7 +56,6 @@ BAD = {
     "a string longer than its frame": _request(3, 1, struct.pack(">ih", 1, 30_000)),
     "a varint that never ends": _request(3, 9, b"\xff" * 30, tags=b"\0"),
     "tags that never end": _request(3, 9, b"", tags=b"\xff\xff\xff\xff\x0f"),
-    "bytes after the message": _request(3, 1, struct.pack(">i", 0) + b"more"),
     "records longer than their frame": _request(
         0, 3, struct.pack(">hhiih1siii", -1, -1, 1000, 1, 1, b"t", 1, 0, 0x7FFFFFFF)
     ),
@@ -109,6 +108,14 @@ def test_what_came_before_a_bad_frame_is_answered(broker: Any, connect: Any, mak
     wire.send(_request(9999, 0, b""))
     assert wire.answer().brokers
     assert wire.is_closed_by_broker()
+
+
+def test_bytes_after_a_request_are_passed_over(broker: Any, connect: Any) -> None:
+    """As Apache Kafka's brokers do: librdkafka sends three of them after asking for the metadata of all topics."""
+    wire = connect(broker)
+    wire.send(bytes.fromhex("00000019 0003000c 00000003 0007 72646b61666b61 00 00000000 000000"))
+    assert int.from_bytes(wire.next_frame()[:4]) == 3
+    assert wire.call(MetadataRequest(), 12).brokers
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: Any, connect: Any) -> None:

@@ -176,7 +176,7 @@ class ClientConnection:
         while waiting and not self._busy:
             frame = waiting.popleft()
             try:
-                header, message = decode_request(frame)
+                header, message = decode_request(frame, lenient=True)
             except ProtocolError as error:
                 if not self._answer_unknown_version(error):
                     self._refuse(error)

@@ -61,8 +61,11 @@ def encode_response(correlation_id: int, message: ApiMessage, version: int) -> l
     return _frame(encoder, message, version)
 
 
-def decode_request(frame: memoryview) -> tuple[RequestHeader, Any]:
+def decode_request(frame: memoryview, *, lenient: bool = False) -> tuple[RequestHeader, Any]:
     """The header and the message of a frame without its length.
+
+    `lenient`: bytes after the message are passed over, as Apache Kafka's brokers do. librdkafka relies on it: its
+    Metadata request of version 12 for all topics ends in three bytes too many.
 
     Raises MalformedMessage, UnknownApi or UnsupportedVersion; the last two carry the header.
     """
@@ -78,7 +81,7 @@ def decode_request(frame: memoryview) -> tuple[RequestHeader, Any]:
         raise UnsupportedVersion(header, request_class.__name__, request_class.MIN_VERSION, request_class.MAX_VERSION)
     if version >= request_class.FLEXIBLE_FROM:
         decoder.skip_tags()
-    return header, _message(request_class, decoder, version)
+    return header, _message(request_class, decoder, version, lenient)
 
 
 def decode_response(frame: memoryview, request_class: type[ApiMessage], version: int) -> tuple[int, Any]:
@@ -187,10 +190,11 @@ def _frame(encoder: Encoder, message: ApiMessage, version: int) -> list[Any]:
     return chunks
 
 
-def _message(message_class: type[ApiMessage], decoder: Decoder, version: int) -> ApiMessage:
+def _message(message_class: type[ApiMessage], decoder: Decoder, version: int, lenient: bool = False) -> ApiMessage:
     try:
         message = message_class.read(decoder, version)
-        decoder.finish()
+        if not lenient:
+            decoder.finish()
     except MalformedMessage as cause:
         raise MalformedMessage(f"{message_class.__name__} version {version}: {cause}") from None
     return message
