@@ -12,10 +12,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ottla.errors import DeliveryError, OttlaError
+from ottla.errors import KafkaError, NotKafka, OttlaError, Unreachable, UserMistake
 
-INTERRUPTED = 130
+FAILED = 1
 USAGE = 2
+INTERRUPTED = 130
+# Errors whose cause lies in what was given: a file, a folder, an address, a topic.
+_GIVEN = (UserMistake, Unreachable, NotKafka, KafkaError)
 # Which extra brings a module, for those who installed less than a command needs.
 _EXTRAS = {
     "typer": "cli",
@@ -51,10 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(given)
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)
-    except DeliveryError as error:
-        return _say(str(error), 1)
     except OttlaError as error:
-        return _say(str(error), USAGE)
+        return _say(str(error), USAGE if isinstance(error, _GIVEN) else FAILED)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").split(".")[0])
         if extra is None:

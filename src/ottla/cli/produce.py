@@ -10,7 +10,7 @@ import typer
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
 from ottla.errors import UserMistake
 
-_PATIENCE_MS = 10_000
+_PATIENCE_MS = 5_000
 
 
 def produce(

@@ -18,7 +18,7 @@ from ottla.errors import UserMistake
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_PATIENCE_MS = 10_000
+_PATIENCE_MS = 5_000
 
 
 def read(

@@ -13,7 +13,7 @@ Invariant: all counts are read from the topics; what was planned (how often a fa
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,7 @@ LOSE_REQUEST_EVERY = 25
 BROKERS = 3
 _STORY_AHEAD = 3
 _DRAIN_S = 30.0
+_CHECK_EVERY_S = 2.0
 _LOOK_AGAIN_S = 0.02
 
 Faults = dict[str, dict[str, list["Fault"]]]
@@ -148,10 +149,9 @@ def _produce(cluster: Cluster, records: Records, topics: dict[str, str], place: 
         faults[guarantee.name] = _put_in_force(cluster, topic, records.partitions)
         with steps.step(f"send {guarantee.name}", records.count) as step:
             ledger = place.ledgers / f"{guarantee.name}.parquet"
-            requests = send_records(
-                cluster.bootstrap_servers, topic, guarantee, records, ledger, place.run_id, step.advance
-            )
-            _wait_until_handled(topic, faults[guarantee.name], requests)
+            servers, run_id, check = cluster.bootstrap_servers, place.run_id, place.check_writable
+            requests = send_records(servers, topic, guarantee, records, ledger, run_id, step.advance, check)
+            _wait_until_handled(topic, faults[guarantee.name], requests, check)
         for struck in faults[guarantee.name].values():
             for fault in struck:
                 fault.heal()
@@ -167,14 +167,18 @@ def _put_in_force(cluster: Cluster, topic: str, partitions: int) -> dict[str, li
     }
 
 
-def _wait_until_handled(topic: str, faults: dict[str, list[Fault]], requests: int) -> None:
+def _wait_until_handled(topic: str, faults: dict[str, list[Fault]], requests: int, check: Callable[[], None]) -> None:
     """Return once the brokers have seen every Produce request that was sent.
 
     A producer that asks for no answers (acks=0) is done when its last byte is in a socket's buffer; a topic read at
     that moment would lack what is still on its way. Each fault has counted the requests of its partition.
     """
-    deadline = time.monotonic() + _DRAIN_S
+    now = time.monotonic()
+    deadline, check_at = now + _DRAIN_S, now + _CHECK_EVERY_S
     while (seen := sum(fault.matched for fault in faults[LOSE_REQUEST])) < requests:
+        if time.monotonic() > check_at:
+            check()
+            check_at += _CHECK_EVERY_S
         if time.monotonic() > deadline:
             raise OttlaError(f"the brokers saw {seen:,} of {requests:,} requests to {topic} within {_DRAIN_S:.0f} s")
         time.sleep(_LOOK_AGAIN_S)

@@ -175,10 +175,8 @@ def describe(source: Source, row: dict[str, Any]) -> str:
     if source.is_flights:
         day = f"{row['year']}-{int(row['month']):02}-{int(row['day']):02}"
         at = f"{int(row['hour'])}:{int(row['minute']):02}"
-        return (
-            f"flight {row['carrier']}{row['flight']} from {row['origin']} to {row['dest']} "
-            f"on {day} at {at} (tail number {row['tailnum'] or 'unknown'})"
-        )
+        tail = row["tailnum"] or "unknown"
+        return f"flight {row['carrier']} {row['flight']}, {row['origin']} to {row['dest']}, {day} at {at}, tail {tail}"
     shown = ", ".join(f"{name}={value}" for name, value in list(row.items())[:6])
     return shown if len(shown) <= 90 else shown[:89] + "…"
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # Three topics, three replicas each.
 _COPIES = 9
+_PROBE_BYTES = 1 << 20
 
 
 class Place:
@@ -51,6 +52,20 @@ class Place:
                 f"{disk} has {_mib(free)} free, and the run would write about {_mib(needed)} there (three topics with "
                 "three replicas each): make room, or name a folder on another disk with --data-dir (or TMPDIR)"
             )
+
+    def check_writable(self) -> None:
+        """`UserMistake` where the disk takes nothing more: asked when the brokers do not get on."""
+        probe = self.ledgers / ".probe"
+        try:
+            probe.write_bytes(bytes(_PROBE_BYTES))
+        except OSError as error:
+            shown = self.kept_in or tempfile.gettempdir()
+            raise UserMistake(
+                f"the brokers can write nothing more to {shown} ({error.strerror}): make room, or name a folder on "
+                "another disk with --data-dir (or TMPDIR)"
+            ) from None
+        finally:
+            probe.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -32,7 +32,8 @@ def open_console() -> Console:
 def show_story(console: Console, about: str, lines: Iterable[tuple[str, str, str]]) -> None:
     """Print three lanes, a line at a time as it arrives."""
     console.print()
-    console.print(Text.assemble(("One record, three guarantees: ", "bold"), about))
+    console.print(Text("The story of one record under three guarantees", "bold"))
+    console.print(Text(about, "dim"))
     console.print()
     console.print(_lanes(console.width, [Text(guarantee.name, "bold cyan") for guarantee in GUARANTEES]))
     console.print(_lanes(console.width, [Text(guarantee.words, "dim") for guarantee in GUARANTEES]))

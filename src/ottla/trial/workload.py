@@ -12,6 +12,7 @@ per partition: there the 25th request comes soonest.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.client.producer import Producer
-from ottla.errors import OttlaError
+from ottla.client.table_delivery import TableDelivery
+from ottla.errors import BufferFull, OttlaError
 from ottla.ledger import schema
 from ottla.ledger.checksum import crc_column
 from ottla.ledger.writer import LedgerWriter
@@ -37,6 +39,7 @@ _FRAMING_BYTES = 34
 _CHUNKS = 40
 _BUFFER_BYTES = 8 << 20
 _PATIENCE_S = 120.0
+_LOOK_AROUND_S = 2.0
 
 
 @dataclass(slots=True, frozen=True)
@@ -102,10 +105,11 @@ def send_records(
     ledger: Path,
     run_id: str,
     advance: Callable[[int], None],
+    check: Callable[[], None],
 ) -> int:
     """Send everything and write the ledger; returns the number of Produce requests once each record is settled.
 
-    `advance` hears of rows taken.
+    `advance` hears of rows taken; `check` is called whenever nothing moves for a while, and raises where it knows why.
     With acks=0 every outcome is "unknown": no answer was asked for, so nothing was learned.
     """
     producer = Producer(
@@ -119,8 +123,12 @@ def send_records(
     )
     try:
         delivery = producer.send_table(topic, _chunks(records, advance), key="key", value="value", headers="headers")
-        learned = delivery.result(_PATIENCE_S)
+        _wait(delivery, check)
+        learned = delivery.result(0)
         producer.close(_PATIENCE_S)
+    except BufferFull:
+        check()
+        raise
     except BaseException:
         # Whoever gives up now does not want to wait for records that are on their way.
         with contextlib.suppress(OttlaError, TimeoutError):
@@ -140,6 +148,18 @@ def send_records(
             error=learned.column("error"),
         )
     return int(producer.metrics()["request-total"])
+
+
+def _wait(delivery: TableDelivery, check: Callable[[], None]) -> None:
+    """Wait until every record is settled, and look around while it takes long."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return delivery.wait(_LOOK_AROUND_S)
+        except TimeoutError as error:
+            check()
+            if time.monotonic() > deadline:
+                raise OttlaError(str(error)) from None
 
 
 def _outcomes(learned: pa.Table) -> Any:

@@ -1,0 +1,125 @@
+"""`produce`, `topics`, `read` and `serve`, run as programs against brokers of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ottla.cluster.cluster import Cluster
+
+TIMEOUT_S = 60
+
+
+def ottla(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ottla.cli", *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+@pytest.fixture
+def servers(kafka_cluster: Cluster) -> tuple[str, str]:
+    return "--bootstrap-servers", kafka_cluster.bootstrap_servers
+
+
+def test_lines_come_back_as_they_went_in(servers: tuple[str, str], kafka_topic: str) -> None:
+    sent = ottla("produce", kafka_topic, *servers, "--key-separator", ":", given="a:1\nb:2\nno key\na:3\n")
+    assert (sent.returncode, sent.stdout) == (0, ""), sent.stderr
+    assert sent.stderr == f"4 records sent to {kafka_topic}, all acknowledged\n"
+
+    found = ottla("read", kafka_topic, *servers, "--format", "json")
+    assert found.returncode == 0, found.stderr
+    records = [json.loads(line) for line in found.stdout.splitlines()]
+    assert sorted((record["key"] or "", record["value"]) for record in records) == [
+        ("", "no key"),
+        ("a", "1"),
+        ("a", "3"),
+        ("b", "2"),
+    ]
+    values = ottla("read", kafka_topic, *servers, "--format", "value", "--limit", "3").stdout.splitlines()
+    assert len(values) == 3
+    text = ottla("read", kafka_topic, *servers).stdout.splitlines()
+    assert all(re.fullmatch(r"[0-2]:\d\t(a|b|)\t[^\t]+", line) for line in text)
+
+
+def test_rows_of_a_file_become_json_with_the_key_column(
+    servers: tuple[str, str], kafka_topic: str, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,name\n7,Ada\n8,\n")
+    sent = ottla("produce", kafka_topic, *servers, "--input", str(rows), "--key", "id", "--compression", "lz4")
+    assert sent.returncode == 0, sent.stderr
+    output = tmp_path / "read.parquet"
+    found = ottla("read", kafka_topic, *servers, "--output", str(output))
+    assert found.stderr == f"2 records written to {output}\n"
+    table = pq.read_table(output)
+    by_key = {
+        key: json.loads(value) for key, value in zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
+    }
+    assert by_key == {b"7": {"id": 7, "name": "Ada"}, b"8": {"id": 8, "name": None}}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["read.parquet", "rows.csv"]
+
+
+def test_topics_lists_records_and_leaders(servers: tuple[str, str], kafka_topic: str) -> None:
+    assert ottla("produce", kafka_topic, *servers, given="one\ntwo\n").returncode == 0
+    listed = ottla("topics", *servers)
+    row = next(line.split() for line in listed.stdout.splitlines() if line.startswith(kafka_topic))
+    assert row == [kafka_topic, "3", "3", "2"]
+    described = ottla("topics", kafka_topic, *servers).stdout.splitlines()
+    assert [line.split()[0] for line in described] == ["partition", "0", "1", "2"]
+
+
+def test_topic_that_does_not_exist_is_named(servers: tuple[str, str]) -> None:
+    for command in (("topics",), ("read",), ("produce",)):
+        ended = ottla(*command, "nowhere", *servers, given="x\n")
+        assert ended.returncode == 2, ended
+        assert "nowhere" in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+
+
+def test_serve_serves_until_it_is_interrupted_and_keeps_its_data(tmp_path: Path) -> None:
+    for topics in (("--topic", "orders:2"), ()):
+        arguments = ("serve", "--brokers", "1", "--port", "0", "--data-dir", str(tmp_path / "data"), *topics)
+        with subprocess.Popen(
+            [sys.executable, "-m", "ottla.cli", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as serving:
+            assert serving.stdout is not None
+            assert select.select([serving.stdout], [], [], TIMEOUT_S)[0]
+            address = re.search(r"127\.0\.0\.1:\d+", serving.stdout.readline())
+            assert address is not None
+            listed = ottla("topics", "--bootstrap-servers", address[0])
+            serving.send_signal(signal.SIGINT)
+            assert serving.wait(TIMEOUT_S) == 0
+            assert serving.stderr is not None
+            assert serving.stderr.read() == ""
+        assert re.search(r"^orders +2 +1 +0", listed.stdout, re.MULTILINE), listed
+
+
+def test_reading_into_a_pipe_that_closes_is_no_error(servers: tuple[str, str], kafka_topic: str) -> None:
+    assert ottla("produce", kafka_topic, *servers, given="x" * 1000 + "\n" * 500).returncode == 0
+    lines = f"{'y' * 1000}\n" * 2_000
+    assert ottla("produce", kafka_topic, *servers, given=lines).returncode == 0
+    with subprocess.Popen(
+        [sys.executable, "-m", "ottla.cli", "read", kafka_topic, *servers],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as reading:
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        reading.stdout.readline()
+        reading.stdout.close()
+        assert reading.wait(TIMEOUT_S) == 141
+        assert reading.stderr.read() == ""
