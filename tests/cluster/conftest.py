@@ -156,17 +156,23 @@ def broker() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def connect() -> Iterator[Callable[[Cluster], Wire]]:
-    """Opens connections to a cluster's first broker, closed after the test."""
+def wire_to() -> Iterator[Callable[[str], Wire]]:
+    """Opens connections to an address, closed after the test."""
     wires: list[Wire] = []
 
-    def open_wire(cluster: Cluster) -> Wire:
-        wires.append(Wire(cluster.bootstrap_servers.split(",")[0]))
+    def open_wire(address: str) -> Wire:
+        wires.append(Wire(address))
         return wires[-1]
 
     yield open_wire
     for wire in wires:
         wire.close()
+
+
+@pytest.fixture
+def connect(wire_to: Callable[[str], Wire]) -> Callable[[Cluster], Wire]:
+    """Opens connections to a cluster's first broker, closed after the test."""
+    return lambda cluster: wire_to(cluster.bootstrap_servers.split(",")[0])
 
 
 @pytest.fixture
