@@ -1,10 +1,11 @@
 """One sealed batch on its way to the log, and what may honestly be said of it at any moment.
 
 The states are about knowledge. WAITING: certainly not stored. SENT: on its way for the first time, or again after
-answers that all said "not appended". DOUBTED: waiting again, and an earlier attempt may have been stored. RESENT: on
-its way again out of doubt. Giving up therefore ends in FAILED only from WAITING, and in UNKNOWN from anywhere else;
-no answer to a later attempt takes the doubt away, except that it was stored (ACK) or, with sequences, that the
-broker's log provably does not hold it (DISPROVE).
+answers that all said "not appended". DOUBTED: waiting again, and an earlier attempt may have been stored, or may still
+be: a request can reach the log long after its connection is gone. RESENT: on its way again out of doubt. Giving up
+therefore ends in FAILED only from WAITING, and in UNKNOWN from anywhere else; no answer to a later attempt takes the
+doubt away, except that it was stored (ACK). With sequences there is one more way (DISPROVE): a batch cannot be stored
+behind one that certainly is not.
 """
 
 from __future__ import annotations
@@ -49,14 +50,13 @@ TRANSITIONS: dict[tuple[BatchState, BatchEvent], BatchState] = {
     (BatchState.SENT, BatchEvent.ACK): BatchState.ACKED,
     (BatchState.SENT, BatchEvent.REFUSE): BatchState.WAITING,
     (BatchState.SENT, BatchEvent.LOSE): BatchState.DOUBTED,
-    (BatchState.SENT, BatchEvent.DISPROVE): BatchState.WAITING,
     (BatchState.SENT, BatchEvent.GIVE_UP): BatchState.UNKNOWN,
     (BatchState.DOUBTED, BatchEvent.SEND): BatchState.RESENT,
+    (BatchState.DOUBTED, BatchEvent.DISPROVE): BatchState.WAITING,
     (BatchState.DOUBTED, BatchEvent.GIVE_UP): BatchState.UNKNOWN,
     (BatchState.RESENT, BatchEvent.ACK): BatchState.ACKED,
     (BatchState.RESENT, BatchEvent.REFUSE): BatchState.DOUBTED,
     (BatchState.RESENT, BatchEvent.LOSE): BatchState.DOUBTED,
-    (BatchState.RESENT, BatchEvent.DISPROVE): BatchState.WAITING,
     (BatchState.RESENT, BatchEvent.GIVE_UP): BatchState.UNKNOWN,
 }
 

@@ -4,9 +4,11 @@ The id is asked for once, of any broker, before the first batch leaves. Every pa
 When a batch is given up after it was numbered, the numbers after it no longer follow on what the broker's log holds:
 the partition has a hole. Once nothing of it is in flight it starts afresh with the next epoch at sequence 0 (KIP-360),
 which brokers accept as a new beginning. Before that, a batch that may be stored under its old number is sent once more
-under exactly that number: the broker either knows it (stored, acked) or calls it out of order (then it is not stored).
+under exactly that number: the broker either knows it (stored, acked) or calls it out of order, and then it is unknown,
+because the earlier request may still be on its way to the log.
 
-Invariant: a number once sent stands for the same records for ever.
+Invariants: a number once sent stands for the same records for ever. A batch that may be stored under one number is
+never sent under another.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.connection.core import Answer, ConnectionCore
 from ottla.errors import OttlaError
+from ottla.producer.batch import Batch, BatchEvent, BatchState
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.producer.accumulator import PartitionQueue
-    from ottla.producer.batch import Batch
 
 EPOCH_MAX = 0x7FFF
 _SEQUENCE_MASK = 0x7FFFFFFF
@@ -123,7 +125,11 @@ class Idempotence:
         queue.next_sequence = (queue.next_sequence + batch.sealed.record_count) & _SEQUENCE_MASK
 
     def start_afresh(self, queue: PartitionQueue) -> None:
-        """Begin the partition's next epoch: what waits in it is numbered again, from 0."""
+        """Begin the partition's next epoch: what waits in it is numbered again, from 0.
+
+        The first batch that waits is certainly not stored, and none of its attempts is still on its way. So nothing
+        behind it can be stored under its old number either, now or later: the sequence would have a gap.
+        """
         queue.hole = False
         if queue.producer_epoch >= EPOCH_MAX:
             self.error = kafka_error(
@@ -138,6 +144,8 @@ class Idempotence:
         queue.established = False
         for batch in queue.waiting:
             batch.numbered = False
+            if batch.state is BatchState.DOUBTED:
+                batch.move(BatchEvent.DISPROVE)
 
     def _move(self, event: IdentityEvent) -> None:
         try:

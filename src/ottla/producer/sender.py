@@ -180,16 +180,16 @@ class Sender:
     def _out_of_order(self, batch: Batch, detail: str, now_us: int) -> None:
         """The broker misses what comes before this batch in the sequence."""
         queue = batch.queue
-        if batch.state >= BatchState.ACKED or (queue.is_oldest(batch) and not queue.hole):
+        if batch.state is BatchState.SENT and (queue.hole or not queue.is_oldest(batch)):
+            # A batch ahead of it is to blame: one that was refused and comes again first, or one that was given up.
+            batch.move(BatchEvent.REFUSE)
+            batch.attempts -= 1
+            queue.put_back(batch)
+            return
+        if not queue.hole:
             # Everything before it was acked, so the log has lost what it had acknowledged.
             detail = detail or "the partition's log does not continue where the last acknowledged batch ended"
-            self._not_acked(batch, BatchEvent.REFUSE, _OUT_OF_ORDER, detail, now_us)
-            return
-        # A batch ahead of it is to blame: one that was refused and comes again first, or one that was given up (the
-        # hole). The broker looks for duplicates before it looks at the order, so in a hole this is proof of absence.
-        batch.move(BatchEvent.DISPROVE if queue.hole else BatchEvent.REFUSE)
-        batch.attempts -= 1
-        queue.put_back(batch)
+        self._not_acked(batch, BatchEvent.REFUSE, _OUT_OF_ORDER, detail, now_us)
 
     def _not_acked(self, batch: Batch, event: BatchEvent, code: int, detail: str, now_us: int) -> None:
         queue = batch.queue

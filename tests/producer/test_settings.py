@@ -1,0 +1,124 @@
+"""The producer's settings: Kafka's defaults, Java's rules, and a sentence for each contradiction."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.errors import ConfigError
+from ottla.producer.settings import PRODUCER_SETTINGS, ProducerSettings
+
+
+def settings(**given):
+    return ProducerSettings({"bootstrap.servers": "one:9092", **given})
+
+
+def dotted(**given):
+    return settings(**{name.replace("_", "."): value for name, value in given.items()})
+
+
+def test_defaults_are_those_of_kafka_4():
+    defaults = settings()
+    assert defaults.acks == -1
+    assert defaults.idempotent
+    assert defaults.retries == 2**31 - 1
+    assert defaults.max_in_flight_requests_per_connection == 5
+    assert defaults.delivery_timeout_ms == 120_000
+    assert defaults.linger_ms == 5
+    assert defaults.batch_size == 16_384
+    assert defaults.buffer_memory == 32 * 2**20
+    assert defaults.max_request_size == 2**20
+    assert defaults.max_block_ms == 60_000
+    assert defaults.compression_type == "none"
+    assert defaults.compression_level is None
+    assert not defaults.partitioner_ignore_keys
+    assert defaults.connection.client_id == "ottla"
+
+
+def test_every_row_is_documented_and_named_once():
+    names = [row.name for row in PRODUCER_SETTINGS]
+    assert len(set(names)) == len(names)
+    assert all(row.doc.endswith(".") for row in PRODUCER_SETTINGS)
+
+
+def test_both_spellings_mean_the_same():
+    assert settings(linger_ms=7).linger_ms == dotted(linger_ms="7").linger_ms == 7
+
+
+@pytest.mark.parametrize(("given", "acks"), [("all", -1), ("-1", -1), (-1, -1), ("1", 1), (1, 1), (0, 0), ("0", 0)])
+def test_acks_in_every_spelling(given, acks):
+    assert settings(acks=given).acks == acks
+
+
+@pytest.mark.parametrize("given", [{"acks": 1}, {"acks": "0"}, {"retries": 0}, {"enable_idempotence": False}])
+def test_idempotence_that_was_not_asked_for_gives_way(given):
+    assert not settings(**given).idempotent
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            {"enable_idempotence": True, "acks": 1},
+            "enable.idempotence=true needs acks=all, but acks=1 was given; set acks=all or enable.idempotence=false.",
+        ),
+        (
+            {"enable_idempotence": "true", "retries": 0},
+            "enable.idempotence=true needs retries above 0, but retries=0 was given; "
+            "raise retries or set enable.idempotence=false.",
+        ),
+        (
+            {"max_in_flight_requests_per_connection": 6},
+            "max.in.flight.requests.per.connection=6 is too many with idempotence, which brokers keep for the last 5 "
+            "batches; allowed is 1 to 5, or set enable.idempotence=false.",
+        ),
+        (
+            {"delivery_timeout_ms": 30_004},
+            "delivery.timeout.ms=30004 must be at least linger.ms + request.timeout.ms, here 5 + 30000 = 30005; "
+            "raise it or lower those two.",
+        ),
+        ({"acks": 2}, "acks=2 is not known; allowed are all, -1, 0, 1."),
+        ({"acks": "al"}, "acks='al' is not known; allowed are all, -1, 0, 1. Did you mean all?"),
+        (
+            {"compression_type": "lz5"},
+            "compression.type='lz5' is not known; allowed are none, gzip, snappy, lz4, zstd. Did you mean lz4?",
+        ),
+        (
+            {"compression_gzip_level": 0},
+            "compression.gzip.level=0 is out of range; allowed is a whole number from 1 to 9, or -1.",
+        ),
+        ({"enable_idempotence": "yes"}, "enable.idempotence='yes' is neither true nor false."),
+        ({"linger": 5}, "linger is not a setting this client knows; did you mean linger.ms?"),
+        ({"lingr.ms": 5}, "lingr.ms is not a setting this client knows; did you mean linger.ms?"),
+        (
+            {"transactional_id": "t"},
+            "transactional.id is a setting of Kafka's that ottla does not support here; leave it out.",
+        ),
+        ({"batch.size": -1}, "batch.size=-1 is out of range; allowed is a whole number from 0 to 2147483647."),
+    ],
+)
+def test_contradictions_and_mistakes_are_named(given, sentence):
+    with pytest.raises(ConfigError) as caught:
+        settings(**given)
+    assert str(caught.value) == sentence
+
+
+def test_more_in_flight_is_fine_without_idempotence():
+    given = settings(max_in_flight_requests_per_connection=50, enable_idempotence=False)
+    assert given.max_in_flight_requests_per_connection == 50
+
+
+def test_a_delivery_timeout_that_was_not_given_grows_with_the_request_timeout():
+    assert settings(request_timeout_ms=200_000, linger_ms=10).delivery_timeout_ms == 200_010
+    assert settings(delivery_timeout_ms=30_005).delivery_timeout_ms == 30_005
+    assert settings(request_timeout_ms=2**31 - 1).delivery_timeout_ms == 2**31 - 1
+
+
+def test_a_buffer_smaller_than_a_batch_is_accepted_as_java_does():
+    assert settings(buffer_memory=100).buffer_memory == 100
+
+
+def test_the_level_of_the_codec_in_use_counts():
+    assert settings(compression_type="zstd", compression_zstd_level=7).compression_level == 7
+    assert settings(compression_type="zstd").compression_level is None
+    assert settings(compression_type="lz4", compression_zstd_level=7).compression_level is None
+    assert settings(compression_type="gzip", compression_gzip_level=-1).compression_level is None
