@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from ottla.broker.apis.create_topics import unreachable
 from ottla.broker.apis.delete_topics import topics_asked
 from ottla.broker.apis.init_producer_id import refused
 from ottla.broker.events import (
@@ -150,7 +149,7 @@ class ControllerCore:
             self._publish(topics)
         except OSError as error:
             self._partitions_made = before
-            return _not_stored(message, error)
+            results = [result if result.error_code else _not_stored(result.name, error) for result in results]
         return CreateTopicsResponse(topics=results)
 
     def _new_topic(self, asked: CreatableTopic, topics: dict[str, TopicImage], made: int) -> TopicImage:
@@ -340,9 +339,6 @@ def _created(topic: TopicImage) -> CreatableTopicResult:
     )
 
 
-def _not_stored(message: CreateTopicsRequest, error: OSError) -> CreateTopicsResponse:
-    response: CreateTopicsResponse = unreachable(message)
-    for result in response.topics:
-        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        result.error_message = f"the controller cannot write: {error.strerror}"
-    return response
+def _not_stored(name: str, error: OSError) -> CreatableTopicResult:
+    detail = f"the controller cannot write: {error.strerror}"
+    return CreatableTopicResult(name=name, error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=detail)

@@ -229,7 +229,7 @@ class PendingFetch:
     def _fault(self, asked: FetchPartition, partition: Partition) -> int:
         """The error that keeps this partition from being read here and now; 0 for none."""
         if not partition.is_leader:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return self._core.why_not_here(partition.topic, partition.index)[0]
         epoch = asked.current_leader_epoch
         if epoch < 0 or epoch == partition.leader_epoch:
             return 0

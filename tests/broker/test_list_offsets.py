@@ -1,0 +1,104 @@
+"""ListOffsets: begin, end, the largest timestamp, and the first record at or after a time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.records.plain import Record, encode_batch
+
+from .world import TOPIC, World, batch_of
+
+
+def ask(world: World, timestamp: int, *, topic: str = TOPIC, version: int = 8, **more: int) -> tuple[int, int, int]:
+    """(error code, offset, timestamp)"""
+    asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp, **more)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
+    answer = world.ask(1, request, version=version).topics[0].partitions[0]
+    return answer.error_code, answer.offset, answer.timestamp
+
+
+def test_an_empty_log_begins_and_ends_at_zero(world: World) -> None:
+    assert ask(world, -1) == (0, 0, -1)
+    assert ask(world, -2) == (0, 0, -1)
+    assert ask(world, -3) == (0, -1, -1)
+    assert ask(world, 0) == (0, -1, -1)
+
+
+def test_begin_end_and_times(world: World) -> None:
+    world.produce(batch_of(b"a", b"b", b"c", timestamp_ms=1000))
+    world.produce(batch_of(b"d", b"e", timestamp_ms=5000, codec="lz4"))
+    world.produce(batch_of(b"late", timestamp_ms=2000))
+    assert ask(world, -1) == (0, 6, -1)
+    assert ask(world, -2) == (0, 0, -1)
+    assert ask(world, -4) == (0, 0, -1)
+    assert ask(world, -3) == (0, 4, 5001)
+    assert ask(world, 0) == (0, 0, 1000)
+    assert ask(world, 1001) == (0, 1, 1001)
+    assert ask(world, 1003) == (0, 3, 5000)
+    assert ask(world, 5001) == (0, 4, 5001)
+    assert ask(world, 5002) == (0, -1, -1)
+
+
+def test_what_is_not_replicated_is_not_found() -> None:
+    world = World(2)
+    world.create_topic(replicas=2)
+    world.produce(batch_of(b"a", timestamp_ms=1000))
+    world.unreachable = {2}
+    leader_is_here = world.leader() == 1
+    assert leader_is_here
+    world.produce(batch_of(b"b", timestamp_ms=2000), acks=1)
+    assert ask(world, -1)[1] == 1
+    assert ask(world, 2000) == (0, -1, -1)
+
+
+def test_leaders_and_epochs_are_checked(world: World) -> None:
+    assert ask(world, -1, topic="missing")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert ask(world, -1, current_leader_epoch=0)[0] == 0
+    assert ask(world, -1, current_leader_epoch=3)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert ask(World(1, world.storages), -1, current_leader_epoch=0)[0] == ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("timestamp", [-5, -6, -(1 << 62)])
+def test_other_negative_times_are_not_supported(world: World, timestamp: int) -> None:
+    assert ask(world, timestamp)[0] == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_an_end_not_known_yet_has_an_error_of_its_own_in_newer_versions(replicated: World) -> None:
+    replicated.produce(batch_of(b"a"))
+    world = World(3, replicated.storages, cut_off=(1, 2, 3))
+    assert world.leader() == 1
+    assert ask(world, -1, version=5)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert ask(world, -1, version=4)[0] == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def test_a_batch_whose_records_are_not_records_harms_nobody(world: World) -> None:
+    batch = bytearray(batch_of(b"abc", timestamp_ms=1000))
+    batch[61:] = b"\xff" * (len(batch) - 61)
+    from ottla.records.batch_header import stamp_crc
+
+    stamp_crc(batch)
+    assert world.produce(bytes(batch)).error_code == 0
+    assert ask(world, 500)[0] == ErrorCode.CORRUPT_MESSAGE
+    assert ask(world, -1) == (0, 1, -1)
+
+
+@given(st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=6), min_size=1, max_size=20), st.integers(0, 61))
+def test_any_time_finds_the_first_record_not_before_it(times: list[list[int]], wanted: int) -> None:
+    world = World(1, log_segment_bytes=1024, log_index_interval_bytes=200)
+    world.create_topic()
+    stored: list[tuple[int, int]] = []
+    for batch in times:
+        records = [Record(index, time, None, b"x" * 40) for index, time in enumerate(batch)]
+        world.produce(encode_batch(records))
+        stored += [(len(stored) + index, time) for index, time in enumerate(batch)]
+    batches = []
+    first = 0
+    for batch in times:
+        batches.append(stored[first : first + len(batch)])
+        first += len(batch)
+    expected = next(((offset, time) for batch in batches for offset, time in batch if time >= wanted), (-1, -1))
+    assert ask(world, wanted) == (0, *expected)

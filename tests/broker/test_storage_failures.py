@@ -1,0 +1,92 @@
+"""A disk that is full or read-only: the protocol's error, nothing half-acked, and going on once there is room."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+
+from .world import TOPIC, World, batch_of, produce_request, records_of
+
+
+@pytest.mark.parametrize("failure", [errno.ENOSPC, errno.EROFS, errno.EIO])
+def test_a_failed_append_is_told_and_changes_nothing(world: World, failure: int) -> None:
+    world.produce(batch_of(b"a", producer_id=1, sequence=0))
+    world.storages[1].failure = failure
+    answer = world.produce(batch_of(b"b", producer_id=1, sequence=1))
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert answer.error_message
+    assert world.end_offset().offset == 1
+    assert [r.value for r in records_of(world.fetch())] == [b"a"]
+    world.storages[1].failure = None
+    assert world.produce(batch_of(b"b", producer_id=1, sequence=1)).base_offset == 1
+    assert [r.value for r in world.stored()] == [b"a", b"b"]
+
+
+def test_acks_0_on_a_full_disk_closes_the_connection(world: World) -> None:
+    world.storages[1].failure = errno.ENOSPC
+    assert world.produce(batch_of(b"a"), acks=0) == "hung up"
+
+
+def test_a_segment_that_cannot_be_made_is_made_later() -> None:
+    world = World(1)
+    world.create_topic(segment_bytes=1024)
+    world.produce(batch_of(b"x" * 900))
+    world.storages[1].failure = errno.ENOSPC
+    assert world.produce(batch_of(b"y" * 900)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    world.storages[1].failure = None
+    assert world.produce(batch_of(b"y" * 900)).base_offset == 1
+    assert len(world.stored()) == 2
+
+
+def test_a_log_that_cannot_be_opened_fails_its_partition_only_and_opens_later(world: World) -> None:
+    world.storages[1].failure = errno.ENOSPC
+    assert world.create_topic("weather") == 0
+    assert world.produce(batch_of(b"a"), topic="weather").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.fetch(topic="weather").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.end_offset("weather").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.fetch().error_code == 0
+    world.storages[1].failure = None
+    assert world.produce(batch_of(b"a"), topic="weather").base_offset == 0
+    assert len(records_of(world.fetch(topic="weather"))) == 1
+
+
+def test_a_topic_that_cannot_be_noted_is_not_made(world: World) -> None:
+    world.storages[0].failure = errno.ENOSPC
+    topics = [
+        CreatableTopic(name=name, num_partitions=1, replication_factor=factor)
+        for name, factor in (("weather", 1), ("planes", 9))
+    ]
+    response = world.ask(1, CreateTopicsRequest(topics=topics))
+    assert [t.error_code for t in response.topics] == [
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+    ]
+    assert list(world.controller.image.topics) == [TOPIC]
+    assert world.storages[1].files("weather-0") == []
+    deleted = world.ask(1, DeleteTopicsRequest(topic_names=[TOPIC])).responses[0]
+    assert deleted.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.produce(batch_of(b"a")).error_code == 0
+
+
+def test_a_folder_that_cannot_be_removed_is_no_obstacle_to_a_new_topic_of_that_name(world: World) -> None:
+    world.produce(batch_of(b"old"))
+    world.storages[1].failure = errno.EROFS
+    assert world.ask(1, DeleteTopicsRequest(topic_names=[TOPIC])).responses[0].error_code == 0
+    world.storages[1].failure = None
+    assert world.create_topic() == 0
+    assert world.produce(batch_of(b"new")).base_offset == 0
+    assert [r.value for r in world.stored()] == [b"new"]
+
+
+def test_one_partition_of_a_request_may_fail_alone(world: World) -> None:
+    world.create_topic("weather")
+    world.storages[1].failure, world.storages[1].failing = errno.EIO, f"{TOPIC}-0/"
+    response = world.ask(1, produce_request({(TOPIC, 0): batch_of(b"a"), ("weather", 0): batch_of(b"b")}))
+    codes = {topic.name: topic.partition_responses[0].error_code for topic in response.responses}
+    assert codes == {TOPIC: ErrorCode.KAFKA_STORAGE_ERROR, "weather": 0}
+    assert (len(world.stored()), len(world.stored("weather"))) == (0, 1)

@@ -1,0 +1,323 @@
+"""Broker cores in a world of their own: memory for a disk, a clock moved by hand, and messages carried one by one."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.broker.controller import ControllerCore
+from ottla.broker.core import BrokerCore
+from ottla.broker.events import (
+    AskController,
+    AskPeer,
+    BrokerAddress,
+    ConnectionLost,
+    ControllerAnswered,
+    ControllerRequest,
+    ControllerResponse,
+    HangUp,
+    ImagePublished,
+    PeerAnswered,
+    RequestReceived,
+    Respond,
+)
+from ottla.broker.settings import BrokerSettings
+from ottla.faults.plan import FaultPlan
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.records.plain import Record, decode_batches, encode_batch
+
+TOPIC = "flights"
+VERSIONS_ASKED = {"Produce": 12, "Fetch": 12, "ListOffsets": 8, "Metadata": 12, "ApiVersions": 4}
+
+
+class MemorySlice:
+    """A range of a file in memory."""
+
+    def __init__(self, file: MemoryFile, position: int, size: int) -> None:
+        self.file, self.position, self.size = file, position, size
+
+    def read(self) -> bytes:
+        return self.file.read(self.position, self.size)
+
+    def source(self) -> None:
+        return None
+
+
+class MemoryFile:
+    """An append-only file in memory that can be told to fail."""
+
+    def __init__(self, storage: MemoryStorage, path: str) -> None:
+        self.storage, self.path, self.closed = storage, path, False
+        self.content = storage.contents[path]
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+    def append(self, buffers: Sequence[Any]) -> int:
+        self.storage.check_writable(self.path)
+        position = len(self.content)
+        self.content += b"".join(buffers)
+        self.storage.appends += 1
+        return position
+
+    def read(self, position: int, size: int) -> bytes:
+        assert not self.closed
+        self.storage.reads += 1
+        return bytes(self.content[position : position + size])
+
+    def file_slice(self, position: int, size: int) -> MemorySlice:
+        assert not self.closed
+        assert 0 <= position <= position + size <= self.size
+        return MemorySlice(self, position, size)
+
+    def truncate(self, size: int) -> None:
+        self.storage.check_writable(self.path)
+        del self.content[size:]
+
+    def sync(self) -> None:
+        self.storage.syncs += 1
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class MemoryStorage:
+    """A folder in memory; `failure` is the errno writes below `failing` end with, None while all is well."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytearray] = {}
+        self.failure: int | None = None
+        self.failing = ""
+        self.appends = self.reads = self.syncs = 0
+
+    def check_writable(self, path: str) -> None:
+        if self.failure is not None and path.startswith(self.failing):
+            raise OSError(self.failure, os.strerror(self.failure))
+
+    def open(self, path: str) -> MemoryFile:
+        if path not in self.contents:
+            self.check_writable(path)
+            self.contents[path] = bytearray()
+        return MemoryFile(self, path)
+
+    def exists(self, path: str) -> bool:
+        return path in self.contents
+
+    def folders(self) -> list[str]:
+        return sorted({path.split("/")[0] for path in self.contents if "/" in path})
+
+    def files(self, folder: str) -> list[str]:
+        start = folder + "/"
+        return sorted(path.removeprefix(start) for path in self.contents if path.startswith(start))
+
+    def read_file(self, path: str) -> bytes | None:
+        return bytes(self.contents[path]) if path in self.contents else None
+
+    def write_file(self, path: str, content: bytes) -> None:
+        self.check_writable(path)
+        self.contents[path] = bytearray(content)
+
+    def remove(self, path: str) -> None:
+        self.check_writable(path)
+        for name in [n for n in self.contents if n == path or n.startswith(path + "/")]:
+            del self.contents[name]
+
+
+class World:
+    """A cluster of broker cores; what clients get is in `answers` by connection, "hung up" where that happened.
+
+    Peers in `unreachable` are not reached by questions of others.
+    """
+
+    def __init__(
+        self,
+        brokers: int,
+        storages: dict[int, MemoryStorage] | None = None,
+        *,
+        cut_off: tuple[int, ...] = (),
+        **settings: int,
+    ) -> None:
+        self.now_us = 1_000_000
+        self.settings = BrokerSettings(**settings)
+        self.faults = FaultPlan()
+        self.storages = storages or {broker_id: MemoryStorage() for broker_id in range(brokers + 1)}
+        addresses = [BrokerAddress(broker_id, "localhost", 9090 + broker_id) for broker_id in range(1, brokers + 1)]
+        rng = random.Random(7)
+        self.controller = ControllerCore(addresses, self.storages[0], self.settings, rng)
+        self.brokers = {
+            broker_id: BrokerCore(broker_id, self.storages[broker_id], self.settings, rng, self.faults)
+            for broker_id in range(1, brokers + 1)
+        }
+        self.unreachable: set[int] = set(cut_off)
+        self.without_controller = False
+        self.answers: dict[int, list[Any]] = {}
+        self.questions: dict[int, tuple[int, int, int]] = {}
+        self.order: list[str] = []
+        self.last_connection = 0
+        self.drain()
+
+    # Carrying messages.
+
+    def drain(self) -> None:
+        """Carry messages until nobody has anything to say."""
+        busy = True
+        while busy:
+            busy = False
+            for output in self.controller.outputs():
+                busy = True
+                self._from_controller(output)
+            for broker_id, core in self.brokers.items():
+                for output in core.outputs():
+                    busy = True
+                    self._from_broker(broker_id, output)
+
+    def _from_controller(self, output: Any) -> None:
+        self.order.append(type(output).__name__)
+        if isinstance(output, ImagePublished):
+            for core in self.brokers.values():
+                core.receive(output, self.now_us)
+        else:
+            assert isinstance(output, ControllerResponse)
+            self.brokers[output.broker_id].receive(ControllerAnswered(output.token, output.message), self.now_us)
+
+    def _from_broker(self, broker_id: int, output: Any) -> None:
+        if isinstance(output, AskPeer):
+            if output.broker_id in self.unreachable or broker_id in self.unreachable:
+                answer = PeerAnswered(output.broker_id, output.token, None)
+                self.brokers[broker_id].receive(answer, self.now_us)
+                return
+            connection = -len(self.questions) - 1
+            self.questions[connection] = (broker_id, output.broker_id, output.token)
+            event = RequestReceived(connection, output.token, 12, "peer", output.message)
+            self.brokers[output.broker_id].receive(event, self.now_us)
+        elif isinstance(output, AskController):
+            if self.without_controller:
+                self.brokers[broker_id].receive(ControllerAnswered(output.token, None), self.now_us)
+            else:
+                self.controller.receive(ControllerRequest(broker_id, output.token, output.message), self.now_us)
+        elif output.connection_id < 0:
+            asker, peer, token = self.questions[output.connection_id]
+            self.brokers[asker].receive(PeerAnswered(peer, token, output.message), self.now_us)
+        elif isinstance(output, HangUp):
+            self.answers.setdefault(output.connection_id, []).append("hung up")
+            self.brokers[broker_id].receive(ConnectionLost(output.connection_id), self.now_us)
+        else:
+            assert isinstance(output, Respond)
+            self.answers.setdefault(output.connection_id, []).append(output.message)
+
+    def pass_time(self, ms: int) -> None:
+        """Move the clock, stopping wherever a broker wants to be told."""
+        end_us = self.now_us + ms * 1000
+        while True:
+            due = [d for d in (core.deadline_us() for core in self.brokers.values()) if d is not None]
+            if not due or min(due) > end_us:
+                break
+            self.now_us = max(self.now_us, min(due))
+            for core in self.brokers.values():
+                deadline = core.deadline_us()
+                if deadline is not None and deadline <= self.now_us:
+                    core.tick(self.now_us)
+            self.drain()
+        self.now_us = end_us
+
+    # Being a client.
+
+    def connect(self) -> int:
+        self.last_connection += 1
+        return self.last_connection
+
+    def send(self, broker_id: int, message: Any, *, connection: int | None = None, version: int | None = None) -> int:
+        """Hand a request to a broker and return the connection's number."""
+        connection = connection or self.connect()
+        name = type(message).__name__.removesuffix("Request")
+        version = version if version is not None else VERSIONS_ASKED.get(name, 5)
+        self.brokers[broker_id].receive(RequestReceived(connection, 1, version, "test", message), self.now_us)
+        self.drain()
+        return connection
+
+    def ask(self, broker_id: int, message: Any, *, version: int | None = None) -> Any:
+        """The answer to a request on a new connection: a message, "hung up", or "waiting"."""
+        connection = self.send(broker_id, message, version=version)
+        answers = self.answers.get(connection, ["waiting"])
+        assert len(answers) == 1
+        return answers[0]
+
+    def create_topic(
+        self, name: str = TOPIC, partitions: int = 1, replicas: int = 1, *, broker_id: int = 1, **configs: Any
+    ) -> int:
+        """Create a topic (configs with underscores for dots) and return the error code."""
+        given = [CreatableTopicConfig(name=key.replace("_", "."), value=str(value)) for key, value in configs.items()]
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=given)
+        response = self.ask(broker_id, CreateTopicsRequest(topics=[topic]))
+        return response.topics[0].error_code
+
+    def leader(self, topic: str = TOPIC, partition: int = 0) -> int:
+        return self.controller.image.topics[topic].partitions[partition].leader
+
+    def produce(
+        self, batch: bytes, *, acks: int = -1, topic: str = TOPIC, partition: int = 0, broker_id: int | None = None
+    ) -> Any:
+        """The partition's part of the answer, "hung up", "waiting", or None where none is expected."""
+        message = produce_request({(topic, partition): batch}, acks=acks)
+        answer = self.ask(broker_id or self.leader(topic, partition), message)
+        return answer if answer is None or isinstance(answer, str) else answer.responses[0].partition_responses[0]
+
+    def fetch(self, offset: int = 0, *, topic: str = TOPIC, partition: int = 0, **more: Any) -> Any:
+        """The partition's part of a consumer's Fetch that does not wait."""
+        message = fetch_request(offset, topic=topic, partition=partition, **{"max_wait_ms": 0, **more})
+        return self.ask(self.leader(topic, partition), message).responses[0].partitions[0]
+
+    def stored(self, topic: str = TOPIC, partition: int = 0, broker_id: int | None = None) -> list[Record]:
+        """Every record in a replica's log."""
+        storage = self.storages[broker_id or self.leader(topic, partition)]
+        folder = f"{topic}-{partition}"
+        content = b"".join(storage.contents[f"{folder}/{name}"] for name in storage.files(folder) if ".log" in name)
+        return [record for _, records in decode_batches(content) for record in records]
+
+    def end_offset(self, topic: str = TOPIC, partition: int = 0, *, timestamp: int = -1) -> Any:
+        asked = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+        message = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
+        return self.ask(self.leader(topic, partition), message).topics[0].partitions[0]
+
+    def close(self) -> None:
+        for core in self.brokers.values():
+            core.close()
+
+
+def batch_of(*values: bytes, timestamp_ms: int = 1000, producer_id: int = -1, sequence: int = -1, **more: Any) -> bytes:
+    """A record batch as a producer sends it: one record for each value, timestamps a millisecond apart."""
+    first = more.get("base_offset", 0)
+    records = [Record(first + index, timestamp_ms + index, None, value) for index, value in enumerate(values)]
+    epoch = more.pop("producer_epoch", 0 if producer_id >= 0 else -1)
+    return encode_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, **more)
+
+
+def produce_request(batches: dict[tuple[str, int], Any], *, acks: int = -1, timeout_ms: int = 30_000) -> ProduceRequest:
+    """A Produce request, its records in writable memory as a frame's are."""
+    topics: dict[str, TopicProduceData] = {}
+    for (topic, partition), batch in batches.items():
+        data = topics.setdefault(topic, TopicProduceData(name=topic, partition_data=[]))
+        records = memoryview(bytearray(batch)) if isinstance(batch, bytes) else batch
+        data.partition_data.append(PartitionProduceData(index=partition, records=records))
+    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
+
+
+def fetch_request(offset: int = 0, *, topic: str = TOPIC, partition: int = 0, **more: Any) -> FetchRequest:
+    """A Fetch of one partition; keywords of FetchPartition and FetchRequest."""
+    of_partition = {name: more.pop(name) for name in list(more) if name in FetchPartition.__slots__}
+    of_partition = {"partition_max_bytes": 1 << 20, **of_partition}
+    wanted = FetchPartition(partition=partition, fetch_offset=offset, **of_partition)
+    topics = [FetchTopic(topic=topic, partitions=[wanted])]
+    return FetchRequest(**{"max_wait_ms": 500, "min_bytes": 1, "session_epoch": -1, **more}, topics=topics)
+
+
+def records_of(answer: Any) -> list[Record]:
+    """The records in a partition's part of a Fetch answer."""
+    content = answer.records.read() if hasattr(answer.records, "read") else bytes(answer.records)
+    return [record for _, records in decode_batches(content) for record in records]
