@@ -13,15 +13,18 @@ cdef extern from *:
     #include <intrin.h>
     #define ottla_likely(x) (x)
     #define ottla_unlikely(x) (x)
+    #define ottla_prefetch(p) ((void)(p))
     static inline int ottla_bits(unsigned long long x) { unsigned long i; _BitScanReverse64(&i, x); return (int)i + 1; }
     #else
     #define ottla_likely(x) __builtin_expect(!!(x), 1)
     #define ottla_unlikely(x) __builtin_expect(!!(x), 0)
+    #define ottla_prefetch(p) __builtin_prefetch(p)
     static inline int ottla_bits(unsigned long long x) { return 64 - __builtin_clzll(x); }
     #endif
     """
     bint likely "ottla_likely"(bint) noexcept nogil
     bint unlikely "ottla_unlikely"(bint) noexcept nogil
+    void prefetch "ottla_prefetch"(const void *) noexcept nogil
     # Position of the highest bit set, counted from 1; the argument is never 0.
     int bits "ottla_bits"(uint64_t) noexcept nogil
 

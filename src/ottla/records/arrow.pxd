@@ -1,0 +1,280 @@
+"""Arrow's C data interface, as far as the compiled modules need it: its structs, columns of byte strings and whole
+numbers read without copies, and sharing an array with a consumer.
+
+https://arrow.apache.org/docs/format/CDataInterface.html. What a producer of Arrow data hands over is trusted to be
+laid out as its format says; only lengths are looked at before they are used.
+"""
+
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+
+cdef struct ArrowSchema:
+    const char *format
+    const char *name
+    const char *metadata
+    int64_t flags
+    int64_t n_children
+    ArrowSchema **children
+    ArrowSchema *dictionary
+    void (*release)(ArrowSchema *) noexcept nogil
+    void *private_data
+
+
+cdef struct ArrowArray:
+    int64_t length
+    int64_t null_count
+    int64_t offset
+    int64_t n_buffers
+    int64_t n_children
+    const void **buffers
+    ArrowArray **children
+    ArrowArray *dictionary
+    void (*release)(ArrowArray *) noexcept nogil
+    void *private_data
+
+
+cdef struct ArrowArrayStream:
+    int (*get_schema)(ArrowArrayStream *, ArrowSchema *) noexcept nogil
+    int (*get_next)(ArrowArrayStream *, ArrowArray *) noexcept nogil
+    const char *(*get_last_error)(ArrowArrayStream *) noexcept nogil
+    void (*release)(ArrowArrayStream *) noexcept nogil
+    void *private_data
+
+
+cdef enum:
+    NULLABLE = 2  # ArrowSchema.flags
+
+
+cdef enum Kind:
+    ALL_NULL
+    OFFSETS_32
+    OFFSETS_64
+    VIEWS
+    FIXED_WIDTH
+
+
+cdef struct Blobs:
+    # A column of byte strings, perhaps behind a dictionary's indices.
+    Kind kind
+    int64_t offset
+    const uint8_t *validity
+    const void *offsets  # or the views, or the fixed-width values
+    const char *data
+    const void **buffers
+    int64_t width
+    int64_t length  # of the dictionary
+    # Where the column is a dictionary's: the indices; the fields above are the dictionary itself.
+    const void *indices
+    const uint8_t *index_validity
+    int64_t index_offset
+    char index_type
+
+
+cdef struct Numbers:
+    # A column of whole numbers; `type` is Arrow's format character, and `values` NULL where there is no column.
+    char type
+    int64_t offset
+    const uint8_t *validity
+    const void *values
+
+
+cdef inline bint is_set(const uint8_t *bitmap, int64_t i) noexcept nogil:
+    return bitmap == NULL or bitmap[i >> 3] >> (i & 7) & 1
+
+
+cdef inline int64_t whole_number(const void *values, char type, int64_t i) noexcept nogil:
+    if type == c'l':
+        return (<const int64_t *> values)[i]
+    if type == c'i':
+        return (<const int32_t *> values)[i]
+    if type == c'c':
+        return (<const int8_t *> values)[i]
+    if type == c'C':
+        return (<const uint8_t *> values)[i]
+    if type == c's':
+        return (<const int16_t *> values)[i]
+    if type == c'S':
+        return (<const uint16_t *> values)[i]
+    if type == c'I':
+        return (<const uint32_t *> values)[i]
+    return <int64_t> (<const uint64_t *> values)[i]
+
+
+cdef inline bint number_at(const Numbers *column, int64_t row, int64_t *number) noexcept nogil:
+    """False where the row is null or there is no such column."""
+    if column.values == NULL or not is_set(column.validity, column.offset + row):
+        return False
+    number[0] = whole_number(column.values, column.type, column.offset + row)
+    return True
+
+
+cdef inline int64_t blob_at(const Blobs *column, int64_t row, const char **data) noexcept nogil:
+    """The length of a row's bytes, -1 where it is null, -2 where the column is not laid out as Arrow says."""
+    cdef int64_t i = row + column.offset
+    cdef int64_t begin, length, index
+    cdef const char *view
+    if column.kind == ALL_NULL:
+        return -1
+    if column.indices != NULL:
+        index = row + column.index_offset
+        if not is_set(column.index_validity, index):
+            return -1
+        index = whole_number(column.indices, column.index_type, index)
+        if index < 0 or index >= column.length:
+            return -2
+        i = index + column.offset
+    if not is_set(column.validity, i):
+        return -1
+    if column.kind == OFFSETS_32:
+        begin = (<const int32_t *> column.offsets)[i]
+        length = (<const int32_t *> column.offsets)[i + 1] - begin
+        data[0] = column.data + begin
+    elif column.kind == OFFSETS_64:
+        begin = (<const int64_t *> column.offsets)[i]
+        length = (<const int64_t *> column.offsets)[i + 1] - begin
+        data[0] = column.data + begin
+    elif column.kind == VIEWS:
+        view = <const char *> column.offsets + 16 * i
+        length = (<const int32_t *> view)[0]
+        if length <= 12:
+            data[0] = view + 4
+        else:
+            data[0] = <const char *> column.buffers[2 + (<const int32_t *> view)[2]] + (<const int32_t *> view)[3]
+    else:
+        length = column.width
+        data[0] = <const char *> column.offsets + i * length
+    return length if length >= 0 else -2
+
+
+# ---------------------------------------------------------------------- sharing what an object owns
+
+
+
+
+cdef inline void _release_shared(ArrowArray *array) noexcept nogil:
+    cdef int64_t i
+    for i in range(array.n_children):
+        if array.children[i].release != NULL:
+            array.children[i].release(array.children[i])
+        free(array.children[i])
+    free(array.children)
+    if array.dictionary != NULL:
+        if array.dictionary.release != NULL:
+            array.dictionary.release(array.dictionary)
+        free(array.dictionary)
+    with gil:
+        Py_DECREF(<object> array.private_data)
+    array.release = NULL
+
+
+cdef inline int share_array(const ArrowArray *source, object owner, ArrowArray *target) except -1:
+    """Make `target` a view of `source`, whose memory lives as long as `owner`."""
+    cdef int64_t i
+    target[0] = source[0]
+    target.children = NULL
+    target.dictionary = NULL
+    target.n_children = 0
+    Py_INCREF(owner)
+    target.private_data = <void *> owner
+    target.release = _release_shared
+    try:
+        if source.n_children:
+            target.children = <ArrowArray **> calloc(source.n_children, sizeof(void *))
+            if target.children == NULL:
+                raise MemoryError
+            for i in range(source.n_children):
+                target.children[i] = <ArrowArray *> calloc(1, sizeof(ArrowArray))
+                if target.children[i] == NULL:
+                    raise MemoryError
+                target.n_children = i + 1
+                share_array(source.children[i], owner, target.children[i])
+        if source.dictionary != NULL:
+            target.dictionary = <ArrowArray *> calloc(1, sizeof(ArrowArray))
+            if target.dictionary == NULL:
+                raise MemoryError
+            share_array(source.dictionary, owner, target.dictionary)
+    except:
+        _release_shared(target)
+        raise
+    return 0
+
+
+cdef inline void _release_shared_schema(ArrowSchema *schema) noexcept nogil:
+    cdef int64_t i
+    for i in range(schema.n_children):
+        if schema.children[i].release != NULL:
+            schema.children[i].release(schema.children[i])
+        free(schema.children[i])
+    free(schema.children)
+    if schema.dictionary != NULL:
+        if schema.dictionary.release != NULL:
+            schema.dictionary.release(schema.dictionary)
+        free(schema.dictionary)
+    with gil:
+        Py_DECREF(<object> schema.private_data)
+    schema.release = NULL
+
+
+cdef inline int share_schema(const ArrowSchema *source, object owner, ArrowSchema *target) except -1:
+    """Make `target` a view of `source`, whose memory lives as long as `owner`."""
+    cdef int64_t i
+    target[0] = source[0]
+    target.children = NULL
+    target.dictionary = NULL
+    target.n_children = 0
+    Py_INCREF(owner)
+    target.private_data = <void *> owner
+    target.release = _release_shared_schema
+    try:
+        if source.n_children:
+            target.children = <ArrowSchema **> calloc(source.n_children, sizeof(void *))
+            if target.children == NULL:
+                raise MemoryError
+            for i in range(source.n_children):
+                target.children[i] = <ArrowSchema *> calloc(1, sizeof(ArrowSchema))
+                if target.children[i] == NULL:
+                    raise MemoryError
+                target.n_children = i + 1
+                share_schema(source.children[i], owner, target.children[i])
+        if source.dictionary != NULL:
+            target.dictionary = <ArrowSchema *> calloc(1, sizeof(ArrowSchema))
+            if target.dictionary == NULL:
+                raise MemoryError
+            share_schema(source.dictionary, owner, target.dictionary)
+    except:
+        _release_shared_schema(target)
+        raise
+    return 0
+
+
+# ---------------------------------------------------------------------- lists
+
+
+cdef struct Lists:
+    # A column of lists or maps of (key, value); `offsets` is NULL where there is no such column.
+    bint is_large
+    int64_t offset
+    const uint8_t *validity
+    const void *offsets
+    const uint8_t *item_validity
+    int64_t item_offset
+    Blobs keys
+    Blobs values
+
+
+cdef inline int64_t list_at(const Lists *column, int64_t row, int64_t *begin) noexcept nogil:
+    """How many items a row has (none where it is null), the first of them in `begin`; -2 for nonsense."""
+    cdef int64_t i = row + column.offset
+    cdef int64_t length
+    if column.offsets == NULL or not is_set(column.validity, i):
+        return 0
+    if column.is_large:
+        begin[0] = (<const int64_t *> column.offsets)[i]
+        length = (<const int64_t *> column.offsets)[i + 1] - begin[0]
+    else:
+        begin[0] = (<const int32_t *> column.offsets)[i]
+        length = (<const int32_t *> column.offsets)[i + 1] - begin[0]
+    return length if length >= 0 else -2
