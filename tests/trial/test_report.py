@@ -195,3 +195,12 @@ def test_json_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> No
     with pytest.raises(UserMistake, match="another place"):
         write_json(tmp_path / "folder", outcome())
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+def test_json_for_a_device_is_written_to_it_and_leaves_it_a_device(tmp_path: Path) -> None:
+    (tmp_path / "null").symlink_to("/dev/null")
+    write_json(tmp_path / "null", outcome())
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(UserMistake, match="No space left"):
+        write_json(Path("/dev/full"), outcome())
+    assert Path("/dev/full").is_char_device()

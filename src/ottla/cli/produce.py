@@ -11,6 +11,7 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
 from ottla.errors import UserMistake
 
 _PATIENCE_MS = 5_000
+_KEY_COLUMN = "ottla.key"
 
 
 def produce(
@@ -50,6 +51,8 @@ def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, setti
     count = 0
     cut = None if separator is None else separator.encode()
     with Producer(bootstrap_servers, **settings) as producer:  # type: ignore[arg-type]
+        # Asked before the first line is typed: whether anybody is there, and has the topic.
+        producer.partitions_for(topic)
         for line in sys.stdin.buffer:
             value = line.rstrip(b"\r\n")
             key = None
@@ -69,9 +72,8 @@ def _send_rows(
     source = open_source(input_file, key)
     table = read_source(source)
     columns = table.column_names
-    if not all(name == source.key and str(kind) == "string" for name, kind in ((source.key, table[source.key].type),)):
-        table = table.append_column("ottla.key", key_strings(table, source))
-    key_column = "ottla.key" if "ottla.key" in table.column_names else source.key
+    # The key is sent as text, whatever the column's type; the value keeps the column as it is.
+    table = table.append_column(_KEY_COLUMN, key_strings(table, source))
     with Producer(bootstrap_servers, **settings) as producer:  # type: ignore[arg-type]
-        producer.send_table(topic, table, key=key_column, value=columns, value_format="json")
+        producer.send_table(topic, table, key=_KEY_COLUMN, value=columns, value_format="json")
     return table.num_rows

@@ -93,8 +93,14 @@ def check_json(path: Path | None) -> None:
         raise UserMistake(f"--json {path} is a folder: name a file")
     if not folder.is_dir():
         raise UserMistake(f"--json {path}: there is no folder {folder}; make it first")
-    if not os.access(path if path.exists() and not path.is_file() else folder, os.W_OK):
-        raise UserMistake(f"--json {path} cannot be written (no permission, or a read-only disk): name another place")
+    if path.exists() and not path.is_file():
+        return
+    probe = folder / f".{path.name}.{os.getpid()}.partial"
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserMistake(f"--json {path} cannot be written ({error.strerror}): name another place") from None
 
 
 def _make(data_dir: Path | None, made: list[Path]) -> Place:

@@ -119,10 +119,16 @@ def group_sentence(group: Group) -> str:
 
 def write_json(path: Path, outcome: RunOutcome) -> None:
     """Write the figures of `RunOutcome.figures` to `path`, whole or not at all; `UserMistake` where that fails."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    content = json.dumps(outcome.figures(), indent=2) + "\n"
+    target = path.resolve()
+    partial = target.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        partial.write_text(json.dumps(outcome.figures(), indent=2) + "\n")
-        partial.replace(path)
+        if target.exists() and not target.is_file() and not target.is_dir():
+            # A pipe or a device (/dev/stdout) is written to; a file in its place would be somebody's surprise.
+            target.write_text(content)
+            return
+        partial.write_text(content)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise UserMistake(
