@@ -198,9 +198,7 @@ class Admin:
                 )
                 for told in self._ask(request, where=leader_id).topics[0].partitions:
                     if told.error_code:
-                        trouble = kafka_error(
-                            told.error_code, f"topic {topic!r}, partition {told.partition_index}"
-                        )
+                        trouble = kafka_error(told.error_code, f"topic {topic!r}, partition {told.partition_index}")
                     else:
                         found[told.partition_index] = told.offset
             return trouble

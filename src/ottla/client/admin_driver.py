@@ -40,9 +40,7 @@ class AskingCore:
     def receive(self, event: Any, now_us: int) -> None:
         """Take in a question, or what became of a connection."""
         if isinstance(event, Question):
-            self._connection.ask(
-                event.message, event.token, now_us, where=event.where, deadline_us=event.deadline_us
-            )
+            self._connection.ask(event.message, event.token, now_us, where=event.where, deadline_us=event.deadline_us)
         else:
             self._connection.receive(event, now_us)
 

@@ -16,14 +16,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.producer_driver import ProducerDriver
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, RecordError
 from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
     from ottla.client.table_delivery import TableDelivery
     from ottla.records.append import Delivery
+    from ottla.records.columns import StickyPartition
 
 _log = logging.getLogger("ottla.producer")
+
+# A little under Kafka's usual limits of 1 MiB for requests and for batches.
+_TABLE_BATCH_BYTES = 1_000_000
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -78,8 +82,13 @@ class Producer:
 
     def _begin(self, given: dict[str, Any]) -> None:
         self._settings = settings = ProducerSettings(given)
-        self._chosen_batch_size = settings.batch_size if given.keys() & {"batch_size", "batch.size"} else None
-        self._driver = driver = ProducerDriver(settings, Random())
+        # Columns are all there at once: waiting for small batches to fill has no point, larger ones cost less each.
+        chosen = given.keys() & {"batch_size", "batch.size"}
+        largest = min(_TABLE_BATCH_BYTES, settings.max_request_size, settings.buffer_memory)
+        self._table_batch_size = settings.batch_size if chosen else max(settings.batch_size, largest)
+        self._random = Random()
+        self._sticky: dict[str, StickyPartition] = {}
+        self._driver = driver = ProducerDriver(settings, self._random)
         self.send = driver.appender.send  # type: ignore[method-assign]
         driver.start()
         # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
@@ -114,6 +123,59 @@ class Producer:
             timestamp_ms=timestamp_ms,
             on_delivery=on_delivery,
         )
+
+    def send_table(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        key: str | None = None,
+        value: str | Sequence[str] | None = None,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp_ms: str | None = None,
+        value_format: str = "raw",
+    ) -> TableDelivery:
+        """Send every row of an Arrow table as a record; return when all are on their way.
+
+        `data` is anything with `__arrow_c_stream__` or `__arrow_c_array__` (pyarrow, polars, pandas, duckdb) or an
+        iterator of such. The other arguments name columns: `key` text or binary, `headers` a list of
+        struct<key, value>, `partition` integers, `timestamp_ms` integers or timestamps. With value_format="raw"
+        `value` names one text or binary column; with "json" the record is a JSON object of the columns named (None:
+        all). Rows keep their order within a partition. Batches are about 1 MB unless `batch_size` was given. Encoding
+        happens on the caller's thread; a full `buffer.memory` makes it wait. Raises RecordError naming the column and
+        row that cannot be sent, and what `send` raises.
+        """
+        from ottla.client.table_delivery import TableDelivery
+        from ottla.records.columns import StickyPartition, encode_stream
+
+        driver, settings = self._driver, self._settings
+        values = _value_columns(value, value_format)
+        partition_count = driver.partition_count(topic)
+        sticky = self._sticky.get(topic)
+        if sticky is None:
+            sticky = self._sticky.setdefault(topic, StickyPartition(self._random.randrange(partition_count)))
+        delivery = TableDelivery(driver, topic)
+        add_sealed = driver.appender.add_sealed
+        for batches in encode_stream(
+            data,
+            topic=topic,
+            partition_count=partition_count,
+            value=values,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp_ms,
+            batch_size=self._table_batch_size,
+            max_request_size=settings.max_request_size,
+            compression=settings.compression_type,
+            compression_level=settings.compression_level,
+            ignore_keys=settings.partitioner_ignore_keys,
+            sticky=sticky,
+        ):
+            add_sealed(batches)
+            delivery.add(batches)
+        return delivery
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far has an outcome.
@@ -157,3 +219,22 @@ class Producer:
     def __repr__(self) -> str:
         addresses = ",".join(f"{host}:{port}" for host, port in self._settings.connection.bootstrap_servers)
         return f"<Producer for {addresses}>"
+
+
+def _value_columns(value: str | Sequence[str] | None, value_format: str) -> Any:
+    """What `encode_stream` takes as values: a column's name, or a function that makes a column."""
+    if value_format == "raw":
+        if isinstance(value, str):
+            return value
+        if value is not None and len(value) == 1:
+            return value[0]
+        raise RecordError(
+            f"value={value!r} cannot be sent as it is: with value_format='raw' name one text or binary column, "
+            "or take value_format='json' for several"
+        )
+    if value_format == "json":
+        from ottla.schemas.json_columns import json_column
+
+        columns = [value] if isinstance(value, str) else None if value is None else list(value)
+        return lambda chunk: json_column(chunk, columns)
+    raise RecordError(f"value_format={value_format!r} is not supported; allowed are 'raw' and 'json'")

@@ -15,6 +15,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -157,12 +158,15 @@ class ProducerDriver:
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome; False when there is none after `timeout_s`."""
+        return self.wait_for(lambda: batch.outcome != 0, timeout_s)
+
+    def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Wait for what settling batches brings about; False when it is not so after `timeout_s`."""
         if self._forked:
             raise lifetime.forked("producer")
-        if batch.outcome:
-            return True
-        self._refuse_own_thread("waiting for a delivery")
-        return self._waiting.wait(lambda: batch.outcome != 0, timeout_s)
+        if not done():
+            self._refuse_own_thread("waiting for a delivery")
+        return self._waiting.wait(done, timeout_s)
 
     # ---- what the producer calls, on a user's thread ------------------------------------------------------------
 

@@ -20,7 +20,6 @@ from ottla.reader.events import Consumed, Fetched, Finished, Positioned, ReadFai
 from ottla.reader.settings import ReaderSettings
 
 
-
 class ReaderDriver:
     """Front of the reader's I/O loop, and the queue the user takes from."""
 
@@ -51,6 +50,8 @@ class ReaderDriver:
 
     def take(self) -> Any:
         """The next output of the core; waits for it. Raises what keeps it from ever coming."""
+        if self._forked:
+            raise lifetime.forked("reader")
         arrived = self._arrived
         if not arrived:
             self._wait()

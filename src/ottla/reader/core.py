@@ -210,7 +210,7 @@ class ReaderCore:
         elif known is not None and known.error_code:
             position.is_stuck("", now_us)
             error = _topic_error(topic, known.error_code)
-            waited_us = now_us - (position.stuck_since_us or now_us)
+            waited_us = now_us - (now_us if position.stuck_since_us is None else position.stuck_since_us)
             if not error.retriable or waited_us >= _MISSING_TOPIC_PATIENCE_US:
                 self._fail(position, error)
             else:

@@ -1,0 +1,108 @@
+"""`TableDelivery`: what became of each row of a table that was sent.
+
+It holds the batches the rows went into, not the rows: where a batch was stored tells it of all its records. The
+Arrow table of `result` is put together by column operations, a handful per batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.records.append import ACKED, UNKNOWN, SealedBatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.client.producer_driver import ProducerDriver
+
+
+class TableDelivery:
+    """The outcome of one `send_table`, row by row; made by it."""
+
+    def __init__(self, driver: ProducerDriver, topic: str) -> None:
+        self.topic = topic
+        self._driver = driver
+        self._batches: list[SealedBatch] = []
+        self._row_count = 0
+        # All batches before this one have their outcome.
+        self._settled = 0
+
+    def add(self, batches: list[SealedBatch]) -> None:
+        """Take note of batches that were queued."""
+        self._batches += batches
+        self._row_count += sum(batch.record_count for batch in batches)
+
+    def __len__(self) -> int:
+        """How many rows were sent."""
+        return self._row_count
+
+    def done(self) -> bool:
+        """Whether the outcome of every row is known, be it that nobody will ever know."""
+        batches = self._batches
+        at = self._settled
+        while at < len(batches) and batches[at].outcome:
+            at += 1
+        self._settled = at
+        return at == len(batches)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until `done`; TimeoutError after `timeout` seconds."""
+        if not self._driver.wait_for(self.done, timeout):
+            raise TimeoutError(f"rows sent to {self.topic!r} are still on their way after {timeout} s")
+
+    def result(self, timeout: float | None = None) -> pa.Table:
+        """Wait, and return an Arrow table with one row per row sent, in the order of the input.
+
+        Columns: partition (int32), offset (int64; -1 where acks=0 asked for no answer, null where the record is not
+        known to be stored), error (string; null where it is stored, else "failed: ..." or "unknown: ..."). Raises
+        TimeoutError after `timeout` seconds. Errors shown here are not raised again by `flush` and `close`.
+        """
+        import pyarrow as pa
+
+        self.wait(timeout)
+        for batch in self._batches:
+            batch.mark_looked()
+        return pa.table(_columns(self._batches), schema=_schema())
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(
+        [pa.field("partition", pa.int32()), pa.field("offset", pa.int64()), pa.field("error", pa.string())]
+    )
+
+
+def _columns(batches: list[SealedBatch]) -> list[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    schema = _schema()
+    if not batches:
+        return [pa.array([], field.type) for field in schema]
+    longest = max(batch.record_count for batch in batches)
+    one_two_three = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), longest))
+    rows: list[Any] = []
+    partitions: list[Any] = []
+    offsets: list[Any] = []
+    errors: list[Any] = []
+    for batch in batches:
+        count = batch.record_count
+        ordinals = one_two_three.slice(0, count)
+        if batch.rows is None:
+            rows.append(pc.add(ordinals, batch.first_row - 1))
+        else:
+            rows.append(pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(batch.rows)]))
+        partitions.append(pa.repeat(pa.scalar(batch.partition, pa.int32()), count))
+        if batch.outcome != ACKED:
+            word = "unknown" if batch.outcome == UNKNOWN else "failed"
+            offsets.append(pa.nulls(count, pa.int64()))
+            errors.append(pa.repeat(pa.scalar(f"{word}: {batch.error}", pa.string()), count))
+            continue
+        if batch.base_offset < 0:
+            offsets.append(pa.repeat(pa.scalar(-1, pa.int64()), count))
+        else:
+            offsets.append(pc.add(ordinals, batch.base_offset - 1))
+        errors.append(pa.nulls(count, pa.string()))
+    order = pc.sort_indices(pa.concat_arrays(rows))
+    return [pa.concat_arrays(pieces).take(order) for pieces in (partitions, offsets, errors)]

@@ -1,0 +1,75 @@
+"""`write_table` and `read_table`: a whole table to a topic and back, in one call each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.producer import Producer
+from ottla.client.reader import End, Reader, Start
+from ottla.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.client.table_delivery import TableDelivery
+
+
+def write_table(
+    bootstrap_servers: str | Sequence[str],
+    topic: str,
+    data: Any,
+    *,
+    key: str | None = None,
+    value: str | Sequence[str] | None = None,
+    headers: str | None = None,
+    partition: str | None = None,
+    timestamp_ms: str | None = None,
+    value_format: str = "raw",
+    **settings: Any,
+) -> TableDelivery:
+    """Send every row of an Arrow table as a record and return when all are stored.
+
+    Data and columns as in `Producer.send_table`, settings as for `Producer`. Raises DeliveryError when a row was not
+    stored, or nobody knows; `result()` of what is returned tells where each row went.
+    """
+    with Producer(bootstrap_servers, **settings) as producer:
+        delivery = producer.send_table(
+            topic,
+            data,
+            key=key,
+            value=value,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            value_format=value_format,
+        )
+        producer.flush()
+    return delivery
+
+
+def read_table(
+    bootstrap_servers: str | Sequence[str],
+    topic: str | Sequence[str],
+    *,
+    start: Start = "earliest",
+    end: End = "latest",
+    isolation_level: str = "read_uncommitted",
+    **settings: Any,
+) -> pa.Table:
+    """Read topics into one Arrow table, up to where they end now; rows in the order of topic, partition, offset.
+
+    Arguments and columns as in `Reader`; an `end` of None would never be reached and is a ConfigError.
+    """
+    import pyarrow as pa
+
+    if end is None:
+        raise ConfigError('end=None would read for ever; give "latest" or an offset, or take a Reader')
+    with Reader(
+        bootstrap_servers, topic, start=start, end=end, isolation_level=isolation_level, **settings
+    ) as reader:
+        found: dict[tuple[str, int], list[pa.RecordBatch]] = {}
+        for fetched in reader.iter_raw():
+            found.setdefault((fetched.topic, fetched.partition), []).append(reader.decode(fetched))
+        batches = [batch for key in sorted(found) for batch in found[key]]
+        return pa.Table.from_batches(batches, schema=reader.schema)

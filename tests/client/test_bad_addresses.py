@@ -1,0 +1,133 @@
+"""A bootstrap address where nobody listens, or something answers that is not Kafka: one clear sentence."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import pytest
+from tests.client.conftest import Peer
+
+import ottla
+from ottla.client.admin import Admin
+from ottla.client.producer import Producer
+from ottla.client.reader import Reader
+
+
+def http_server(connection: socket.socket) -> None:
+    connection.recv(65536)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+    connection.close()
+
+
+def ssh_server(connection: socket.socket) -> None:
+    connection.sendall(b"SSH-2.0-OpenSSH_9.9\r\n")
+
+
+def tls_server(connection: socket.socket) -> None:
+    connection.recv(65536)
+    connection.sendall(b"\x15\x03\x03\x00\x02\x02\x0a")
+    connection.close()
+
+
+def silent_server(connection: socket.socket) -> None:
+    connection.recv(65536)
+
+
+def closing_server(connection: socket.socket) -> None:
+    connection.recv(65536)
+    connection.close()
+
+
+def babbling_server(connection: socket.socket) -> None:
+    connection.recv(65536)
+    connection.sendall(b"\x00\x00\x00\x0a" + b"\xff" * 10)
+
+
+@pytest.mark.parametrize(
+    ("server", "seen"),
+    [
+        (http_server, "it looks like an HTTP server"),
+        (ssh_server, "it looks like an SSH server"),
+        (tls_server, "it looks like a TLS listener"),
+        (babbling_server, "answered with something that is not the Kafka protocol"),
+    ],
+)
+def test_what_is_not_kafka_is_named_at_once(server: Callable[[socket.socket], None], seen: str, peer: Peer) -> None:
+    address = peer(server)
+    with Producer(address) as producer, pytest.raises(ottla.NotKafka, match=seen) as caught:
+        producer.send("flights", b"x")
+    assert address in str(caught.value)
+    assert "bootstrap_servers must name Kafka" in str(caught.value)
+
+
+def test_admin_and_reader_name_what_is_not_kafka_too(peer: Peer) -> None:
+    address = peer(ssh_server)
+    with Admin(address) as admin, pytest.raises(ottla.NotKafka, match="SSH server"):
+        admin.list_topics()
+    with Reader(address, "flights") as reader, pytest.raises(ottla.NotKafka, match="SSH server"):
+        list(reader.iter_raw())
+
+
+def test_nobody_listens_is_unreachable_with_the_address_and_the_reason(closed_port: str) -> None:
+    with Producer(closed_port, max_block_ms=300) as producer, pytest.raises(ottla.Unreachable) as caught:
+        producer.send("flights", b"x")
+    assert str(caught.value) == (
+        f"no Kafka broker could be reached within 300 ms at {closed_port} (connection refused); "
+        "check that the brokers are running and that bootstrap_servers names them"
+    )
+
+
+def test_admin_and_reader_say_that_nobody_listens(closed_port: str) -> None:
+    with (
+        Admin(closed_port, default_api_timeout_ms=300) as admin,
+        pytest.raises(ottla.Unreachable, match=f"{closed_port} .connection refused"),
+    ):
+        admin.cluster()
+    with (
+        Reader(closed_port, "flights", default_api_timeout_ms=300) as reader,
+        pytest.raises(ottla.Unreachable, match=f"{closed_port} .connection refused"),
+    ):
+        list(reader.iter_raw())
+
+
+@pytest.mark.parametrize(
+    ("server", "seen"),
+    [(silent_server, "no answer yet"), (closing_server, "closed it without an answer")],
+)
+def test_who_does_not_answer_is_unreachable(server: Callable[[socket.socket], None], seen: str, peer: Peer) -> None:
+    address = peer(server)
+    with Producer(address, max_block_ms=300) as producer, pytest.raises(ottla.Unreachable, match=seen) as caught:
+        producer.send("flights", b"x")
+    assert address in str(caught.value)
+
+
+def test_a_name_that_does_not_exist_is_said_at_once() -> None:
+    with Producer("no-such-host.invalid:9092") as producer, pytest.raises(ottla.Unreachable) as caught:
+        producer.send("flights", b"x")
+    assert "no-such-host.invalid:9092 (the name cannot be resolved" in str(caught.value)
+
+
+def test_every_address_is_named(closed_port: str, peer: Peer) -> None:
+    stranger = peer(ssh_server)
+    with (
+        Producer([closed_port, stranger], max_block_ms=1000) as producer,
+        pytest.raises(ottla.NotKafka) as caught,
+    ):
+        producer.send("flights", b"x")
+    assert closed_port in str(caught.value)
+    assert stranger in str(caught.value)
+
+
+def test_one_good_address_is_enough(
+    closed_port: str, peer: Peer, kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    servers = [closed_port, peer(ssh_server), kafka_cluster.bootstrap_servers]
+    with Producer(servers) as producer:
+        assert producer.send(kafka_topic, b"x").result(30).offset == 0
+
+
+@pytest.mark.parametrize("address", ["", "localhost", "localhost:http", "http://localhost:9092", "localhost:99999"])
+def test_an_address_that_is_none_is_a_config_error(address: str) -> None:
+    with pytest.raises(ottla.ConfigError, match=r"bootstrap\.servers"):
+        Producer(address)

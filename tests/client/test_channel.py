@@ -1,0 +1,214 @@
+"""Frames through a real socket: whole, byte by byte, in pieces, and what is not a frame."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ottla.client.channel import CLOSED_BY_BROKER, CLOSED_UNANSWERED, Channel, Lost
+from ottla.protocol.frames import FrameBuffer, decode_request, encode_request, encode_response
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.records.plain import Record, encode_batch
+
+
+class Line:
+    """A connected channel and the blocking socket at its other end."""
+
+    def __init__(self, **buffers: int) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.channel = Channel(1, "127.0.0.1", listener.getsockname()[1], **buffers)
+            self.channel.connect([(socket.AF_INET, listener.getsockname())])
+            self.broker, _ = listener.accept()
+        self.broker.settimeout(10)
+        select.select([], [self.channel.fd], [], 10)
+        assert self.channel.finish_connecting()
+
+    def ask(self, *correlation_ids: int) -> None:
+        for correlation_id in correlation_ids:
+            self.channel.enqueue(correlation_id, "test", ApiVersionsRequest(), 3, True)
+        assert self.channel.push()
+
+    def alternate(self) -> Iterator[None]:
+        """A turn each time one of the two ends can go on."""
+        while True:
+            select.select([self.broker], [self.channel.fd], [], 10)
+            yield
+
+    def take(self, buffer: memoryview) -> int:
+        """Read what has arrived at the broker's end, if anything has."""
+        readable, _, _ = select.select([self.broker], [], [], 0)
+        return self.broker.recv_into(buffer) if readable else 0
+
+    def pull(self) -> tuple[list[tuple[int, Any]], str]:
+        select.select([self.channel.fd], [], [], 10)
+        return self.channel.pull()
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    line = Line()
+    yield line
+    line.channel.close()
+    line.broker.close()
+
+
+def answer(correlation_id: int) -> bytes:
+    return b"".join(encode_response(correlation_id, ApiVersionsResponse(), 3))
+
+
+def test_answers_come_in_the_order_of_the_requests(line: Line) -> None:
+    line.ask(7, 8, 9)
+    line.broker.sendall(answer(7) + answer(8) + answer(9))
+    answers, lost = line.pull()
+    assert [correlation_id for correlation_id, _ in answers] == [7, 8, 9]
+    assert lost == ""
+
+
+def test_an_answer_may_come_byte_by_byte(line: Line) -> None:
+    line.ask(7)
+    whole = answer(7)
+    for at in range(len(whole) - 1):
+        line.broker.sendall(whole[at : at + 1])
+        assert line.pull() == ([], "")
+    line.broker.sendall(whole[-1:])
+    assert line.pull() == ([(7, ApiVersionsResponse())], "")
+
+
+def test_an_answer_before_the_end_is_not_lost(line: Line) -> None:
+    line.ask(7, 8)
+    line.broker.sendall(answer(7) + answer(8)[:-1])
+    line.broker.shutdown(socket.SHUT_WR)
+    answers, lost = line.pull()
+    if not lost:
+        more, lost = line.pull()
+        answers += more
+    assert [correlation_id for correlation_id, _ in answers] == [7]
+    assert lost == CLOSED_BY_BROKER
+
+
+def test_who_hangs_up_without_an_answer_is_told_apart(line: Line) -> None:
+    line.broker.shutdown(socket.SHUT_WR)
+    assert line.pull() == ([], CLOSED_UNANSWERED)
+
+
+@pytest.mark.parametrize(
+    ("bytes_sent", "reason"),
+    [
+        (answer(8), "answered with something that is not the Kafka protocol: it answered request 8 when 7 was due"),
+        (answer(7) + answer(7), "answered what was not asked"),
+        (b"\x00\x00\x00\x06\x00\x00\x00\x07\xff\xff", "ApiVersionsResponse"),
+        (b"\x00\x00\x00\x01\x00", "bytes wanted"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it looks like an HTTP server"),
+        (b"\xff\xff\xff\xff", "answered with something that is not the Kafka protocol"),
+    ],
+)
+def test_what_cannot_be_an_answer_ends_the_connection(line: Line, bytes_sent: bytes, reason: str) -> None:
+    line.ask(7)
+    line.broker.sendall(bytes_sent)
+    _, lost = line.pull()
+    assert reason in lost
+
+
+def test_an_impossible_frame_after_good_answers_is_not_called_a_stranger(line: Line) -> None:
+    line.ask(7)
+    line.broker.sendall(answer(7))
+    answers, lost = line.pull()
+    assert (len(answers), lost) == (1, "")
+    line.broker.sendall(b"\x7f\xff\xff\xff")
+    answers, lost = line.pull()
+    assert "sent a frame that cannot be" in lost
+
+
+def test_a_request_larger_than_the_socket_arrives_whole_and_uncopied() -> None:
+    line = Line(send_buffer_bytes=4096)
+    records = encode_batch([Record(0, 0, None, bytes(range(256)) * 1000)])
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=1,
+        topic_data=[
+            TopicProduceData(name="t", partition_data=[PartitionProduceData(index=n, records=records) for n in (0, 1)])
+        ],
+    )
+    line.channel.enqueue(1, "test", request, 9, True)
+    frames = FrameBuffer(1 << 24)
+    got: list[memoryview] = []
+    pushes = 0
+    for _ in line.alternate():
+        pushes += not line.channel.push()
+        got += frames.advance(line.take(frames.get_buffer()))
+        if got:
+            break
+    assert pushes > 1
+    _, arrived = decode_request(got[0])
+    assert [bytes(part.records) for part in arrived.topic_data[0].partition_data] == [records, records]
+    line.channel.close()
+    line.broker.close()
+
+
+def test_more_chunks_than_one_call_takes_arrive_in_order() -> None:
+    line = Line()
+    for correlation_id in range(1500):
+        line.channel.enqueue(correlation_id, "test", ApiVersionsRequest(), 3, True)
+    expected = b"".join(
+        b"".join(encode_request(correlation_id, "test", ApiVersionsRequest(), 3)) for correlation_id in range(1500)
+    )
+    assert line.channel.push()
+    arrived = b""
+    while len(arrived) < len(expected):
+        arrived += line.broker.recv(65536)
+    assert arrived == expected
+    line.channel.close()
+    line.broker.close()
+
+
+def test_requests_without_an_answer_are_reported_once_they_are_out() -> None:
+    line = Line(send_buffer_bytes=4096)
+    records = encode_batch([Record(0, 0, None, b"x" * 600_000)])
+    for correlation_id in (1, 2):
+        request = ProduceRequest(
+            acks=0,
+            timeout_ms=1,
+            topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=records)])],
+        )
+        line.channel.enqueue(correlation_id, "test", request, 9, False)
+    reported: list[int] = []
+    taken = 0
+    buffer = memoryview(bytearray(1 << 16))
+    for _ in line.alternate():
+        out = line.channel.push()
+        gone = line.channel.take_transmitted()
+        assert not gone or taken > 300_000
+        reported += gone
+        taken += line.take(buffer)
+        if out:
+            break
+    assert reported == [1, 2]
+    assert line.channel.take_transmitted() == []
+    line.channel.close()
+    line.broker.close()
+
+
+def test_the_next_address_is_tried_when_one_refuses(closed_port: str) -> None:
+    host, port = closed_port.split(":")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        channel = Channel(1, "two-addresses", 1)
+        channel.connect([(socket.AF_INET, (host, int(port))), (socket.AF_INET, listener.getsockname())])
+        connected = False
+        while not connected:
+            select.select([], [channel.fd], [], 10)
+            connected = channel.finish_connecting()
+        channel.close()
+
+
+def test_no_address_left_says_why(closed_port: str) -> None:
+    host, port = closed_port.split(":")
+    channel = Channel(1, host, int(port))
+    channel.connect([(socket.AF_INET, (host, int(port)))])
+    select.select([], [channel.fd], [], 10)
+    with pytest.raises(Lost, match="connection refused"):
+        channel.finish_connecting()

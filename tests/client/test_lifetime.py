@@ -1,0 +1,153 @@
+"""Producers at the end of a process, across a fork, and dropped without a word; each in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import ottla
+from ottla.client.admin import Admin
+
+
+def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def stored_count(cluster: ottla.Cluster, topic: str) -> int:
+    with Admin(cluster.bootstrap_servers) as admin:
+        return sum(admin.end_offsets(topic).values())
+
+
+def test_what_was_sent_is_delivered_at_exit_without_close(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    done = run(
+        """
+import sys, ottla
+producer = ottla.Producer(sys.argv[1], linger_ms=60_000, delivery_timeout_ms=120_000)
+for _ in range(1000):
+    producer.send(sys.argv[2], b"x")
+""",
+        kafka_cluster.bootstrap_servers,
+        kafka_topic,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert stored_count(kafka_cluster, kafka_topic) == 1000
+
+
+def test_a_dropped_producer_delivers_what_was_sent_and_ends(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    done = run(
+        """
+import sys, threading, ottla
+def work():
+    producer = ottla.Producer(sys.argv[1], linger_ms=60_000, delivery_timeout_ms=120_000)
+    return producer.send(sys.argv[2], b"x")
+delivery = work()
+assert delivery.result(30).offset == 0
+for thread in threading.enumerate():
+    if thread.name.startswith("ottla-producer"):
+        thread.join()
+""",
+        kafka_cluster.bootstrap_servers,
+        kafka_topic,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert stored_count(kafka_cluster, kafka_topic) == 1
+
+
+def test_a_forked_child_is_told_and_the_parent_goes_on(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    done = run(
+        """
+import os, sys, ottla
+servers, topic = sys.argv[1:]
+producer = ottla.Producer(servers, linger_ms=0)
+reader = ottla.Reader(servers, topic, end=None)
+admin = ottla.Admin(servers)
+delivery = producer.send(topic, b"parent")
+delivery.result(30)
+pending = producer.send(topic, b"pending")
+child = os.fork()
+if child == 0:
+    uses = [
+        lambda: producer.send(topic, b"child"),
+        producer.flush,
+        lambda: producer.partitions_for(topic),
+        lambda: next(reader.iter_raw()),
+        lambda: admin.list_topics(),
+    ]
+    for use in uses:
+        try:
+            use()
+        except ottla.ForkError as error:
+            assert "make a new one in the child" in str(error)
+        else:
+            os._exit(1)
+    producer.close()
+    with ottla.Producer(servers) as own:
+        own.send(topic, b"child's own")
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+pending.result(30)
+producer.send(topic, b"parent again").result(30)
+reader.close()
+admin.close()
+producer.close()
+""",
+        kafka_cluster.bootstrap_servers,
+        kafka_topic,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert stored_count(kafka_cluster, kafka_topic) == 4
+
+
+def test_ctrl_c_in_flush_loses_nothing_and_a_second_flush_works(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=1500, times=1):
+        done = run(
+            """
+import os, signal, sys, threading, ottla
+producer = ottla.Producer(sys.argv[1])
+producer.partitions_for(sys.argv[2])
+deliveries = [producer.send(sys.argv[2], b"x") for _ in range(1000)]
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    producer.flush()
+except KeyboardInterrupt:
+    producer.flush()
+    assert all(delivery.result(0).offset >= 0 for delivery in deliveries)
+    print("interrupted")
+producer.close()
+""",
+            kafka_cluster.bootstrap_servers,
+            kafka_topic,
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+    assert stored_count(kafka_cluster, kafka_topic) == 1000
+
+
+def test_an_unreachable_cluster_does_not_hold_up_the_end_of_the_process(closed_port: str) -> None:
+    done = run(
+        """
+import sys, ottla
+producer = ottla.Producer(sys.argv[1])
+""",
+        closed_port,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_sending_producer_loads_neither_numpy_nor_pyarrow(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    done = run(
+        """
+import sys, ottla
+with ottla.Producer(sys.argv[1]) as producer:
+    producer.send(sys.argv[2], b"x").result(30)
+print(sorted({"numpy", "pyarrow", "asyncio", "dataclasses"} & sys.modules.keys()))
+""",
+        kafka_cluster.bootstrap_servers,
+        kafka_topic,
+    )
+    assert (done.stdout, done.stderr) == ("['dataclasses']\n", "")

@@ -1,0 +1,315 @@
+"""The producer's front door against a real cluster."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections import Counter
+
+import pytest
+
+import ottla
+from ottla.client.producer import Producer
+from ottla.client.reader import Reader
+from ottla.producer.settings import PRODUCER_SETTINGS
+from ottla.protocol.error_codes import ErrorCode
+from ottla.records.plain import Record, decode_batches
+
+
+def stored(cluster: ottla.Cluster, topic: str) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = {}
+    with Reader(cluster.bootstrap_servers, topic) as reader:
+        for fetched in reader.iter_raw():
+            for _, records in decode_batches(fetched.records):
+                found.setdefault(fetched.partition, []).extend(records)
+    return found
+
+
+def test_the_keywords_are_the_table_of_settings() -> None:
+    keywords = list(inspect.signature(Producer).parameters)
+    assert Counter(keywords) == Counter(setting.keyword for setting in PRODUCER_SETTINGS)
+
+
+def test_a_record_is_stored_as_it_was_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        told = producer.send(
+            kafka_topic, b"value", b"key", headers=[("h", b"1"), ("n", None)], partition=1, timestamp_ms=1234
+        ).result(30)
+    assert (told.topic, told.partition, told.offset, told.timestamp_ms) == (kafka_topic, 1, 0, 1234)
+    [record] = stored(kafka_cluster, kafka_topic)[1]
+    assert (record.offset, record.timestamp_ms, bytes(record.key), bytes(record.value)) == (0, 1234, b"key", b"value")
+    assert [(name, None if value is None else bytes(value)) for name, value in record.headers] == [
+        ("h", b"1"),
+        ("n", None),
+    ]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_record_arrives_once_and_in_order(kafka_cluster: ottla.Cluster, kafka_topic: str, codec: str) -> None:
+    with Producer.from_config(
+        {"bootstrap.servers": kafka_cluster.bootstrap_servers, "compression.type": codec, "linger.ms": 1}
+    ) as producer:
+        for number in range(5000):
+            producer.send(kafka_topic, b"%d" % number, b"%d" % (number % 7))
+    found = stored(kafka_cluster, kafka_topic)
+    values = [[int(record.value) for record in records] for records in found.values()]
+    assert sorted(value for part in values for value in part) == list(range(5000))
+    assert all(part == sorted(part) for part in values)
+
+
+def test_flush_returns_when_everything_is_settled(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
+        deliveries = [producer.send(kafka_topic, b"x") for _ in range(100)]
+        producer.flush()
+        assert all(delivery.done() for delivery in deliveries)
+        producer.flush()
+
+
+def test_flush_that_runs_out_of_time_can_be_repeated(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        producer.partitions_for(kafka_topic)
+        with kafka_cluster.faults.delay_ack(topic=kafka_topic, nth=1, delay_ms=300):
+            delivery = producer.send(kafka_topic, b"x")
+            with pytest.raises(TimeoutError, match="flush again"):
+                producer.flush(0.01)
+            producer.flush()
+            assert delivery.result(0).offset == 0
+
+
+def test_concurrent_flushes_and_sends_lose_nothing(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    wrong: list[str] = []
+
+    def send_and_flush(producer: Producer) -> None:
+        for _ in range(40):
+            deliveries = [producer.send(kafka_topic, b"x") for _ in range(20)]
+            producer.flush(60)
+            if not all(delivery.done() for delivery in deliveries):
+                wrong.append("flush returned too early")
+
+    with Producer(kafka_cluster.bootstrap_servers, compression_type="zstd", linger_ms=1000) as producer:
+        threads = [threading.Thread(target=send_and_flush, args=(producer,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+    assert sum(len(records) for records in stored(kafka_cluster, kafka_topic).values()) == 3200
+
+
+def test_no_wake_up_is_lost_however_send_and_sleep_interleave(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    def send_one_by_one(producer: Producer) -> None:
+        for _ in range(300):
+            producer.send(kafka_topic, b"x").result(60)
+
+    with Producer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer:
+        threads = [threading.Thread(target=send_one_by_one, args=(producer,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sum(len(records) for records in stored(kafka_cluster, kafka_topic).values()) == 900
+
+
+def test_a_full_buffer_makes_send_wait_and_nothing_is_lost(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers, buffer_memory=65_536, linger_ms=10_000) as producer:
+        for _ in range(4000):
+            producer.send(kafka_topic, b"x" * 100)
+        assert producer.metrics()["buffer-total-bytes"] == 65_536
+    assert sum(len(records) for records in stored(kafka_cluster, kafka_topic).values()) == 4000
+
+
+def test_a_buffer_that_stays_full_is_buffer_full(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers, buffer_memory=20_000, max_block_ms=300) as producer:
+        producer.partitions_for(kafka_topic)
+        with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=1500, times=1):
+            producer.send(kafka_topic, b"x" * 15_000)
+            with pytest.raises(ottla.BufferFull, match=r"buffer\.memory .20000 bytes. stayed full for max\.block\.ms"):
+                producer.send(kafka_topic, b"x" * 15_000)
+
+
+def test_acks_0_is_settled_without_an_offset(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers, acks=0) as producer:
+        assert producer.send(kafka_topic, b"x").result(30).offset == -1
+        for _ in range(3000):
+            producer.send(kafka_topic, b"x" * 1000)
+    assert sum(len(records) for records in stored(kafka_cluster, kafka_topic).values()) == 3001
+
+
+def test_a_lost_ack_is_retried_and_stored_once(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with (
+        Producer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer,
+        kafka_cluster.faults.lose_ack(topic=kafka_topic, nth=2) as fault,
+    ):
+        offsets = [producer.send(kafka_topic, b"%d" % n, partition=0).result(30).offset for n in range(5)]
+        assert fault.fired == 1
+    assert offsets == [0, 1, 2, 3, 4]
+    assert [bytes(record.value) for record in stored(kafka_cluster, kafka_topic)[0]] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_what_failed_and_was_not_looked_at_is_raised_once(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers, linger_ms=50) as producer:
+        with kafka_cluster.faults.refuse(topic=kafka_topic, error=ErrorCode.INVALID_RECORD):
+            for _ in range(3):
+                producer.send(kafka_topic, b"x", partition=0)
+            looked_at = producer.send(kafka_topic, b"x", partition=0)
+            with pytest.raises(ottla.DeliveryFailed, match="INVALID_RECORD"):
+                looked_at.result(30)
+            with pytest.raises(ottla.DeliveryError, match="3 records were not delivered") as caught:
+                producer.flush()
+            assert (caught.value.failed, caught.value.unknown) == (3, 0)
+            assert isinstance(caught.value.first, ottla.KafkaError)
+        producer.flush()
+
+
+def test_an_unknown_outcome_is_reported_as_unknown(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    producer = Producer(kafka_cluster.bootstrap_servers, acks=1, retries=0)
+    with kafka_cluster.faults.lose_ack(topic=kafka_topic):
+        delivery = producer.send(kafka_topic, b"x")
+        with pytest.raises(ottla.DeliveryError, match="of 1 records nobody knows") as caught:
+            producer.close()
+        assert (caught.value.failed, caught.value.unknown) == (0, 1)
+        assert isinstance(delivery.exception(), ottla.DeliveryUnknown)
+
+
+def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:
+    with (
+        Producer(kafka_cluster.bootstrap_servers, max_block_ms=400) as producer,
+        pytest.raises(
+            ottla.KafkaError, match="topic 'no-such-topic' could not be had within max\.block\.ms"
+        ) as caught,
+    ):
+        producer.send("no-such-topic", b"x")
+    assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert "create it first, or check its name" in str(caught.value)
+
+
+def test_a_topic_name_that_cannot_be_is_refused_at_once(kafka_cluster: ottla.Cluster) -> None:
+    with (
+        Producer(kafka_cluster.bootstrap_servers) as producer,
+        pytest.raises(ottla.KafkaError, match="INVALID_TOPIC_EXCEPTION"),
+    ):
+        producer.send("no spaces allowed", b"x")
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "sentence"),
+    [
+        ({"origin": "JFK"}, None, "A record's value is bytes, str or None, not dict"),
+        (7, None, "A record's value is bytes, str or None, not int"),
+        (b"x", 1.5, "A record's key is bytes, str or None, not float"),
+    ],
+)
+def test_what_is_not_bytes_is_refused_with_a_sentence(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, value: object, key: object, sentence: str
+) -> None:
+    with Producer(kafka_cluster.bootstrap_servers) as producer, pytest.raises(ottla.RecordError, match=sentence):
+        producer.send(kafka_topic, value, key)  # type: ignore[arg-type]
+
+
+def test_a_closed_producer_says_so(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    producer = Producer(kafka_cluster.bootstrap_servers)
+    producer.send(kafka_topic, b"x")
+    producer.close()
+    producer.close()
+    with pytest.raises(ottla.ClosedError, match="this producer is closed; make a new one"):
+        producer.send(kafka_topic, b"x")
+    with pytest.raises(ottla.ClosedError):
+        producer.partitions_for(kafka_topic)
+    producer.flush()
+
+
+def test_close_with_a_timeout_gives_up_what_is_left(
+    closed_port: str, kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    producer = Producer(kafka_cluster.bootstrap_servers)
+    producer.partitions_for(kafka_topic)
+    with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=2000):
+        delivery = producer.send(kafka_topic, b"x")
+        with pytest.raises(ottla.DeliveryError, match="of 1 records nobody knows"):
+            producer.close(timeout=0.3)
+    with pytest.raises(ottla.DeliveryUnknown):
+        delivery.result(0)
+
+
+def test_the_error_that_ends_a_with_block_is_the_one_raised(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def work() -> None:
+        with Producer(kafka_cluster.bootstrap_servers) as producer:
+            producer.send(kafka_topic, b"x")
+            raise LookupError("mine")
+
+    with (
+        caplog.at_level(logging.ERROR, "ottla.producer"),
+        kafka_cluster.faults.refuse(topic=kafka_topic, error=ErrorCode.INVALID_RECORD),
+        pytest.raises(LookupError, match="mine"),
+    ):
+        work()
+    assert "1 records were not delivered" in caplog.text
+
+
+def test_callbacks_run_and_what_they_raise_harms_nobody(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[int] = []
+
+    def remember(delivery: ottla.Delivery) -> None:
+        told.append(delivery.result(0).offset)
+        raise RuntimeError("a careless callback")
+
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        producer.send(kafka_topic, b"x", partition=0, on_delivery=remember)
+        producer.flush()
+        assert producer.send(kafka_topic, b"y", partition=0).result(30).offset == 1
+    assert told == [0]
+    assert "a careless callback" in caplog.text
+
+
+def test_waiting_inside_a_callback_is_refused_instead_of_hanging(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    said: list[str] = []
+
+    with Producer(kafka_cluster.bootstrap_servers, linger_ms=20) as producer:
+
+        def wait_for_itself(_: ottla.Delivery) -> None:
+            for wait in (producer.flush, producer.close, producer.send(kafka_topic, b"again").result):
+                try:
+                    wait()
+                except ottla.OttlaError as error:
+                    said.append(str(error))
+
+        producer.send(kafka_topic, b"x", on_delivery=wait_for_itself)
+        producer.flush()
+    assert [line.split(" inside a delivery callback")[0] for line in said] == [
+        "flushing",
+        "closing",
+        "waiting for a delivery",
+    ]
+
+
+def test_an_exception_in_the_io_thread_settles_every_delivery(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    # Ctrl+C is the one exception of a callback that is passed on: it ends the thread it is raised in.
+    def interrupt(_: ottla.Delivery) -> None:
+        raise KeyboardInterrupt
+
+    producer = Producer(kafka_cluster.bootstrap_servers, linger_ms=10_000)
+    producer.partitions_for(kafka_topic)
+    waiting = producer.send(kafka_topic, b"never taken", partition=1)
+    fatal = producer.send(kafka_topic, b"x" * 10_000, partition=0, on_delivery=interrupt)
+    for _ in range(2):
+        producer.send(kafka_topic, b"x" * 10_000, partition=0)
+    with pytest.raises(ottla.DeliveryError, match="I/O thread stopped because of an internal error") as caught:
+        waiting.result(30)
+    assert isinstance(caught.value, ottla.DeliveryFailed | ottla.DeliveryUnknown)
+    assert fatal.result(30).offset == 0
+    with pytest.raises(ottla.OttlaError, match="make a new one"):
+        producer.send(kafka_topic, b"x")
+    with pytest.raises(ottla.DeliveryError):
+        producer.close(30)
+
+
+def test_partitions_for_counts_from_0(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        assert producer.partitions_for(kafka_topic) == [0, 1, 2]
