@@ -8,7 +8,7 @@ from ottla.broker.replica import next_batches
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 
-from .world import TOPIC, World, batch_of, produce_request, records_of
+from .world import TOPIC, World, batch_of, fetch_request, produce_request, records_of
 
 
 def log_bytes(world: World, broker_id: int, folder: str = f"{TOPIC}-0") -> bytes:
@@ -101,8 +101,6 @@ def test_consumers_do_not_see_what_is_not_replicated(replicated: World) -> None:
 
 
 def test_a_consumers_long_poll_ends_when_the_high_watermark_moves(replicated: World) -> None:
-    from .world import fetch_request
-
     replicated.unreachable = followers(replicated)
     poll = replicated.send(replicated.leader(), fetch_request(max_wait_ms=60_000))
     replicated.produce(batch_of(b"a"), acks=1)
@@ -266,3 +264,15 @@ def test_a_topic_with_fewer_replicas_than_brokers_lives_on_those_only() -> None:
     holders = [broker_id for broker_id in (1, 2, 3) if world.storages[broker_id].files(f"{TOPIC}-0")]
     assert sorted(world.controller.image.topics[TOPIC].partitions[0].replicas) == holders
     assert len(holders) == 2
+
+
+def test_tools_that_read_like_replicas_move_no_high_watermark(replicated: World) -> None:
+    """Kafka's own checking tools fetch with replica id -2; a stranger's id counts for nothing either."""
+    replicated.unreachable = followers(replicated)
+    replicated.produce(batch_of(b"a"), acks=1)
+    leader = replicated.leader()
+    for replica_id in (-2, 99):
+        replicated.ask(leader, fetch_request(1, replica_id=replica_id, max_wait_ms=0))
+    assert replicated.fetch(0).high_watermark == 0
+    seen = replicated.ask(leader, fetch_request(0, replica_id=-2, max_wait_ms=0)).responses[0].partitions[0]
+    assert len(seen.records) == 0

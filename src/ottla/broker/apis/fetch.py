@@ -35,10 +35,9 @@ _READ_UNCOMMITTED = 0
 
 
 def follower_id(message: FetchRequest) -> int:
-    """The broker that fetches, or CONSUMER."""
-    if message.replica_state is not None:
-        return message.replica_state.replica_id
-    return message.replica_id
+    """The broker that fetches, or CONSUMER (which debugging tools with ids below -1 are, too)."""
+    replica_id = message.replica_id if message.replica_state is None else message.replica_state.replica_id
+    return max(CONSUMER, replica_id)
 
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
