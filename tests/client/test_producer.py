@@ -175,9 +175,7 @@ def test_an_unknown_outcome_is_reported_as_unknown(kafka_cluster: ottla.Cluster,
 def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:
     with (
         Producer(kafka_cluster.bootstrap_servers, max_block_ms=400) as producer,
-        pytest.raises(
-            ottla.KafkaError, match="topic 'no-such-topic' could not be had within max\.block\.ms"
-        ) as caught,
+        pytest.raises(ottla.KafkaError, match="topic 'no-such-topic' could not be had within") as caught,
     ):
         producer.send("no-such-topic", b"x")
     assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"

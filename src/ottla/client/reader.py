@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Start = int | str | datetime
 End = int | str | None
 
+_DECODED = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 _START_ALLOWED = 'allowed are "earliest", "latest", an offset from 0 on, and a datetime'
 _END_ALLOWED = 'allowed are "latest" (the end as it is now), an offset from 0 on, and None (read on for ever)'
 
@@ -105,16 +106,39 @@ class Reader:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """RecordBatches with the columns of `schema`, each of one partition, in offset order within each."""
         for fetched in self.iter_raw():
-            batch = self._decode(fetched)
+            batch = self.decode(fetched)
             if batch.num_rows:
                 yield batch
+
+    def decode(self, fetched: Fetched) -> pa.RecordBatch:
+        """A buffer of `iter_raw` as a RecordBatch: the records that were asked for, and (read_committed) committed."""
+        import pyarrow as pa
+
+        from ottla.records.columns import decode_columns
+
+        position = self._positions.get((fetched.topic, fetched.partition))
+        decoded = pa.record_batch(
+            decode_columns(
+                fetched.records,
+                start_offset=fetched.fetch_offset,
+                end_offset=None if position is None else position.end,
+                verify_crc=self._settings.check_crcs,
+                committed=fetched.aborted_transactions if self._settings.read_committed else None,
+            )
+        )
+        rows = decoded.num_rows
+        columns: list[Any] = [pa.repeat(pa.scalar(fetched.partition, pa.int32()), rows)]
+        columns += [decoded.column(name) for name in _DECODED]
+        if self._has_topic_column:
+            columns.insert(0, pa.repeat(pa.scalar(fetched.topic, pa.string()), rows))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     @property
     def schema(self) -> pa.Schema:
         """The columns: topic (where several topics are read), partition, offset, timestamp, timestamp_type, key,
         value, headers."""
         if self._schema is None:
-            self._schema = record_schema(with_topic=self._has_topic_column)
+            self._schema = _record_schema(with_topic=self._has_topic_column)
         return self._schema
 
     def close(self) -> None:
@@ -128,6 +152,19 @@ class Reader:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _record_schema(*, with_topic: bool) -> pa.Schema:
+    import pyarrow as pa
+
+    from ottla.records.columns import decode_columns
+
+    # What the decoder makes of nothing has its types; they stand nowhere else.
+    decoded = pa.record_batch(decode_columns(b"")).schema
+    fields = [pa.field("partition", pa.int32(), nullable=False), *(decoded.field(name) for name in _DECODED)]
+    if with_topic:
+        fields.insert(0, pa.field("topic", pa.string(), nullable=False))
+    return pa.schema(fields)
 
 
 def _assigned(

@@ -65,9 +65,7 @@ def read_table(
 
     if end is None:
         raise ConfigError('end=None would read for ever; give "latest" or an offset, or take a Reader')
-    with Reader(
-        bootstrap_servers, topic, start=start, end=end, isolation_level=isolation_level, **settings
-    ) as reader:
+    with Reader(bootstrap_servers, topic, start=start, end=end, isolation_level=isolation_level, **settings) as reader:
         found: dict[tuple[str, int], list[pa.RecordBatch]] = {}
         for fetched in reader.iter_raw():
             found.setdefault((fetched.topic, fetched.partition), []).append(reader.decode(fetched))

@@ -1,0 +1,64 @@
+"""Topics, offsets and the cluster, asked for by name."""
+
+from __future__ import annotations
+
+import pytest
+
+import ottla
+from ottla.client.admin import Admin
+from ottla.client.producer import Producer
+
+
+def test_topics_are_made_described_listed_and_deleted(kafka_cluster: ottla.Cluster) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        admin.create_topics(["admin-a", "admin-b"], partitions=3, replication_factor=2)
+        assert {"admin-a", "admin-b"} <= set(admin.list_topics())
+        topic = admin.describe("admin-a")
+        assert (topic.name, len(topic.topic_id), len(topic.partitions)) == ("admin-a", 16, 3)
+        for number, place in enumerate(topic.partitions):
+            assert place.partition == number
+            assert place.leader == place.replicas[0]
+            assert len(place.replicas) == 2
+        admin.delete_topics(["admin-a", "admin-b"])
+        assert not {"admin-a", "admin-b"} & set(admin.list_topics())
+
+
+def test_a_topic_that_exists_is_refused_and_the_others_are_made(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        with pytest.raises(ottla.KafkaError, match=f"TOPIC_ALREADY_EXISTS.*{kafka_topic}"):
+            admin.create_topics([kafka_topic, "admin-other"])
+        assert "admin-other" in admin.list_topics()
+        admin.delete_topics("admin-other")
+
+
+def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        for ask in (admin.describe, admin.end_offsets, admin.begin_offsets, admin.delete_topics):
+            with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic"):
+                ask("no-such-topic")
+
+
+def test_offsets_grow_with_what_is_stored(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        assert admin.end_offsets(kafka_topic) == {0: 0, 1: 0, 2: 0}
+        with Producer(kafka_cluster.bootstrap_servers) as producer:
+            for number in range(10):
+                producer.send(kafka_topic, b"x", partition=number % 2)
+        assert admin.end_offsets(kafka_topic) == {0: 5, 1: 5, 2: 0}
+        assert admin.begin_offsets(kafka_topic) == {0: 0, 1: 0, 2: 0}
+
+
+def test_the_cluster_tells_its_brokers(kafka_cluster: ottla.Cluster) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        cluster = admin.cluster()
+    addresses = [f"{broker.host}:{broker.port}" for broker in cluster.brokers]
+    assert sorted(addresses) == sorted(kafka_cluster.bootstrap_servers.split(","))
+    assert cluster.controller_id in [broker.broker_id for broker in cluster.brokers]
+
+
+def test_a_closed_admin_says_so(kafka_cluster: ottla.Cluster) -> None:
+    admin = Admin(kafka_cluster.bootstrap_servers)
+    admin.close()
+    admin.close()
+    with pytest.raises(ottla.ClosedError, match="this admin client is closed"):
+        admin.list_topics()

@@ -1,0 +1,172 @@
+"""Reading back what was stored: raw, as Arrow, between offsets, by name and by assignment."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ottla
+from ottla.client.producer import Producer
+from ottla.client.reader import Reader
+from ottla.client.tables import read_table
+
+
+@pytest.fixture
+def numbered(kafka_cluster: ottla.Cluster, kafka_topic: str) -> str:
+    """A topic with the numbers 0 to 299, number n in partition n % 3 at offset n // 3, timestamp 1000 + n."""
+    with Producer(kafka_cluster.bootstrap_servers, batch_size=300) as producer:
+        for number in range(300):
+            producer.send(
+                kafka_topic,
+                b"%d" % number,
+                b"key" if number % 2 else None,
+                partition=number % 3,
+                timestamp_ms=1000 + number,
+                headers=[("n", b"%d" % number)],
+            )
+    return kafka_topic
+
+
+def test_a_table_has_every_record_with_all_that_belongs_to_it(kafka_cluster: ottla.Cluster, numbered: str) -> None:
+    table = read_table(kafka_cluster.bootstrap_servers, numbered)
+    assert table.column_names == ["partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"]
+    assert table.num_rows == 300
+    for row in table.to_pylist():
+        number = int(row["value"])
+        assert row == {
+            "partition": number % 3,
+            "offset": number // 3,
+            "timestamp": datetime.fromtimestamp((1000 + number) / 1000, UTC),
+            "timestamp_type": 0,
+            "key": b"key" if number % 2 else None,
+            "value": b"%d" % number,
+            "headers": [{"key": "n", "value": b"%d" % number}],
+        }
+    places = list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
+    assert places == sorted(places)
+
+
+def test_several_topics_have_a_topic_column(kafka_cluster: ottla.Cluster, numbered: str) -> None:
+    kafka_cluster.create_topic("reader-second", partitions=1)
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        producer.send("reader-second", b"x")
+    table = read_table(kafka_cluster.bootstrap_servers, [numbered, "reader-second"])
+    assert table.column_names[0] == "topic"
+    assert table["topic"].value_counts().to_pylist() == [
+        {"values": "reader-second", "counts": 1},
+        {"values": numbered, "counts": 300},
+    ]
+    kafka_cluster.delete_topic("reader-second")
+
+
+def test_batches_have_the_readers_schema_and_one_partition_each(kafka_cluster: ottla.Cluster, numbered: str) -> None:
+    with Reader(kafka_cluster.bootstrap_servers, numbered, max_partition_fetch_bytes=500) as reader:
+        batches = list(reader)
+    assert len(batches) > 3
+    assert all(batch.schema == reader.schema for batch in batches)
+    assert all(len(set(batch["partition"].to_pylist())) == 1 for batch in batches)
+    assert sorted(int(value) for batch in batches for value in batch["value"].to_pylist()) == list(range(300))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "offsets"),
+    [
+        (10, 20, range(10, 20)),
+        ("earliest", 5, range(5)),
+        (95, "latest", range(95, 100)),
+        ("latest", "latest", range(0)),
+        (datetime.fromtimestamp(1.29, UTC), "latest", None),
+    ],
+)
+def test_a_read_keeps_to_its_offsets(
+    kafka_cluster: ottla.Cluster, numbered: str, start: Any, end: Any, offsets: range | None
+) -> None:
+    table = read_table(kafka_cluster.bootstrap_servers, numbered, start=start, end=end)
+    if offsets is None:
+        assert sorted(int(value) for value in table["value"].to_pylist()) == list(range(290, 300))
+    else:
+        assert table["offset"].to_pylist() == list(chain(offsets, offsets, offsets))
+
+
+def test_assignments_read_their_partitions_only(kafka_cluster: ottla.Cluster, numbered: str) -> None:
+    assignments = {(numbered, 2): (0, 3), (numbered, 0): (98, "latest")}
+    with Reader(kafka_cluster.bootstrap_servers, assignments=assignments) as reader:
+        table = pa.Table.from_batches(list(reader), schema=reader.schema)
+        assert reader.positions() == {(numbered, 2): (0, 3), (numbered, 0): (98, 100)}
+    places = zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)
+    assert sorted(places) == [(0, 98), (0, 99), (2, 0), (2, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_what_was_compressed_reads_the_same(kafka_cluster: ottla.Cluster, kafka_topic: str, codec: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers, compression_type=codec) as producer:
+        for number in range(1000):
+            producer.send(kafka_topic, b"the same words again and again %d" % number, partition=0)
+    table = read_table(kafka_cluster.bootstrap_servers, kafka_topic)
+    assert table["value"].to_pylist() == [b"the same words again and again %d" % number for number in range(1000)]
+
+
+def test_an_empty_topic_is_an_empty_table(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    table = read_table(kafka_cluster.bootstrap_servers, kafka_topic, isolation_level="read_committed")
+    assert table.num_rows == 0
+    assert table.schema.field("value").type == pa.binary()
+
+
+def test_reading_on_for_ever_gets_what_is_sent_later(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with (
+        Producer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer,
+        Reader(kafka_cluster.bootstrap_servers, kafka_topic, end=None) as reader,
+    ):
+        batches = iter(reader)
+        for number in range(5):
+            producer.send(kafka_topic, b"%d" % number)
+            assert next(batches)["value"].to_pylist() == [b"%d" % number]
+
+
+def test_close_from_another_thread_ends_a_waiting_reader(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    reader = Reader(kafka_cluster.bootstrap_servers, kafka_topic, end=None)
+    closer = threading.Timer(0.05, reader.close)
+    closer.start()
+    with pytest.raises(ottla.ClosedError, match="this reader is closed"):
+        list(reader.iter_raw())
+    closer.join()
+    reader.close()
+
+
+def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:
+    with pytest.raises(ottla.KafkaError, match="topic 'no-such-topic' does not exist") as caught:
+        read_table(kafka_cluster.bootstrap_servers, "no-such-topic")
+    assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def test_an_offset_that_is_not_there_is_named(kafka_cluster: ottla.Cluster, numbered: str) -> None:
+    with pytest.raises(ottla.KafkaError, match="offset 5000 cannot be read"):
+        read_table(kafka_cluster.bootstrap_servers, numbered, start=5000, end=6000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({}, "either topic .* or assignments"),
+        ({"topic": "a", "assignments": {}}, "either topic .* or assignments"),
+        ({"topic": "a", "start": "begin"}, "start='begin' cannot be used; allowed are"),
+        ({"topic": "a", "start": -5}, "start=-5 cannot be used"),
+        ({"topic": "a", "start": datetime(2013, 1, 1)}, "has no time zone"),
+        ({"topic": "a", "end": "earliest"}, "end='earliest' cannot be used; allowed are"),
+        ({"topic": [7]}, "neither a name nor a list of names"),
+        ({"topic": "a", "fetch_max_byte": 7}, r"did you mean fetch\.max\.bytes"),
+    ],
+)
+def test_what_a_reader_cannot_use_is_a_config_error(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ottla.ConfigError, match=sentence):
+        Reader("localhost:9092", **arguments)
+
+
+def test_a_table_without_an_end_is_refused() -> None:
+    with pytest.raises(ottla.ConfigError, match="would read for ever"):
+        read_table("localhost:9092", "flights", end=None)

@@ -1,0 +1,173 @@
+"""Whole tables to a topic: every row once, in order, and told row by row where it went."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import ottla
+from ottla.client.admin import Admin
+from ottla.client.producer import Producer
+from ottla.client.tables import read_table, write_table
+from ottla.protocol.error_codes import ErrorCode
+from ottla.records.batch_header import iterate_headers
+from ottla.records.plain import partition_for_key
+
+ROWS = 10_000
+
+
+@pytest.fixture
+def table() -> pa.Table:
+    return pa.table(
+        {
+            "tail": [f"N{number % 97}" if number % 5 else None for number in range(ROWS)],
+            "value": [b"value %d" % number for number in range(ROWS)],
+        }
+    )
+
+
+def stored(cluster: ottla.Cluster, topic: str) -> dict[tuple[int, int], bytes | None]:
+    found = read_table(cluster.bootstrap_servers, topic)
+    places = zip(found["partition"].to_pylist(), found["offset"].to_pylist(), strict=True)
+    return dict(zip(places, found["value"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("settings", [{}, {"batch_size": 2000}, {"compression_type": "lz4"}, {"buffer_memory": 50_000}])
+def test_every_row_is_stored_where_the_result_says(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, table: pa.Table, settings: dict[str, Any]
+) -> None:
+    with Producer(kafka_cluster.bootstrap_servers, **settings) as producer:
+        told = producer.send_table(kafka_topic, table, key="tail", value="value").result(60)
+    assert told.schema.names == ["partition", "offset", "error"]
+    assert told["error"].null_count == ROWS
+    places = list(zip(told["partition"].to_pylist(), told["offset"].to_pylist(), strict=True))
+    found = stored(kafka_cluster, kafka_topic)
+    assert [found[place] for place in places] == table["value"].to_pylist()
+    assert len(found) == ROWS
+    for key, (partition, _) in zip(table["tail"].to_pylist(), places, strict=True):
+        assert key is None or partition == partition_for_key(key.encode(), 3)
+    for partition in range(3):
+        offsets = [offset for place, offset in places if place == partition]
+        assert offsets == list(range(len(offsets)))
+
+
+def test_batches_are_about_a_megabyte_unless_a_size_was_given(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    table = pa.table({"value": [b"x" * 1000] * 4000, "partition": pa.array([0] * 4000, pa.int32())})
+
+    def sizes(producer: Producer) -> list[int]:
+        with Admin(kafka_cluster.bootstrap_servers) as admin:
+            before = admin.end_offsets(kafka_topic)[0]
+        producer.send_table(kafka_topic, table, value="value", partition="partition").result(60)
+        assignments = {(kafka_topic, 0): (before, "latest")}
+        with ottla.Reader(kafka_cluster.bootstrap_servers, assignments=assignments) as reader:
+            return [header.size_bytes for fetched in reader.iter_raw() for header in iterate_headers(fetched.records)]
+
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        assert 4 <= len(sizes(producer)) <= 6
+    with Producer(kafka_cluster.bootstrap_servers, batch_size=16_384) as producer:
+        given = sizes(producer)
+    assert max(given) <= 16_384
+    assert len(given) > 200
+
+
+def test_rows_follow_what_send_has_appended_before(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    table = pa.table({"value": ["second", "third"], "partition": [1, 1]})
+    with Producer(kafka_cluster.bootstrap_servers, linger_ms=10_000) as producer:
+        producer.send(kafka_topic, b"first", partition=1)
+        producer.send_table(kafka_topic, table, value="value", partition="partition")
+        producer.send(kafka_topic, b"fourth", partition=1)
+    found = stored(kafka_cluster, kafka_topic)
+    assert [found[1, offset] for offset in range(4)] == [b"first", b"second", b"third", b"fourth"]
+
+
+def test_values_can_be_json_of_several_columns(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    table = pa.table({"origin": ["JFK", "LGA"], "delay": [7, None], "tail": ["N1", "N2"]})
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        producer.send_table(kafka_topic, table, key="tail", value=["origin", "delay"], value_format="json").result(60)
+    assert set(stored(kafka_cluster, kafka_topic).values()) == {
+        b'{"origin":"JFK","delay":7}',
+        b'{"origin":"LGA","delay":null}',
+    }
+
+
+def test_polars_and_iterators_of_batches_are_taken_too(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, table: pa.Table
+) -> None:
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        frame = pl.DataFrame({"value": ["a", "b", None]})
+        assert producer.send_table(kafka_topic, frame, value="value").result(60).num_rows == 3
+        batches = iter(table.to_batches(max_chunksize=1000))
+        assert producer.send_table(kafka_topic, batches, value="value").result(60).num_rows == ROWS
+    assert len(stored(kafka_cluster, kafka_topic)) == ROWS + 3
+
+
+def test_an_empty_table_is_an_empty_result(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        delivery = producer.send_table(kafka_topic, pa.table({"value": pa.array([], pa.binary())}), value="value")
+        assert (len(delivery), delivery.done(), delivery.result(60).num_rows) == (0, True, 0)
+
+
+def test_rows_that_failed_say_why_and_are_not_raised_again(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    table = pa.table({"value": [b"x"] * 30, "partition": [number % 3 for number in range(30)]})
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        with kafka_cluster.faults.refuse(topic=kafka_topic, partition=1, error=ErrorCode.INVALID_RECORD):
+            told = producer.send_table(kafka_topic, table, value="value", partition="partition").result(60)
+        producer.flush()
+    for number, row in enumerate(told.to_pylist()):
+        assert row["partition"] == number % 3
+        if number % 3 == 1:
+            assert row["offset"] is None
+            assert row["error"].startswith("failed: INVALID_RECORD")
+        else:
+            assert (row["offset"], row["error"]) == (number // 3, None)
+
+
+def test_rows_that_failed_and_nobody_looked_at_are_raised_by_close(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    producer = Producer(kafka_cluster.bootstrap_servers)
+    with kafka_cluster.faults.refuse(topic=kafka_topic, error=ErrorCode.INVALID_RECORD):
+        producer.send_table(kafka_topic, pa.table({"value": [b"x"] * 30}), value="value")
+        with pytest.raises(ottla.DeliveryError, match="30 records were not delivered"):
+            producer.close()
+
+
+def test_acks_0_has_no_offsets_and_no_errors(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers, acks=0) as producer:
+        told = producer.send_table(kafka_topic, pa.table({"value": ["a", "b"]}), value="value").result(60)
+    assert told["offset"].to_pylist() == [-1, -1]
+    assert told["error"].to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"value": "valeu"}, "valeu.*value"),
+        ({"value": "value", "key": "number"}, "number"),
+        ({"value": ["tail", "value"]}, "name one text or binary column"),
+        ({}, "name one text or binary column"),
+        ({"value": "value", "value_format": "xml"}, "allowed are 'raw' and 'json'"),
+    ],
+)
+def test_columns_that_cannot_be_sent_are_named(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, arguments: dict[str, Any], sentence: str
+) -> None:
+    table = pa.table({"tail": ["N1"], "value": ["x"], "number": [1.5]})
+    with Producer(kafka_cluster.bootstrap_servers) as producer, pytest.raises(ottla.RecordError, match=sentence):
+        producer.send_table(kafka_topic, table, **arguments)
+
+
+def test_what_is_not_arrow_is_refused(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Producer(kafka_cluster.bootstrap_servers) as producer, pytest.raises(ottla.RecordError, match="Arrow"):
+        producer.send_table(kafka_topic, {"value": [1]}, value="value")
+
+
+def test_write_table_returns_when_all_is_stored(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, table: pa.Table
+) -> None:
+    delivery = write_table(kafka_cluster.bootstrap_servers, kafka_topic, table, key="tail", value="value")
+    assert delivery.done()
+    assert len(delivery) == len(stored(kafka_cluster, kafka_topic)) == ROWS
