@@ -199,3 +199,29 @@ def test_a_leader_that_dies_is_replaced(make_world):
     world.hang_up()
     world.settle()
     assert world.stored() == ["a", "b", "c"]
+
+
+def test_a_partition_that_moved_quietly_is_not_sent_to_two_brokers_at_once(make_world, values):
+    world = make_world(partitions=2, brokers=2, enable_idempotence=False, topics={"flights": [1, 1]})
+    world.send("a", partition=0)
+    world.send("x", partition=1)
+    world.move_leader("flights", 0, 2)
+    world.move_leader("flights", 1, 2)
+    first, other = world.produces
+    world.ack(other)  # not the leader: metadata is refreshed, and tells that partition 0 moved too
+    world.run_until(lambda: world.core.metadata.leader("flights", 0) == 2)
+    world.send("b", partition=0)
+    assert ["b"] not in [values(t) for t in world.produces]
+    world.answer(0, transmit=first)  # it was stored just before the move
+    assert world.run_until(lambda: ["b"] in [values(t) for t in world.produces]) is None
+
+
+def test_a_refused_batch_keeps_its_pause_though_its_partition_was_ready_to_send_more(make_world, values):
+    world = make_world(partitions=2, enable_idempotence=False, max_in_flight_requests_per_connection=2)
+    world.send("a", partition=0)
+    world.send("x", partition=1)
+    world.send("b", partition=0)
+    world.answer(19)
+    assert [values(t) for t in world.produces] == [["x"]]
+    assert world.run_to_deadline() >= 80_000
+    assert [values(t) for t in world.produces] == [["x"], ["a"]]
