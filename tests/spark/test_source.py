@@ -154,7 +154,10 @@ def test_several_topics_are_read_as_one(spark: SparkSession, kafka_cluster: Clus
     ("options", "sentence"),
     [
         ({"subscribe": "no-such-topic"}, "no-such-topic"),
-        ({"subscribe": "x", "kafka.bootstrap.servers": "127.0.0.1:1"}, "no Kafka broker could be reached"),
+        (
+            {"subscribe": "x", "kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "300"},
+            "no Kafka broker could be reached within 300 ms",
+        ),
         ({"subscribePattern": ".*"}, "subscribePattern is not supported"),
         ({"subscribe": "x", "kafka.client.idd": "me"}, "client.id"),
     ],
