@@ -7,8 +7,8 @@ laid out as its format says; only lengths are looked at before they are used.
 
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy, memset
 
 
 cdef struct ArrowSchema:
@@ -278,3 +278,80 @@ cdef inline int64_t list_at(const Lists *column, int64_t row, int64_t *begin) no
         begin[0] = (<const int32_t *> column.offsets)[i]
         length = (<const int32_t *> column.offsets)[i + 1] - begin[0]
     return length if length >= 0 else -2
+
+
+# ---------------------------------------------------------------------- columns that grow
+
+
+cdef struct Growing:
+    # Bytes being collected; `data` is NULL as long as there are none.
+    char *data
+    int64_t size
+    int64_t capacity
+
+
+cdef inline bint reserve(Growing *column, int64_t more) noexcept nogil:
+    """Make room for `more` bytes behind the ones there are, at least doubling; False when memory is short."""
+    cdef int64_t capacity
+    cdef char *data
+    if column.size + more <= column.capacity:
+        return True
+    capacity = 2 * column.capacity if 2 * column.capacity > column.size + more else column.size + more
+    capacity = (capacity + 63) & ~<int64_t> 63
+    data = <char *> realloc(column.data, capacity)
+    if data == NULL:
+        return False
+    column.data = data
+    column.capacity = capacity
+    return True
+
+
+cdef inline bint extend(Growing *column, const char *data, int64_t size) noexcept nogil:
+    if not reserve(column, size):
+        return False
+    memcpy(column.data + column.size, data, size)
+    column.size += size
+    return True
+
+
+cdef struct GrowingBlobs:
+    # A byte string column with 32-bit offsets; its first offset, 0, is there from the start.
+    Growing offsets
+    Growing data
+    Growing validity
+    int64_t length
+    int64_t null_count
+
+
+cdef inline bint reserve_rows(GrowingBlobs *column, int64_t more) noexcept nogil:
+    cdef int64_t before = column.validity.capacity
+    column.offsets.size = 4 * (column.length + 1)
+    column.validity.size = (column.length + 7) >> 3
+    if not reserve(&column.offsets, 4 * more) or not reserve(&column.validity, (more >> 3) + 1):
+        return False
+    if column.length == 0:
+        (<int32_t *> column.offsets.data)[0] = 0
+    # Valid unless said otherwise.
+    memset(column.validity.data + before, 0xFF, column.validity.capacity - before)
+    return True
+
+
+cdef inline bint append_blob(GrowingBlobs *column, const char *data, int64_t size) noexcept nogil:
+    """Append to a column whose rows are reserved; `size` -1 is null. False when memory or the offsets run out."""
+    if size < 0:
+        column.validity.data[column.length >> 3] &= ~(1 << (column.length & 7))
+        column.null_count += 1
+    else:
+        if column.data.size + size > 0x7FFFFFFF:
+            return False
+        if size > 0 and not extend(&column.data, data, size):
+            return False
+    column.length += 1
+    (<int32_t *> column.offsets.data)[column.length] = <int32_t> column.data.size
+    return True
+
+
+cdef inline void free_blobs(GrowingBlobs *column) noexcept nogil:
+    free(column.offsets.data)
+    free(column.data.data)
+    free(column.validity.data)

@@ -24,6 +24,7 @@ LOG_OVERHEAD_BYTES = 12  # base_offset and batch_length, which batch_length does
 CRC_POSITION = 17
 CRC_BEGIN = 21  # what the CRC covers begins here, at the attributes
 MAGIC = 2
+OFFSET_MAX = (1 << 63) - (1 << 32) - 1  # no batch begins beyond: its last offset still fits 64 bits
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 LOG_APPEND_TIME = 0x08
@@ -151,6 +152,8 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         )
     if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
         raise CorruptBatch(f"The batch at position {position} claims a length of {header.batch_length} bytes.")
+    if not 0 <= header.base_offset <= OFFSET_MAX:
+        raise CorruptBatch(f"The batch at position {position} claims to begin at offset {header.base_offset}.")
     if header.record_count < 0 or header.last_offset_delta < -1:
         raise CorruptBatch(
             f"The batch at position {position} claims {header.record_count} records up to offset delta "

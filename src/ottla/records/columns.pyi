@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ottla.records.append import SealedBatch
@@ -39,3 +39,26 @@ def encode_stream(
     sticky: StickyPartition | None = None,
     clock_ms: Callable[[], int] | None = None,
 ) -> TableEncoder: ...
+
+class DecodedColumns:
+    def __len__(self) -> int: ...
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def tail_bytes(self) -> int: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+def decode_columns(
+    buffer: bytes | bytearray | memoryview,
+    *,
+    start_offset: int = 0,
+    end_offset: int | None = None,
+    verify_crc: bool = True,
+    committed: Sequence[tuple[int, int]] | None = None,
+    decompressed_bytes_max: int = 1 << 28,
+) -> DecodedColumns: ...

@@ -3,7 +3,7 @@
 They live in a .pxd so that each module gets them inlined; nothing of this file is seen by Python.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 
@@ -81,6 +81,33 @@ cdef inline const char *get_varint(const char *at, const char *end, uint64_t *nu
             return at
         shift += 7
     return NULL
+
+
+cdef inline const char *get_int32_varint(const char *at, const char *end, int64_t *number) noexcept nogil:
+    """Read a zigzag varint of at most five bytes before `end`; NULL when they run out or it does not fit 32 bits."""
+    cdef uint64_t value = 0
+    cdef uint8_t byte
+    cdef int shift = 0
+    while at < end:
+        byte = <uint8_t> at[0]
+        at += 1
+        if shift == 28 and byte > 0x0F:
+            return NULL
+        value |= <uint64_t> (byte & 0x7F) << shift
+        if likely(byte < 0x80):
+            number[0] = unzigzag(value)
+            return at
+        shift += 7
+    return NULL
+
+
+cdef inline int64_t get_big_endian(const char *at, int size) noexcept nogil:
+    """A signed number of `size` bytes."""
+    cdef int64_t value = <int8_t> at[0]
+    cdef int i
+    for i in range(1, size):
+        value = <int64_t> (<uint64_t> value << 8) | <uint8_t> at[i]
+    return value
 
 
 cdef inline void put_int16(char *to, int value) noexcept nogil:
@@ -165,3 +192,11 @@ cdef inline void put_header(
     put_int16(to + 51, -1)
     put_int32(to + 53, -1)
     put_int32(to + 57, count)
+
+
+cdef extern from *:
+    """
+    /* No batch begins beyond: its last offset still fits 64 bits. */
+    #define OTTLA_OFFSET_MAX 9223372032559808511LL
+    """
+    const int64_t OFFSET_MAX "OTTLA_OFFSET_MAX"
