@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ottla.client.channel import CLOSED_BY_BROKER, CLOSED_UNANSWERED, Channel, Lost
+from ottla.client.channel import CLOSED_BY_BROKER, CLOSED_UNANSWERED, Channel, Lost, SocketBuffers
+from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_request, encode_response
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -21,7 +22,7 @@ class Line:
 
     def __init__(self, **buffers: int) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.channel = Channel(1, "127.0.0.1", listener.getsockname()[1], **buffers)
+            self.channel = Channel(1, "127.0.0.1", listener.getsockname()[1], SocketBuffers(**buffers))
             self.channel.connect([(socket.AF_INET, listener.getsockname())])
             self.broker, _ = listener.accept()
         self.broker.settimeout(10)
@@ -125,7 +126,7 @@ def test_an_impossible_frame_after_good_answers_is_not_called_a_stranger(line: L
 
 
 def test_a_request_larger_than_the_socket_arrives_whole_and_uncopied() -> None:
-    line = Line(send_buffer_bytes=4096)
+    line = Line(send_bytes=4096)
     records = encode_batch([Record(0, 0, None, bytes(range(256)) * 1000)])
     request = ProduceRequest(
         acks=-1,
@@ -167,7 +168,7 @@ def test_more_chunks_than_one_call_takes_arrive_in_order() -> None:
 
 
 def test_requests_without_an_answer_are_reported_once_they_are_out() -> None:
-    line = Line(send_buffer_bytes=4096)
+    line = Line(send_bytes=4096)
     records = encode_batch([Record(0, 0, None, b"x" * 600_000)])
     for correlation_id in (1, 2):
         request = ProduceRequest(
@@ -195,7 +196,7 @@ def test_requests_without_an_answer_are_reported_once_they_are_out() -> None:
 def test_the_next_address_is_tried_when_one_refuses(closed_port: str) -> None:
     host, port = closed_port.split(":")
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        channel = Channel(1, "two-addresses", 1)
+        channel = Channel(1, "two-addresses", 1, SocketBuffers())
         channel.connect([(socket.AF_INET, (host, int(port))), (socket.AF_INET, listener.getsockname())])
         connected = False
         while not connected:
@@ -206,8 +207,14 @@ def test_the_next_address_is_tried_when_one_refuses(closed_port: str) -> None:
 
 def test_no_address_left_says_why(closed_port: str) -> None:
     host, port = closed_port.split(":")
-    channel = Channel(1, host, int(port))
+    channel = Channel(1, host, int(port), SocketBuffers())
     channel.connect([(socket.AF_INET, (host, int(port)))])
     select.select([], [channel.fd], [], 10)
     with pytest.raises(Lost, match="connection refused"):
         channel.finish_connecting()
+
+
+def test_only_buffer_sizes_that_were_given_are_set() -> None:
+    settings = ConnectionSettings({"bootstrap.servers": "localhost:9092", "send.buffer.bytes": 5000})
+    buffers = SocketBuffers.of(settings, ["bootstrap.servers", "send.buffer.bytes"])
+    assert (buffers.send_bytes, buffers.receive_bytes) == (5000, -1)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.client.conftest import Peer
 
+from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.waiting import Waiting
 from ottla.connection.events import Connect, Connected, Disconnected
@@ -25,7 +26,7 @@ class Recorder:
         self.ticked_us: list[int] = []
         self.crash: BaseException | None = None
         self.waiting = Waiting()
-        self.loop = IoLoop(self, self, client_id="test", thread_name="test-loop")
+        self.loop = IoLoop(self, self, client_id="test", thread_name="test-loop", buffers=SocketBuffers())
 
     def receive(self, event: Any, now_us: int) -> None:
         if isinstance(event, Exception):

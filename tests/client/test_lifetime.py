@@ -5,8 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import ottla
 from ottla.client.admin import Admin
+from ottla.protocol.error_codes import ErrorCode
 
 
 def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -151,3 +154,28 @@ print(sorted({"numpy", "pyarrow", "asyncio", "dataclasses"} & sys.modules.keys()
         kafka_topic,
     )
     assert (done.stdout, done.stderr) == ("['dataclasses']\n", "")
+
+
+def test_what_a_dropped_producer_could_not_deliver_is_logged(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with kafka_cluster.faults.refuse(topic=kafka_topic, error=ErrorCode.INVALID_RECORD):
+        done = run(
+            """
+import sys, threading, ottla
+def work():
+    producer = ottla.Producer(sys.argv[1])
+    producer.send(sys.argv[2], b"x")
+work()
+for thread in threading.enumerate():
+    if thread.name.startswith("ottla-producer"):
+        thread.join()
+""",
+            kafka_cluster.bootstrap_servers,
+            kafka_topic,
+        )
+    assert done.returncode == 0
+    assert "a producer was dropped without close(): 1 records were not delivered" in done.stderr
+
+
+def test_sending_on_a_dropped_producer_says_what_to_do(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with pytest.raises(ottla.ClosedError, match="keep a name for it while you send"):
+        ottla.Producer(kafka_cluster.bootstrap_servers).send(kafka_topic, b"x")

@@ -150,7 +150,7 @@ class World:
             told.append(ListOffsetsPartitionResponse(partition_index=index, offset=offset))
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=request.topics[0].name, partitions=told)])
 
-    def _fetched(self, request: FetchRequest) -> FetchResponse:
+    def _fetched(self, request: FetchRequest) -> FetchResponse | None:
         responses = []
         any_data = False
         for topic in request.topics:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ottla.client.admin_driver import AdminDriver
+from ottla.client.channel import SocketBuffers
 from ottla.connection.core import ANY_NODE, CONTROLLER
 from ottla.errors import KafkaError, OttlaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
@@ -75,7 +76,9 @@ class Admin:
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Any) -> None:
         # One table for all that read: who plans a read by Admin and does it by Reader passes the same settings.
         self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})
-        self._driver = driver = AdminDriver(self._settings, Random())
+        self._driver = driver = AdminDriver(
+            self._settings, Random(), SocketBuffers.of(self._settings.connection, settings)
+        )
         driver.start()
         self._closing = weakref.finalize(self, driver.close)
         self._closing.atexit = False

@@ -12,6 +12,7 @@ from typing import Any
 
 from ottla.client import lifetime
 from ottla.client.bootstrap import lasting_trouble, unreachable
+from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.waiting import Waiting
 from ottla.connection.core import Answer, ConnectionCore
@@ -60,7 +61,7 @@ class AskingCore:
 class AdminDriver:
     """Front of the loop that asks."""
 
-    def __init__(self, settings: ReaderSettings, rng: Random) -> None:
+    def __init__(self, settings: ReaderSettings, rng: Random, buffers: SocketBuffers) -> None:
         self._settings = settings
         self._waiting = Waiting()
         self._answers: dict[int, Answer] = {}
@@ -75,8 +76,7 @@ class AdminDriver:
             self,
             client_id=connection.client_id,
             thread_name=f"ottla-admin-{connection.client_id}",
-            send_buffer_bytes=connection.send_buffer_bytes,
-            receive_buffer_bytes=connection.receive_buffer_bytes,
+            buffers=buffers,
         )
 
     # ---- the user's thread --------------------------------------------------------------------------------------

@@ -13,10 +13,12 @@ import errno
 import os
 import socket
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from ottla.client.resolve import Address
 from ottla.client.strangers import NOT_KAFKA, stranger
+from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.errors import FrameTooLarge, MalformedMessage
 from ottla.protocol.frames import FrameBuffer, decode_response, encode_request
 
@@ -30,6 +32,26 @@ CLOSED_BY_BROKER = "closed by the broker"
 CLOSED_UNANSWERED = "it accepted the connection and closed it without an answer"
 
 
+class SocketBuffers:
+    """The sizes of a socket's buffers; -1 leaves one to the operating system."""
+
+    __slots__ = ("receive_bytes", "send_bytes")
+
+    def __init__(self, send_bytes: int = -1, receive_bytes: int = -1) -> None:
+        self.send_bytes = send_bytes
+        self.receive_bytes = receive_bytes
+
+    @classmethod
+    def of(cls, settings: ConnectionSettings, given: Iterable[str]) -> SocketBuffers:
+        """Only what the user gave is set: left alone, Linux lets a busy socket's buffers grow to megabytes, and
+        batches of 1 MB travel 1.4 times as fast as through Kafka's default of 128 KiB."""
+        names = {name.replace(".", "_") for name in given}
+        return cls(
+            settings.send_buffer_bytes if "send_buffer_bytes" in names else -1,
+            settings.receive_buffer_bytes if "receive_buffer_bytes" in names else -1,
+        )
+
+
 class Lost(Exception):
     """The connection is of no use any more; the message is the reason, for a person."""
 
@@ -39,11 +61,10 @@ class Channel:
 
     __slots__ = (
         "_addresses",
+        "_buffers",
         "_frames",
         "_outgoing",
         "_outgoing_bytes",
-        "_receive_buffer_bytes",
-        "_send_buffer_bytes",
         "_sent_bytes",
         "_unanswered",
         "answered",
@@ -57,9 +78,7 @@ class Channel:
         "waits_to_write",
     )
 
-    def __init__(
-        self, connection_id: int, host: str, port: int, *, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1
-    ) -> None:
+    def __init__(self, connection_id: int, host: str, port: int, buffers: SocketBuffers) -> None:
         self.connection_id = connection_id
         self.host = host
         self.port = port
@@ -76,8 +95,7 @@ class Channel:
         # Requests that expect no answer: (value of _sent_bytes at which they are out, correlation id).
         self._unanswered: deque[tuple[int, int]] = deque()
         self._frames = FrameBuffer(FRAME_BYTES_MAX)
-        self._send_buffer_bytes = send_buffer_bytes
-        self._receive_buffer_bytes = receive_buffer_bytes
+        self._buffers = buffers
 
     def connect(self, addresses: list[Address]) -> None:
         """Begin with the first of these addresses; the others are tried when it refuses."""
@@ -89,31 +107,33 @@ class Channel:
         while self._addresses:
             family, address = self._addresses.pop(0)
             try:
-                sock = socket.socket(family, socket.SOCK_STREAM)
+                self.sock = sock = socket.socket(family, socket.SOCK_STREAM)
+                self.fd = sock.fileno()
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if self._buffers.send_bytes > 0:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._buffers.send_bytes)
+                if self._buffers.receive_bytes > 0:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffers.receive_bytes)
+                error_number = sock.connect_ex(address)
+                if error_number in (0, errno.EINPROGRESS):
+                    return
+                reason = _said(OSError(error_number, os.strerror(error_number)))
             except OSError as error:
                 reason = _said(error)
-                continue
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._send_buffer_bytes > 0:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
-            if self._receive_buffer_bytes > 0:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
-            error_number = sock.connect_ex(address)
-            if error_number in (0, errno.EINPROGRESS):
-                self.sock, self.fd = sock, sock.fileno()
-                return
-            sock.close()
-            reason = _said(OSError(error_number, os.strerror(error_number)))
+            self.close()
         raise Lost(reason)
 
     def finish_connecting(self) -> bool:
         """After the socket became writable: True when connected, False when the next address is being tried."""
         assert self.sock is not None
-        error_number = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        # Within the range of ephemeral ports a socket can meet itself where nobody listens.
-        if error_number == 0 and self.sock.getsockname() == self.sock.getpeername():
-            error_number = errno.ECONNREFUSED
+        try:
+            error_number = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            # Within the range of ephemeral ports a socket can meet itself where nobody listens.
+            if error_number == 0 and self.sock.getsockname() == self.sock.getpeername():
+                error_number = errno.ECONNREFUSED
+        except OSError as error:
+            error_number = error.errno or errno.ECONNREFUSED
         if error_number == 0:
             self.connected = True
             return True

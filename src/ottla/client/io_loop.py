@@ -20,7 +20,7 @@ import time
 from collections import deque
 from typing import Any, Protocol
 
-from ottla.client.channel import Channel, Lost
+from ottla.client.channel import Channel, Lost, SocketBuffers
 from ottla.client.poller import READABLE, WRITABLE, Doorbell, is_readable, new_poller
 from ottla.client.resolve import UNRESOLVABLE, Address, resolve
 from ottla.client.strangers import NOT_KAFKA
@@ -103,14 +103,12 @@ class IoLoop:
         *,
         client_id: str,
         thread_name: str,
-        send_buffer_bytes: int = -1,
-        receive_buffer_bytes: int = -1,
+        buffers: SocketBuffers,
     ) -> None:
         self._core = core
         self._front = front
         self._client_id = client_id
-        self._send_buffer_bytes = send_buffer_bytes
-        self._receive_buffer_bytes = receive_buffer_bytes
+        self._buffers = buffers
         self._poller = new_poller()
         self._doorbell = Doorbell()
         self._poller.watch(self._doorbell.fd, READABLE)
@@ -300,13 +298,7 @@ class IoLoop:
     # ---- connections ------------------------------------------------------------------------------------------
 
     def _connect(self, output: Connect, now_us: int) -> None:
-        channel = Channel(
-            output.connection_id,
-            output.host,
-            output.port,
-            send_buffer_bytes=self._send_buffer_bytes,
-            receive_buffer_bytes=self._receive_buffer_bytes,
-        )
+        channel = Channel(output.connection_id, output.host, output.port, self._buffers)
         self._channels[output.connection_id] = channel
 
         def resolved(addresses: list[Address], reason: str) -> None:

@@ -15,6 +15,7 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.client.channel import SocketBuffers
 from ottla.client.producer_driver import ProducerDriver
 from ottla.errors import OttlaError, RecordError
 from ottla.producer.settings import ProducerSettings
@@ -88,7 +89,7 @@ class Producer:
         self._table_batch_size = settings.batch_size if chosen else max(settings.batch_size, largest)
         self._random = Random()
         self._sticky: dict[str, StickyPartition] = {}
-        self._driver = driver = ProducerDriver(settings, self._random)
+        self._driver = driver = ProducerDriver(settings, self._random, SocketBuffers.of(settings.connection, given))
         self.send = driver.appender.send  # type: ignore[method-assign]
         driver.start()
         # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.

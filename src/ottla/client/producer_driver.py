@@ -11,6 +11,7 @@ child process after a fork gets an error from everything it calls and touches ne
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -21,6 +22,7 @@ from typing import Any
 
 from ottla.client import lifetime
 from ottla.client.bootstrap import lasting_trouble, unreachable
+from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.waiting import Waiting
 from ottla.errors import BufferFull, ClosedError, DeliveryError, KafkaError, OttlaError
@@ -45,12 +47,16 @@ _log = logging.getLogger("ottla.producer")
 _AT_EXIT_S = 30
 _FOR_EVER_US = 10**15
 _CLOSED = "this producer is closed; make a new one to send more"
+_DROPPED = (
+    "this Producer was dropped, which closes it; keep a name for it while you send, best: "
+    "with ottla.Producer(...) as producer:"
+)
 
 
 class ProducerDriver:
     """Front of the producer's I/O loop, and what its `Appender` calls when it cannot go on by itself."""
 
-    def __init__(self, settings: ProducerSettings, rng: Random) -> None:
+    def __init__(self, settings: ProducerSettings, rng: Random, buffers: SocketBuffers) -> None:
         self.settings = settings
         self.crash: OttlaError | None = None
         self._forked = False
@@ -70,6 +76,7 @@ class ProducerDriver:
         self._unhappy_before = _Unhappy()
         self._changed = False
         self._closing = False
+        self._abandoned = False
         self._close_deadline_us: int | None = None
         self._ended = False
         self.appender = Appender(
@@ -88,8 +95,7 @@ class ProducerDriver:
             self,
             client_id=settings.connection.client_id,
             thread_name=f"ottla-producer-{settings.connection.client_id}",
-            send_buffer_bytes=settings.connection.send_buffer_bytes,
-            receive_buffer_bytes=settings.connection.receive_buffer_bytes,
+            buffers=buffers,
         )
 
     # ---- what the appender calls, on a user's thread ------------------------------------------------------------
@@ -198,9 +204,11 @@ class ProducerDriver:
         self.report_unhappy()
 
     def abandon(self) -> None:
-        """The producer object is gone without `close`: deliver what was sent, then end; nobody waits for it."""
+        """The producer object is gone without `close`: deliver what was sent, then end; what fails is logged."""
         if not self._forked:
+            self._abandoned = True
             self._begin_to_close(None)
+            self.appender.closed_error = ClosedError(_DROPPED)
 
     def _begin_to_close(self, timeout_s: float | None) -> None:
         if self._ended:
@@ -304,7 +312,7 @@ class ProducerDriver:
                 self.appender.set_topic(output.topic, output.partition_count)
         elif kind is Closed:
             for batch in self.appender.take_ready(time.monotonic_ns() // 1000, True):
-                self._make_unhappy(batch, ClosedError(_CLOSED), unknown=False)
+                self._settle_at_last(batch, ClosedError(_CLOSED), unknown=False)
             self._end()
             self.loop.stop()
 
@@ -325,10 +333,9 @@ class ProducerDriver:
         self.appender.closed_error = crash
         for batch in list(self._label_of):
             self._strike_off(batch)
-            if not batch.outcome:
-                self._make_unhappy(batch, crash, unknown=True)
+            self._settle_at_last(batch, crash, unknown=True)
         for batch in self.appender.take_ready(time.monotonic_ns() // 1000, True):
-            self._make_unhappy(batch, crash, unknown=False)
+            self._settle_at_last(batch, crash, unknown=False)
         self._end()
         self._waiting.look()
 
@@ -344,13 +351,19 @@ class ProducerDriver:
         self.appender.release(batch.buffer_bytes)
 
     def _make_unhappy(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
+        self._unhappy.append((batch, error, unknown))
+        if len(self._unhappy) > _UNHAPPY_MAX:
+            self._unhappy_before.add(*self._unhappy.popleft())
         if unknown:
             batch.lose(error)
         else:
             batch.fail(error)
-        self._unhappy.append((batch, error, unknown))
-        if len(self._unhappy) > _UNHAPPY_MAX:
-            self._unhappy_before.add(*self._unhappy.popleft())
+
+    def _settle_at_last(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
+        """Nothing comes after this, so not even a callback that raises Ctrl+C may leave a delivery without outcome."""
+        if not batch.outcome:
+            with contextlib.suppress(BaseException):
+                self._make_unhappy(batch, error, unknown=unknown)
 
     def report_unhappy(self) -> None:
         """Raise DeliveryError for the failed and unknown records nobody has looked at; each is reported once."""
@@ -364,6 +377,11 @@ class ProducerDriver:
         self._ended = True
         self._changed = True
         lifetime.ended(self)
+        if self._abandoned:
+            try:
+                self.report_unhappy()
+            except DeliveryError as error:
+                _log.error("a producer was dropped without close(): %s", error)
 
     def _known_count(self, topic: str) -> int:
         known = self._topics.get(topic)

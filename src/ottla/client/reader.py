@@ -14,6 +14,7 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.client.channel import SocketBuffers
 from ottla.client.reader_driver import ReaderDriver
 from ottla.errors import ConfigError
 from ottla.reader.events import Assign, AssignTopic, Fetched, Finished, Positioned, TopicAssigned
@@ -75,7 +76,9 @@ class Reader:
         self._unfinished = len(events)
         self._positions: dict[tuple[str, int], Positioned] = {}
         self._schema: pa.Schema | None = None
-        self._driver = driver = ReaderDriver(self._settings, Random())
+        self._driver = driver = ReaderDriver(
+            self._settings, Random(), SocketBuffers.of(self._settings.connection, settings)
+        )
         for event in events:
             driver.loop.post(event)
         driver.start()

@@ -12,6 +12,7 @@ from typing import Any
 
 from ottla.client import lifetime
 from ottla.client.bootstrap import lasting_trouble, unreachable
+from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.waiting import Waiting
 from ottla.errors import ClosedError, OttlaError, Unreachable
@@ -23,7 +24,7 @@ from ottla.reader.settings import ReaderSettings
 class ReaderDriver:
     """Front of the reader's I/O loop, and the queue the user takes from."""
 
-    def __init__(self, settings: ReaderSettings, rng: Random) -> None:
+    def __init__(self, settings: ReaderSettings, rng: Random, buffers: SocketBuffers) -> None:
         self.settings = settings
         self._waiting = Waiting()
         self._arrived: deque[Any] = deque()
@@ -37,8 +38,7 @@ class ReaderDriver:
             self,
             client_id=connection.client_id,
             thread_name=f"ottla-reader-{connection.client_id}",
-            send_buffer_bytes=connection.send_buffer_bytes,
-            receive_buffer_bytes=connection.receive_buffer_bytes,
+            buffers=buffers,
         )
 
     # ---- the user's thread --------------------------------------------------------------------------------------

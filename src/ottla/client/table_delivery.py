@@ -68,9 +68,12 @@ class TableDelivery:
 def _schema() -> pa.Schema:
     import pyarrow as pa
 
-    return pa.schema(
-        [pa.field("partition", pa.int32()), pa.field("offset", pa.int64()), pa.field("error", pa.string())]
-    )
+    fields: list[pa.Field[Any]] = [
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("error", pa.string()),
+    ]
+    return pa.schema(fields)
 
 
 def _columns(batches: list[SealedBatch]) -> list[Any]:
