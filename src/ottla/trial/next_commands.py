@@ -23,7 +23,7 @@ def next_commands(source: Source, place: Place) -> list[tuple[str, str]]:
             _other_input(program, source),
             (f"{program} serve --topic orders:6", "a three-broker cluster of your own at port 9092, until Ctrl+C"),
         ]
-    brokers = shlex.quote(os.path.relpath(place.kept_in / "brokers"))
+    brokers = shlex.quote(_shorter(place.kept_in / "brokers"))
     topic = shlex.quote(f"{source.name}-{AT_LEAST_ONCE}")
     return [
         (f"{program} serve --data-dir {brokers}", "the run's three topics, served again at port 9092 until Ctrl+C"),
@@ -40,15 +40,20 @@ def program_name() -> str:
     found = shutil.which("ottla")
     if found is not None and Path(found).absolute() == called:
         return "ottla"
-    return shlex.quote(os.path.relpath(called))
+    return shlex.quote(_shorter(called))
 
 
 def _other_input(program: str, source: Source) -> tuple[str, str]:
     if source.is_flights:
         planes = source.path.with_name("planes.csv")
-        shown = shlex.quote(os.path.relpath(planes))
+        shown = shlex.quote(_shorter(planes))
         return (
             f"{program} run --input {shown} --key tailnum",
             "another file: the planes; any CSV, NDJSON or Parquet will do",
         )
     return f"{program} run", "the flights of 2013"
+
+
+def _shorter(path: Path) -> str:
+    """The path from here or from the root, whichever is shorter to type."""
+    return min(os.path.relpath(path), str(path.absolute()), key=len)

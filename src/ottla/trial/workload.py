@@ -6,7 +6,8 @@ in the header `ottla.sequence`, by which the audit recognises a record without t
 Where batches are cut depends on the input alone: the size limit follows from the number of bytes, so that there are
 about `BATCHES_WANTED` of them, enough for every fault to strike at least twenty times; with a row at least per batch,
 that takes 500 rows. Inputs under `ROWS_FOR_THREE_PARTITIONS` rows go to a single partition, because faults are counted
-per partition: there the 25th request comes soonest.
+per partition: there the 25th request comes soonest. Where a record without a key goes would be the producer's own
+choice, another one each time; here it follows from the row's number.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ BATCHES_WANTED = 1_100
 ROWS_FOR_THREE_PARTITIONS = 1_500
 # What a record takes in a batch besides key and value: the sequence header and the record's own framing.
 _FRAMING_BYTES = 34
+_KEYLESS_RUN_ROWS = 1_000
 _CHUNKS = 40
 _BUFFER_BYTES = 8 << 20
 _PATIENCE_S = 120.0
@@ -44,9 +46,10 @@ _LOOK_AROUND_S = 2.0
 
 @dataclass(slots=True, frozen=True)
 class Records:
-    """An input ready to be sent: columns `key` (text), `value` (bytes), `headers`; one row per record, in order.
+    """An input ready to be sent: columns `key` (text), `value` (bytes), `headers`, `partition`; a row per record.
 
-    `size_bytes` is what they take uncompressed, `batch_bytes` where a batch is cut.
+    `partition` is null where the key decides. `size_bytes` is what the records take
+    uncompressed, `batch_bytes` where a batch is cut.
     """
 
     table: pa.Table
@@ -76,12 +79,19 @@ def make_records(source: Source, table: pa.Table) -> Records:
     values: Any = pa.array(json_column(table, None))
     rows = table.num_rows
     size_bytes = _FRAMING_BYTES * rows + sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in (keys, values))
+    partitions = 3 if rows >= ROWS_FOR_THREE_PARTITIONS else 1
+    columns = {
+        "key": keys,
+        "value": values,
+        "headers": sequence_headers(rows),
+        "partition": _partitions_of_keyless(keys, partitions),
+    }
     return Records(
-        table=pa.table({"key": keys, "value": values, "headers": sequence_headers(rows)}),
+        table=pa.table(columns),
         key_crc=crc_column(keys),
         value_crc=crc_column(values),
         size_bytes=size_bytes,
-        partitions=3 if rows >= ROWS_FOR_THREE_PARTITIONS else 1,
+        partitions=partitions,
         batch_bytes=max(1, size_bytes // BATCHES_WANTED if rows > BATCHES_WANTED else 1),
     )
 
@@ -122,7 +132,9 @@ def send_records(
         **(COMMON_SETTINGS | guarantee.settings),
     )
     try:
-        delivery = producer.send_table(topic, _chunks(records, advance), key="key", value="value", headers="headers")
+        delivery = producer.send_table(
+            topic, _chunks(records, advance), key="key", value="value", headers="headers", partition="partition"
+        )
         _wait(delivery, check)
         learned = delivery.result(0)
         producer.close(_PATIENCE_S)
@@ -148,6 +160,12 @@ def send_records(
             error=learned.column("error"),
         )
     return int(producer.metrics()["request-total"])
+
+
+def _partitions_of_keyless(keys: Any, partitions: int) -> Any:
+    """Runs of rows without a key go to one partition after the other; null for rows with a key."""
+    rows = np.arange(len(keys), dtype=np.int32) // _KEYLESS_RUN_ROWS % partitions
+    return pc.if_else(pc.is_null(keys), pa.array(rows), pa.scalar(None, pa.int32()))
 
 
 def _wait(delivery: TableDelivery, check: Callable[[], None]) -> None:
