@@ -145,11 +145,18 @@ class ConnectionCore:
 
     def deadline_us(self) -> int | None:
         """Return when `tick` must be called at the latest, None when nothing is waited for."""
-        earliest = self._metadata_due_us()
+        earliest: int | None = None
+        some_ready = False
         for node in self._nodes.values():
+            if node.state is _READY and not node.throttled_until_us:
+                some_ready = True
             due = self._node_deadline_us(node)
             if due is not None and (earliest is None or due < earliest):
                 earliest = due
+        # While no node is ready, the nodes' own deadlines say when a refresh can be tried.
+        due = self._refresh.due_us() if some_ready else None
+        if due is not None and (earliest is None or due < earliest):
+            earliest = due
         for ask in self._asks:
             if earliest is None or ask.deadline_us < earliest:
                 earliest = ask.deadline_us
@@ -492,14 +499,6 @@ class ConnectionCore:
         node_id = self.any_node(now_us)
         if node_id is not None and due <= now_us:
             self._transmit(self._nodes[node_id], self._refresh.request(), _METADATA, now_us, True)
-
-    def _metadata_due_us(self) -> int | None:
-        """When a refresh can leave; while no node is ready, the nodes' own deadlines say when to try again."""
-        due = self._refresh.due_us()
-        if due is None or self._closed:
-            return None
-        ready = any(node.state is _READY and not node.throttled_until_us for node in self._nodes.values())
-        return due if ready else None
 
     def _on_metadata(self, response: Any, now_us: int) -> None:
         if response.error_code == _REBOOTSTRAP_REQUIRED:
