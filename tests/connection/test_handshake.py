@@ -21,13 +21,13 @@ def test_nothing_is_opened_before_something_is_wanted(line):
     assert line.core.deadline_us() is None
 
 
-def test_the_first_wish_opens_one_connection_and_asks_for_versions_in_the_newest_version(line):
+def test_the_first_wish_opens_one_connection_and_asks_for_versions_in_one_every_broker_since_2_4_knows(line):
     line.core.want_topic("flights", line.now_us)
     line.turn()
     assert [(c.host, c.port) for c in line.connects] == [("one", 9092)]
     line.accept()
     handshake = line.take(ApiVersionsRequest)
-    assert handshake.version == ApiVersionsRequest.MAX_VERSION
+    assert handshake.version == 3
     assert handshake.message.client_software_name == "ottla"
     assert not line.sent
 
@@ -59,8 +59,8 @@ def test_an_api_without_a_version_in_common_is_answered_with_the_reason_and_neve
     assert missing.failure == "the broker at one:9092 does not know CreateTopics"
 
 
-@pytest.mark.parametrize(("theirs", "expected"), [({18: (0, 3)}, 3), ({}, 0)])
-def test_a_broker_that_refuses_the_newest_handshake_is_asked_in_the_version_it_names(
+@pytest.mark.parametrize(("theirs", "expected"), [({18: (0, 2)}, 2), ({}, 0)])
+def test_a_broker_that_refuses_the_handshake_is_asked_in_the_version_it_names(
     line, make_api_versions, theirs, expected
 ):
     line.core.want_topic("flights", line.now_us)

@@ -190,7 +190,7 @@ def test_something_that_does_not_speak_kafka_is_called_so_once_all_addresses_wer
     line.hang_up(1, NOT_KAFKA)
     assert isinstance(line.core.trouble(), Unreachable)
     line.accept()
-    line.hang_up(2, NOT_KAFKA)
+    line.hang_up(2, f"{NOT_KAFKA} (an HTTP server)")
     trouble = line.core.trouble()
     assert isinstance(trouble, NotKafka)
     assert "one:80" in str(trouble)

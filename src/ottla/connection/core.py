@@ -57,6 +57,8 @@ _HANDSHAKE = object()
 _METADATA = object()
 
 _API_VERSIONS_KEY = 18
+# Every broker since 2.4 knows it; version 4 (since 3.9) tells a client nothing more and costs older ones a refusal.
+_HANDSHAKE_VERSION = 3
 _UNSUPPORTED_VERSION = 35
 _REBOOTSTRAP_REQUIRED = 129
 _CORRELATION_ID_MAX = 0x7FFFFFFF
@@ -259,7 +261,11 @@ class ConnectionCore:
             return None
         told = "; ".join(f"{address}: {reason}" for address, reason in list(self._failures.items()))
         everywhere = len(self._failures) >= len(self.settings.bootstrap_servers)
-        if not self._ever_ready and everywhere and all(reason == NOT_KAFKA for reason in self._failures.values()):
+        if (
+            not self._ever_ready
+            and everywhere
+            and all(reason.startswith(NOT_KAFKA) for reason in self._failures.values())
+        ):
             return NotKafka(f"{told}. Check bootstrap.servers: it must name Kafka's listener (host:port).")
         return Unreachable(f"no Kafka broker can be reached ({told}). Check bootstrap.servers and that it runs.")
 
@@ -318,7 +324,7 @@ class ConnectionCore:
         self.connections_opened += 1
         node.since_us = now_us
         node.versions = {}
-        self._send_handshake(node, ApiVersionsRequest.MAX_VERSION, now_us)
+        self._send_handshake(node, _HANDSHAKE_VERSION, now_us)
 
     def _send_handshake(self, node: Node, version: int, now_us: int) -> None:
         message = ApiVersionsRequest()
@@ -333,7 +339,7 @@ class ConnectionCore:
             best = 0
             for api in response.api_keys:
                 if api.api_key == _API_VERSIONS_KEY:
-                    best = min(api.max_version, ApiVersionsRequest.MAX_VERSION)
+                    best = min(api.max_version, _HANDSHAKE_VERSION)
             node.versions = {_API_VERSIONS_KEY: (0, best)}
             self._send_handshake(node, best, now_us)
             return
