@@ -49,7 +49,7 @@ from cython.cimports.ottla.schemas.numbers import (
 from ottla.errors import RecordError
 from ottla.records.columns import chunks
 
-_ALLOWED = "a number, a decimal, a boolean, text, a date, a time, a timestamp, or a list, struct or map (with text keys) of those"
+_ALLOWED = "a number, decimal, boolean, text, date, time or timestamp, or a list, struct or map (text keys) of those"
 
 # How a node's values are written.
 _NULL = cython.declare(cython.int, 0)
@@ -292,7 +292,7 @@ class JsonColumn:
         node.per_second, node.digits = _UNITS[kind[2]]
         if kind[:2] == "tt":
             node.kind = _TIME
-            node.type = b"i"[0] if kind[2] in "sm" else b"l"[0]
+            node.type = b"i"[0] if kind in ("tts", "ttm") else b"l"[0]
         else:
             node.kind = _TIMESTAMP
             node.type = b"l"[0]
