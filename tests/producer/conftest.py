@@ -105,6 +105,8 @@ class World:
         # Requests whose connection is gone and which have not reached the log yet, with their broker.
         self.stragglers: list[tuple[Transmit, int]] = []
         self.metadata_requests = 0
+        self.metadata_answers = True
+        self.held: list[Transmit] = []
         self.logs: dict[tuple[str, int], Log] = {}
         self.outcomes: list[Any] = []
         self.topics_known: list[TopicKnown] = []
@@ -226,6 +228,9 @@ class World:
             keys = [ApiVersion(api_key=k, min_version=low, max_version=high) for k, (low, high) in VERSIONS.items()]
             self.reply(transmit, ApiVersionsResponse(api_keys=keys))
         elif isinstance(message, MetadataRequest):
+            if not self.metadata_answers:
+                self.held.append(transmit)
+                return
             self.metadata_requests += 1
             self.reply(transmit, self._metadata([t.name for t in message.topics]))
         else:

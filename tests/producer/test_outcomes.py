@@ -318,6 +318,33 @@ def test_closing_with_nothing_to_do_is_at_once(world):
     assert world.closed
 
 
+def test_closing_with_acks_0_waits_until_the_brokers_have_taken_in_what_was_transmitted(make_world):
+    world = make_world(acks=0, partitions=2, brokers=2)
+    world.send("a")
+    world.transmitted()
+    world.metadata_answers = False
+    world.close(within_ms=10_000)
+    assert not world.closed
+    assert len(world.held) == 1  # of the one broker there is a connection to
+    world.reply(world.held[0], world._metadata([]))
+    world.turn()
+    assert world.closed
+
+
+@pytest.mark.parametrize("end", ["lost", "late"])
+def test_closing_with_acks_0_does_not_wait_for_an_answer_that_will_not_come(make_world, end):
+    world = make_world(acks=0)
+    world.send("a")
+    world.transmitted()
+    world.metadata_answers = False
+    world.close(within_ms=10_000)
+    if end == "lost":
+        world.hang_up(world.held[0].connection_id)
+    else:
+        assert world.run_to_deadline() == 10_000_000
+    assert world.closed
+
+
 def test_at_the_closing_deadline_what_never_left_failed_and_what_left_is_unknown(make_world):
     world = make_world(max_in_flight_requests_per_connection=1)
     left, stayed = world.send_each("a", "b")

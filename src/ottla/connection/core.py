@@ -204,6 +204,10 @@ class ConnectionCore:
         self._connect_when_rested(node, now_us)
         return False
 
+    def ready_nodes(self) -> list[int]:
+        """Return the nodes there is a usable connection to."""
+        return [node_id for node_id, node in self._nodes.items() if node.state is _READY]
+
     def in_flight(self, node_id: int) -> int:
         """Return how many requests to this node are not settled yet."""
         node = self._nodes.get(node_id)

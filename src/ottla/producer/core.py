@@ -25,6 +25,9 @@ from ottla.producer.metrics import ProducerMetrics
 from ottla.producer.partitioner import TopicPartitions
 from ottla.producer.sender import Sender
 from ottla.producer.settings import ProducerSettings
+from ottla.protocol.messages.metadata import MetadataRequest
+
+_LAST_WORDS = object()
 
 
 class ProducerCore:
@@ -50,6 +53,8 @@ class ProducerCore:
         self._metadata_version = 0
         self._news_wanted = False
         self._close_at_us: int | None = None
+        # How many brokers still owe an answer before closing; -1 until they are asked.
+        self._last_words = -1
         self._closed = False
 
     @property
@@ -150,6 +155,8 @@ class ProducerCore:
         for answer in self._connection.take_answers():
             if type(answer.token) is InFlightRequest:
                 self._sender.take_answer(answer, now_us)
+            elif answer.token is _LAST_WORDS:
+                self._last_words -= 1
             else:
                 self._idempotence.take_answer(answer, now_us)
 
@@ -157,7 +164,11 @@ class ProducerCore:
         """Close once everything is settled, or give up what is not when the time is over."""
         if self._sender.unsettled and (self._closed or now_us >= close_at_us):
             self._sender.give_up_all(ClosedError("the producer was closed before the records were stored"))
-        if not self._sender.unsettled and not self._closed:
+        if self._sender.unsettled or self._closed:
+            return
+        if self._last_words < 0:
+            self._ask_for_last_words(now_us)
+        if self._last_words == 0 or now_us >= close_at_us:
             self._closed = True
             self._connection.close(now_us)
             self._connection.take_answers()
@@ -165,6 +176,17 @@ class ProducerCore:
             self._sender.settled = []
             self._outputs.extend(self._connection.outputs())
             self._outputs.append(Closed())
+
+    def _ask_for_last_words(self, now_us: int) -> None:
+        """With acks=0, ask every broker one more question.
+
+        Brokers take the requests of a connection in order, so its answer says that all before it were taken in:
+        whoever closes the producer and then looks will find what was not lost.
+        """
+        nodes = [] if self.settings.acks else self._connection.ready_nodes()
+        self._last_words = len(nodes)
+        for node_id in nodes:
+            self._connection.request(node_id, MetadataRequest(topics=[]), _LAST_WORDS, now_us)
 
     def _backoff_us(self, failures: int) -> int:
         connection = self.settings.connection
