@@ -44,5 +44,5 @@ def test_answers_are_compared_group_by_group_from_both_sides() -> None:
     truth = {"a": (10, 2.0), "b": (5, None), "gone": (1, 1.0)}
     found = {"a": (10, 2.0000001), "b": (6, None), "new": (3, 1.0)}
     answer = compare("at-least-once", truth, found)
-    assert [group.label for group in answer.wrong] == ["gone", "new", "b"]
+    assert [group.label for group in answer.wrong] == ["new", "b", "gone"]
     assert [group.count for group in answer.groups] == [10, 6, 0, 3]

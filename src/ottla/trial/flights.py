@@ -118,11 +118,12 @@ def _find_out(cluster: Cluster, source: Source, place: Place, steps: Steps) -> R
         faults = _produce(cluster, records, topics, place, steps)
         with steps.step("start Spark"):
             spark = loading.session()
-        with steps.step("PySpark answers the question from each topic"):
-            from ottla.trial.question import ask_topics
+        from ottla.trial.question import ask_topics
+        from ottla.trial.spark_progress import watching
 
+        with steps.step("PySpark answers the question from each topic", unit="tasks") as step, watching(spark, step):
             answers = ask_topics(spark, cluster.bootstrap_servers, topics, question)
-        with steps.step("PySpark audits each topic against the ledger"):
+        with steps.step("PySpark audits each topic against the ledger", unit="tasks") as step, watching(spark, step):
             verdicts, offsets = _judge(spark, cluster.bootstrap_servers, topics, place)
     return RunOutcome(
         shown=source.shown,

@@ -56,9 +56,9 @@ class Answer:
 
     @property
     def wrong(self) -> tuple[Group, ...]:
-        """The groups that are off, the furthest off first."""
+        """The groups that are off, first the one with most records too many or missing."""
         wrong = [group for group in self.groups if not group.is_right]
-        return tuple(sorted(wrong, key=lambda group: (-abs(group.deviation), -group.truth_count, group.label)))
+        return tuple(sorted(wrong, key=lambda group: (-abs(group.count - group.truth_count), group.label)))
 
 
 @dataclass(slots=True)

@@ -106,8 +106,9 @@ def group_sentence(group: Group) -> str:
     """One group that is off: "JFK 17h: 3 % too many (1,236 instead of 1,200), mean delay 21.4 instead of 20.9"."""
     difference = group.count - group.truth_count
     mean = ""
-    if group.mean is not None and group.truth_mean is not None and abs(group.mean - group.truth_mean) >= 0.05:
-        mean = f", mean delay {group.mean:.1f} instead of {group.truth_mean:.1f} min"
+    if group.mean is not None and group.truth_mean is not None:
+        seen, true = f"{group.mean:.1f}", f"{group.truth_mean:.1f}"
+        mean = f", mean delay {seen} instead of {true} min" if seen != true else ""
     if not difference:
         return f"{group.label}: right count{mean or ', another mean'}"
     if not group.truth_count:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -58,16 +57,21 @@ def _style(words: str) -> str:
 
 
 class Step:
-    """One line of the progress display; `advance` may be called from any thread."""
+    """One line of the progress display; may be moved from any thread."""
 
-    def __init__(self, words: str, total: int | None, moved: Callable[[int], None]) -> None:
-        self.words = words
-        self.total = total
-        self._moved = moved
+    def __init__(self, progress: Progress | None, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
 
     def advance(self, count: int = 1) -> None:
         """So many more are done."""
-        self._moved(count)
+        if self._progress is not None:
+            self._progress.advance(self._task, count)
+
+    def show(self, completed: int, total: int) -> None:
+        """So many of so many are done, as far as is known by now."""
+        if self._progress is not None:
+            self._progress.update(self._task, completed=completed, total=total)
 
 
 class Steps:
@@ -76,20 +80,18 @@ class Steps:
     def __init__(self, console: Console, progress: Progress | None) -> None:
         self._console = console
         self._progress = progress
-        self._lock = threading.Lock()
 
     @contextmanager
-    def step(self, words: str, total: int | None = None) -> Iterator[Step]:
-        """One step of the work: a bar (a spinner where `total` is None) from its beginning to its end."""
+    def step(self, words: str, total: int | None = None, unit: str = "") -> Iterator[Step]:
+        """One step of the work: a bar (a moving one where `total` is None) that counts in `unit`s."""
         began = time.monotonic()
         progress = self._progress
         if progress is None:
-            yield Step(words, total, lambda _count: None)
-            with self._lock:
-                self._console.print(f"{words}: done in {time.monotonic() - began:.1f} s")
+            yield Step(None, TaskID(0))
+            self._console.print(f"{words}: done in {time.monotonic() - began:.1f} s")
             return
-        task = progress.add_task(words, total=total)
-        yield Step(words, total, lambda count: progress.advance(task, count))
+        task = progress.add_task(words, total=total, unit=unit and f" {unit}")
+        yield Step(progress, task)
         progress.update(task, total=total or 1, completed=total or 1)
 
 
@@ -117,7 +119,7 @@ class _Count(ProgressColumn):
     def render(self, task: Task) -> Text:
         if task.total is None or task.total <= 1:
             return Text("")
-        return Text(f"{int(task.completed):,} of {int(task.total):,}", "dim")
+        return Text(f"{int(task.completed):,} of {int(task.total):,}{task.fields.get('unit', '')}", "dim")
 
 
 class _Elapsed(ProgressColumn):

@@ -76,7 +76,8 @@ class Records:
 def make_records(source: Source, table: pa.Table) -> Records:
     """The records of a table, with their checksums; `UserMistake` for columns that JSON or a key cannot hold."""
     keys: Any = key_strings(table, source).combine_chunks()
-    values: Any = pa.array(json_column(table, None))
+    json: Any = json_column(table, None)
+    values: Any = pa.array(json)
     rows = table.num_rows
     size_bytes = _FRAMING_BYTES * rows + sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in (keys, values))
     partitions = 3 if rows >= ROWS_FOR_THREE_PARTITIONS else 1
