@@ -8,10 +8,16 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+import ottla
+from ottla.records.plain import Record, decode_batches
+
+PARTITIONS = 3
 _START_TIMEOUT_S = 90
 _CLUSTER_ID = "b3R0bGEtaW50ZXJvcC10ZQ"
 
@@ -105,3 +111,84 @@ def apache_kafka(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
+
+
+class Exchange:
+    """Writes and reads the same rows with librdkafka and with ottla."""
+
+    @staticmethod
+    def rows(count: int) -> list[Row]:
+        """(key, value, headers, timestamp): keys and values of many sizes, null and empty ones among them."""
+        made: list[Row] = []
+        for number in range(count):
+            key = None if number % 7 == 0 else b"key-%d" % (number % 50)
+            value = None if number % 11 == 3 else b"value %d " % number * (number % 60)
+            headers = tuple((f"name-{each}", None if each == 2 else b"%d" % number) for each in range(number % 4))
+            made.append((key, value, headers, 1_700_000_000_000 + number))
+        return made
+
+    @staticmethod
+    def confluent_writes(address: str, topic: str, given: list[Row], **settings: Any) -> dict[tuple[int, int], Row]:
+        """Produce rows; where librdkafka says each of them went, by (partition, offset)."""
+        config = {"bootstrap.servers": address, "log_level": 0, "linger.ms": 5, **settings}
+        producer = Producer(config)
+        places: dict[tuple[int, int], Row] = {}
+        errors = []
+        for row in given:
+
+            def delivered(error: Any, message: Any, row: Row = row) -> None:
+                if error is not None:
+                    errors.append(error)
+                else:
+                    places[message.partition(), message.offset()] = row
+
+            key, value, headers, timestamp = row
+            producer.produce(topic, value, key, headers=list(headers), timestamp=timestamp, on_delivery=delivered)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        assert not errors
+        return places
+
+    @staticmethod
+    def reading(address: str) -> Consumer:
+        """A consumer without a group: it commits nothing, since there is no coordinator to commit to."""
+        config = {"group.id": "not used", "enable.auto.commit": False, "check.crcs": True, "log_level": 0}
+        return Consumer({"bootstrap.servers": address, **config})
+
+    @staticmethod
+    def confluent_reads(address: str, topic: str, count: int) -> dict[tuple[int, int], Row]:
+        """Read `count` records, by (partition, offset)."""
+        consumer = Exchange.reading(address)
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+        found: dict[tuple[int, int], Row] = {}
+        while len(found) < count:
+            messages = consumer.consume(count - len(found), 30)
+            assert messages, f"only {len(found)} of {count} records arrived"
+            for message in messages:
+                assert message.error() is None, message.error()
+                headers = tuple(message.headers() or ())
+                row = (message.key(), message.value(), headers, message.timestamp()[1])
+                found[message.partition(), message.offset()] = row
+        consumer.close()
+        return found
+
+    @staticmethod
+    def ottla_reads(address: str, topic: str) -> dict[tuple[int, int], Row]:
+        """Decode what is stored with the plain twin, by (partition, offset)."""
+        found: dict[tuple[int, int], Row] = {}
+        with ottla.Reader(address, topic) as reader:
+            for fetched in reader.iter_raw():
+                records: list[Record] = [record for _, batch in decode_batches(fetched.records) for record in batch]
+                for record in records:
+                    row = (record.key, record.value, tuple(record.headers), record.timestamp_ms)
+                    found[fetched.partition, record.offset] = row
+        return found
+
+
+@pytest.fixture(scope="session")
+def exchange() -> type[Exchange]:
+    """Writes and reads the same rows with either client."""
+    return Exchange
