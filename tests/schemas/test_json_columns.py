@@ -163,6 +163,11 @@ def test_small_decimals_have_a_digit_before_the_point():
     assert lines(pa.table({"x": array})) == ['{"x":0.05}', '{"x":-0.50}', '{"x":0.00}']
 
 
+def test_zero_of_a_negative_scale_is_a_number():
+    array = pa.array([decimal.Decimal(0), decimal.Decimal("1.2E+3")], pa.decimal128(5, -2))
+    assert lines(pa.table({"x": array})) == ['{"x":0}', '{"x":1200}']
+
+
 @settings(deadline=None)
 @given(
     st.lists(

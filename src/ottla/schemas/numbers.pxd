@@ -98,7 +98,8 @@ cdef inline char *put_decimal(char *to, const unsigned char *value, int width, i
         digits[size] = <char> (48 + remainder)
         size += 1
     # `digits` holds them backwards; at least one stands before the point.
-    for i in range((size if size > scale else scale + 1) - 1, -1, -1):
+    count = scale + 1 if scale > 0 else 1
+    for i in range((size if size > count else count) - 1, -1, -1):
         to[0] = digits[i] if i < size else c'0'
         to += 1
         if i == scale and scale > 0:
