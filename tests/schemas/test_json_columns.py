@@ -144,18 +144,15 @@ def test_times_of_day_are_iso():
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(-(10**37), 10**37)), st.integers(-20, 37))
-def test_decimals_keep_every_digit(numbers, scale):
+@given(st.lists(st.integers(-(10**37), 10**37)), st.integers(-20, 37), st.sampled_from([16, 32]))
+def test_decimals_keep_every_digit(numbers, scale, width):
+    kind = pa.decimal128(38, scale) if width == 16 else pa.decimal256(70, scale)
+    raw = b"".join(number.to_bytes(width, "little", signed=True) for number in numbers)
+    array = pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(raw)])
+    got = [json.loads(line, parse_float=str, parse_int=str)["x"] for line in lines(pa.table({"x": array}))]
     with decimal.localcontext() as context:
         context.prec = 80
-        expected = [decimal.Decimal(number).scaleb(-scale) for number in numbers]
-        for kind in (pa.decimal128(38, scale), pa.decimal256(70, scale)):
-            array = pa.array(expected, kind)
-            got = [
-                json.loads(line, parse_float=decimal.Decimal, parse_int=decimal.Decimal)["x"]
-                for line in lines(pa.table({"x": array}))
-            ]
-            assert got == expected
+        assert [decimal.Decimal(text) for text in got] == [decimal.Decimal(n).scaleb(-scale) for n in numbers]
 
 
 def test_small_decimals_have_a_digit_before_the_point():
