@@ -1,0 +1,94 @@
+"""Apache Kafka's own tools against the embedded cluster: its clients, and its judge of log files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.cluster.cluster import Cluster
+
+pytestmark = pytest.mark.kafka
+
+_TOOLS = "org.apache.kafka.tools"
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("embedded")
+
+
+@pytest.fixture(scope="module")
+def cluster(data_dir: Path) -> Iterator[Cluster]:
+    with Cluster(brokers=3, data_dir=data_dir) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_javas_perf_producer_is_acked_and_read_by_ottla(cluster: Cluster, java: Any, codec: str, exchange: Any) -> None:
+    topic = f"perf-{codec}"
+    cluster.create_topic(topic, partitions=3)
+    arguments = ["--topic", topic, "--num-records", "20000", "--record-size", "100", "--throughput", "-1"]
+    settings = [f"bootstrap.servers={cluster.bootstrap_servers}", "acks=all", f"compression.type={codec}"]
+    said = java.run(f"{_TOOLS}.ProducerPerformance", *arguments, "--producer-props", *settings)
+    assert b"20000 records sent" in said
+    stored = exchange.ottla_reads(cluster.bootstrap_servers, topic)
+    assert len(stored) == 20_000
+    assert {len(value) for _, value, _, _ in stored.values()} == {100}
+
+
+def test_javas_console_consumer_prints_what_ottla_sent(cluster: Cluster, java: Any) -> None:
+    cluster.create_topic("to-java", partitions=1)
+    lines = [f"key-{number % 5}\tvalue {number} äöü" for number in range(500)]
+    with ottla.Producer(cluster.bootstrap_servers, compression_type="lz4") as producer:
+        for line in lines:
+            key, value = line.split("\t")
+            producer.send("to-java", value, key)
+    where = ["--bootstrap-server", cluster.bootstrap_servers, "--topic", "to-java", "--partition", "0"]
+    shown = ["--offset", "earliest", "--max-messages", "500", "--formatter-property", "print.key=true"]
+    said = java.run(f"{_TOOLS}.consumer.ConsoleConsumer", *where, *shown)
+    assert said.decode().splitlines() == lines
+
+
+def test_ottla_reads_what_javas_console_producer_sent(cluster: Cluster, java: Any, exchange: Any) -> None:
+    cluster.create_topic("from-java", partitions=3)
+    lines = [f"key-{number % 5}\tvalue {number}" for number in range(500)]
+    where = ["--bootstrap-server", cluster.bootstrap_servers, "--topic", "from-java"]
+    keyed = ["--reader-property", "parse.key=true"]
+    java.run(f"{_TOOLS}.ConsoleProducer", *where, *keyed, given="\n".join(lines).encode())
+    stored = exchange.ottla_reads(cluster.bootstrap_servers, "from-java")
+    assert sorted(f"{key.decode()}\t{value.decode()}" for key, value, _, _ in stored.values()) == sorted(lines)
+
+
+def test_javas_topic_tool_makes_lists_and_deletes_topics(cluster: Cluster, java: Any) -> None:
+    def topics(*arguments: str) -> str:
+        said: bytes = java.run(f"{_TOOLS}.TopicCommand", "--bootstrap-server", cluster.bootstrap_servers, *arguments)
+        return said.decode()
+
+    topics("--create", "--topic", "made-by-java", "--partitions", "2", "--replication-factor", "3")
+    assert sorted(cluster.isr("made-by-java", 1)) == [1, 2, 3]
+    assert "made-by-java" in topics("--list").splitlines()
+    topics("--delete", "--topic", "made-by-java")
+    assert "made-by-java" not in topics("--list").splitlines()
+
+
+def test_javas_log_dump_finds_nothing_wrong_with_our_segments(
+    cluster: Cluster, java: Any, data_dir: Path, exchange: Any
+) -> None:
+    """Apache Kafka's own reader walks the segment files of a leader and of a follower, records and CRCs included."""
+    cluster.create_topic("dumped", partitions=1, configs={"segment.bytes": "60000"})
+    given = exchange.rows(3000)
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        for key, value, headers, timestamp in given:
+            producer.send("dumped", value, key, headers=headers, timestamp_ms=timestamp)
+    for broker_id in cluster.isr("dumped", 0):
+        logs = sorted((data_dir / f"broker-{broker_id}" / "dumped-0").glob("*.log"))
+        assert len(logs) > 1
+        said = java.run(f"{_TOOLS}.DumpLogSegments", "--deep-iteration", "--files", ",".join(map(str, logs))).decode()
+        offsets = [int(found) for found in re.findall(r"^\| offset: (\d+)", said, re.MULTILINE)]
+        assert offsets == list(range(3000))
+        assert set(re.findall(r"isvalid: (\w+)", said)) == {"true"}
