@@ -17,6 +17,9 @@ Invariants
   then asks `linger_deadline_us()`, then waits: what arrives in between is in that answer.
 - A tight `send` loop would keep the interpreter lock for itself, 5 ms at a time. So a sender that has sealed
   `_TURN_BYTES` without the I/O thread coming for them waits, without the lock, until it has (or `_TURN_US` are over).
+
+The file is long because what runs once per record has to be one compiled unit: only within one do the classes see each
+other's C fields.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ Invariants
 - An error in a chunk is raised before any batch of that slice of it is given.
 - `decode_columns` believes nothing it reads: every length, count and number is checked against the bytes that are
   left before it is used, and memory grows with the bytes that are there, never with what they claim.
+
+The file is long because both ways share the Arrow structs' owners, whose C fields only one compiled unit sees.
 """
 
 from __future__ import annotations
