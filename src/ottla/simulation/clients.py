@@ -1,0 +1,200 @@
+"""A producer and a reader in the simulated world: the shipped cores, driven as `client/` drives them.
+
+Both look like the real ones where a test touches them: `send` returns a `Delivery`, whose `result` lets simulated
+time pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from ottla.connection.events import Transmit
+from ottla.errors import BufferFull, KafkaError, OttlaError
+from ottla.producer.core import ProducerCore
+from ottla.producer.events import BatchAcked, BatchesReady, BatchFailed, BatchUnknown, Closed, TopicKnown, TopicWanted
+from ottla.producer.settings import ProducerSettings
+from ottla.reader.core import ReaderCore
+from ottla.reader.events import Assign, Consumed, Fetched, Finished, Positioned, ReadFailed
+from ottla.reader.settings import ReaderSettings
+from ottla.records.append import Appender, Delivery, SealedBatch
+from ottla.records.plain import Record, decode_batches
+from ottla.simulation.machine import Machine
+
+if TYPE_CHECKING:
+    from ottla.simulation.world import World
+
+
+class _FedByAppender:
+    """The core's surface, with the appender behind it: whenever time passes, sealed batches are taken over."""
+
+    def __init__(self, producer: SimulatedProducer) -> None:
+        self._producer = producer
+
+    def receive(self, event: Any, now_us: int) -> None:
+        self._producer.core.receive(event, now_us)
+
+    def outputs(self) -> list[Any]:
+        return self._producer.core.outputs()
+
+    def deadline_us(self) -> int | None:
+        due, lingers_us = self._producer.core.deadline_us(), self._producer.appender.linger_deadline_us()
+        return lingers_us if due is None or (lingers_us is not None and lingers_us < due) else due
+
+    def tick(self, now_us: int) -> None:
+        self._producer.feed(force=False)
+        self._producer.core.tick(now_us)
+
+
+class SimulatedProducer:
+    """One `ProducerCore` with its `Appender`; also what the appender calls when it cannot go on by itself.
+
+    `requests` keeps what was transmitted, for tests that follow a record.
+    """
+
+    def __init__(self, world: World, number: int, settings: Mapping[str, Any], rng: Random) -> None:
+        self.settings = ProducerSettings({"bootstrap_servers": world.bootstrap_servers, **settings})
+        self.core = ProducerCore(self.settings, rng)
+        self.requests: list[Transmit] = []
+        self._world = world
+        self._number = number
+        self._unsettled: dict[SealedBatch, None] = {}
+        self._troubles: dict[str, KafkaError | None] = {}
+        self._machine = Machine(world.scheduler, _FedByAppender(self), self._perform)
+        self.appender = Appender(
+            batch_size=self.settings.batch_size,
+            max_request_size=self.settings.max_request_size,
+            buffer_memory=self.settings.buffer_memory,
+            linger_us=self.settings.linger_ms * 1000,
+            compression=self.settings.compression_type,
+            compression_level=self.settings.compression_level,
+            ignore_keys=self.settings.partitioner_ignore_keys,
+            seed=rng.getrandbits(63),
+            clock_us=lambda: world.scheduler.now_us,
+            clock_ms=world.now_ms,
+            hooks=self,
+        )
+        self.appender.sleeping = True
+
+    def send(self, topic: str, value: Any = None, key: Any = None, **details: Any) -> Delivery:
+        """As `Producer.send`."""
+        return self.appender.send(topic, value, key, **details)
+
+    def flush(self) -> None:
+        """Seal what is open and let time pass until everything is settled."""
+        self.feed(force=True)
+        self._machine.turn()
+        if not self._world.run_until(lambda: not self._unsettled):
+            raise OttlaError("the simulated producer did not settle its batches")
+
+    def feed(self, *, force: bool) -> None:
+        """Hand the core what is sealed; with `force` also what is still open."""
+        batches = self.appender.take_ready(self._world.scheduler.now_us, force)
+        self.appender.sleeping = True
+        if batches:
+            self._unsettled.update(dict.fromkeys(batches))
+            self.core.receive(BatchesReady(batches), self._world.scheduler.now_us)
+
+    # ---- what the appender calls --------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Something was appended; the I/O side looks at it in its next turn."""
+        self._world.scheduler.after(0, self._machine.ring)
+
+    def check_usable(self) -> None:
+        """A simulated producer always is."""
+
+    def topic_missing(self, topic: str) -> None:
+        """Let time pass until the topic is known."""
+        self._machine.deliver(TopicWanted(topic))
+        if not self._wait_to_go_on(lambda: self.appender.partition_count(topic) > 0):
+            raise self._troubles.get(topic) or OttlaError(f"topic {topic!r} could not be had")
+
+    def memory_wanted(self, nbytes: int) -> None:
+        """Let time pass until there is room."""
+        limit = self.settings.buffer_memory
+        self.feed(force=True)
+        self._machine.turn()
+        if not self._wait_to_go_on(lambda: self.appender.buffered_bytes + nbytes <= limit):
+            raise BufferFull(f"buffer.memory ({limit} bytes) stayed full")
+
+    def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
+        """Let time pass until a batch is settled."""
+        limit_s = 600.0 if timeout_s is None else timeout_s
+        return self._world.run_until(lambda: batch.outcome != 0, limit_us=int(limit_s * 1_000_000))
+
+    def _wait_to_go_on(self, reached: Any) -> bool:
+        return self._world.run_until(reached, limit_us=self.settings.max_block_ms * 1000)
+
+    # ---- the I/O side -------------------------------------------------------------------------------------------
+
+    def _perform(self, output: Any) -> None:
+        kind = type(output)
+        if kind is Transmit:
+            self.requests.append(output)
+        if self._world.network.perform(self._number, self._machine.deliver, output):
+            return
+        if kind is TopicKnown:
+            self._troubles[output.topic] = output.error
+            if output.partition_count:
+                self.appender.set_topic(output.topic, output.partition_count)
+        elif kind is not Closed:
+            self._settle(output)
+
+    def _settle(self, output: BatchAcked | BatchFailed | BatchUnknown) -> None:
+        batch = output.batch
+        del self._unsettled[batch]
+        self.appender.release(batch.buffer_bytes)
+        if isinstance(output, BatchAcked):
+            batch.complete(output.base_offset, output.log_append_time_ms)
+        elif isinstance(output, BatchUnknown):
+            batch.lose(output.error)
+        else:
+            batch.fail(output.error)
+
+
+class SimulatedReader:
+    """One `ReaderCore` that reads partitions to their end. `bounds` tells the offsets it read between."""
+
+    def __init__(self, world: World, number: int, rng: Random) -> None:
+        self.core = ReaderCore(ReaderSettings({"bootstrap_servers": world.bootstrap_servers}), rng)
+        self.bounds: dict[tuple[str, int], tuple[int, int | None]] = {}
+        self._world = world
+        self._number = number
+        self._machine = Machine(world.scheduler, self.core, self._perform)
+        self._fetched: dict[tuple[str, int], list[Fetched]] = {}
+        self._finished: dict[tuple[str, int], OttlaError | None] = {}
+
+    def read(self, topic: str, partition: int) -> list[Record]:
+        """All records of a partition as it is now, in offset order."""
+        place = topic, partition
+        self._fetched[place] = []
+        self._machine.deliver(Assign(topic, partition, start=-2, end=-1))
+        if not self._world.run_until(lambda: place in self._finished):
+            raise OttlaError(f"the simulated reader did not reach the end of {topic}-{partition}")
+        error = self._finished.pop(place)
+        if error is not None:
+            raise error
+        return [
+            record
+            for fetched in self._fetched.pop(place)
+            for _, records in decode_batches(fetched.records)
+            for record in records
+            if record.offset >= fetched.fetch_offset
+        ]
+
+    def _perform(self, output: Any) -> None:
+        kind = type(output)
+        if self._world.network.perform(self._number, self._machine.deliver, output):
+            return
+        if kind is Fetched:
+            self._fetched[output.topic, output.partition].append(output)
+            taken = Consumed(output.topic, output.partition, len(output.records))
+            self.core.receive(taken, self._world.scheduler.now_us)
+        elif kind is Positioned:
+            self.bounds[output.topic, output.partition] = output.start, output.end
+        elif kind is Finished:
+            self._finished[output.topic, output.partition] = None
+        elif kind is ReadFailed:
+            self._finished[output.topic, output.partition] = output.error
