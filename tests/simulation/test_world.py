@@ -1,0 +1,144 @@
+"""The simulated world: the same seed gives the same run, and the three guarantees show themselves under lost acks."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from ottla.audit.history import PartitionHistory, Sent, Stored
+from ottla.audit.partition import Audit, add_audits, audit_partition
+from ottla.audit.verdict import judge
+from ottla.errors import DeliveryFailed, DeliveryUnknown
+from ottla.faults.plan import FaultRule
+from ottla.ledger.checksum import record_crc
+from ottla.ledger.schema import (
+    ACKED,
+    AT_LEAST_ONCE,
+    AT_MOST_ONCE,
+    EXACTLY_ONCE,
+    FAILED,
+    SEQUENCE_HEADER,
+    UNKNOWN,
+    pack_sequence,
+    unpack_sequence,
+)
+from ottla.simulation.world import World
+
+TOPIC = "flights"
+RECORDS = 120
+SETTINGS: dict[str, dict[str, Any]] = {
+    AT_MOST_ONCE: {"acks": 0, "retries": 0, "enable_idempotence": False},
+    AT_LEAST_ONCE: {"acks": "all", "enable_idempotence": False},
+    EXACTLY_ONCE: {"acks": "all", "enable_idempotence": True},
+}
+SEEDS = range(2000) if os.environ.get("OTTLA_SOAK") else range(60)
+
+
+def run(seed: int, guarantee: str, *, through_bytes: bool = False, in_flight: int = 5) -> tuple[Audit, World]:
+    """A workload under lost acknowledgements and lost requests, audited."""
+    world = World(seed, through_bytes=through_bytes)
+    world.create_topic(TOPIC, partitions=3)
+    faults = [
+        world.break_on_purpose(FaultRule("lose_ack", topic=TOPIC, every=4)),
+        world.break_on_purpose(FaultRule("lose_request", topic=TOPIC, every=7)),
+    ]
+    producer = world.producer(batch_size=300, max_in_flight_requests_per_connection=in_flight, **SETTINGS[guarantee])
+    records = [(b"N%05d" % (number % 40), b"value %d" % number) for number in range(RECORDS)]
+    deliveries = [
+        producer.send(TOPIC, value, key, headers=[(SEQUENCE_HEADER, pack_sequence(number))])
+        for number, (key, value) in enumerate(records)
+    ]
+    producer.flush()
+    # Answers to acks=0 never come; what was sent still has to arrive before anybody looks.
+    world.run_until(lambda: False, limit_us=1_000_000)
+    assert all(world.faults.fired(fault) > 0 for fault in faults), "a fault that never fired voids the run"
+    reader = world.reader()
+    audits = []
+    for partition in range(3):
+        mine = [number for number, delivery in enumerate(deliveries) if delivery.partition == partition]
+        stored = reader.read(TOPIC, partition)
+        start, end = reader.bounds[TOPIC, partition]
+        assert end is not None
+        told = [outcome(deliveries[number]) for number in mine]
+        history = PartitionHistory(
+            TOPIC,
+            partition,
+            Sent(
+                mine,
+                [word for word, _ in told],
+                [record_crc(records[number][0]) for number in mine],
+                [record_crc(records[number][1]) for number in mine],
+                [offset for _, offset in told],
+            ),
+            Stored(
+                [record.offset for record in stored],
+                [unpack_sequence(dict(record.headers)[SEQUENCE_HEADER]) or 0 for record in stored],
+                [record_crc(record.key) for record in stored],
+                [record_crc(record.value) for record in stored],
+                [record.timestamp_ms for record in stored],
+            ),
+            start,
+            end,
+        )
+        audits.append(audit_partition(history))
+    return add_audits(audits), world
+
+
+def outcome(delivery: Any) -> tuple[str, int]:
+    error = delivery.exception(0)
+    if isinstance(error, DeliveryUnknown):
+        return UNKNOWN, -1
+    if isinstance(error, DeliveryFailed):
+        return FAILED, -1
+    offset = delivery.result(0).offset
+    return (ACKED, offset) if offset >= 0 else (UNKNOWN, -1)
+
+
+@pytest.mark.parametrize("guarantee", list(SETTINGS))
+def test_the_same_seed_gives_the_same_trace(guarantee: str) -> None:
+    first, again, other = (run(seed, guarantee)[1].trace for seed in (11, 11, 12))
+    assert first.digest() == again.digest()
+    assert first.messages == again.messages > 50
+    assert first.digest() != other.digest()
+
+
+@pytest.mark.parametrize("guarantee", list(SETTINGS))
+def test_bytes_on_the_wire_change_nothing(guarantee: str) -> None:
+    assert run(5, guarantee)[1].trace.digest() == run(5, guarantee, through_bytes=True)[1].trace.digest()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_idempotence_stores_each_record_once_whatever_acks_are_lost(seed: int) -> None:
+    audit, _ = run(seed, EXACTLY_ONCE, through_bytes=seed % 20 == 0)
+    assert judge(EXACTLY_ONCE, audit).passed, judge(EXACTLY_ONCE, audit).seen
+    assert audit.figures.acked == RECORDS
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_without_idempotence_lost_acks_duplicate_and_lose_nothing(seed: int) -> None:
+    audit, _ = run(seed, AT_LEAST_ONCE, through_bytes=seed % 20 == 0)
+    assert judge(AT_LEAST_ONCE, audit).passed, judge(AT_LEAST_ONCE, audit).seen
+    # The control: the judge of exactly-once does catch a producer that is not.
+    assert not judge(EXACTLY_ONCE, audit).kept
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_without_acks_lost_requests_are_lost_and_nothing_is_stored_twice(seed: int) -> None:
+    audit, _ = run(seed, AT_MOST_ONCE, through_bytes=seed % 20 == 0)
+    assert judge(AT_MOST_ONCE, audit).passed, judge(AT_MOST_ONCE, audit).seen
+    assert audit.figures.acked == 0
+    assert audit.figures.unknown == RECORDS
+    assert not judge(AT_LEAST_ONCE, audit).kept
+
+
+def test_a_full_disk_is_an_error_and_not_a_loss() -> None:
+    world = World(3)
+    world.create_topic(TOPIC, partitions=1)
+    for disk in world.disks:
+        disk.capacity = disk.used
+    producer = world.producer(delivery_timeout_ms=2000, request_timeout_ms=1000, linger_ms=0)
+    delivery = producer.send(TOPIC, b"value")
+    with pytest.raises((DeliveryFailed, DeliveryUnknown), match=r"(?i)storage|disk"):
+        delivery.result(60)
