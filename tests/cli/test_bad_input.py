@@ -7,6 +7,7 @@ behind would be seen.
 from __future__ import annotations
 
 import os
+import random
 import resource
 import socket
 import subprocess
@@ -149,11 +150,15 @@ def test_data_folder_in_the_way_or_in_use(program: Program) -> None:
 
 
 def test_disk_that_takes_no_more(program: Program) -> None:
-    rows = "".join(f"{number},{number * 7919 % 104729:x}{number:0200x}\n" for number in range(3_000))
+    numbers = random.Random(1)
+    rows = "".join(f"{number},{numbers.randbytes(1_000).hex()}\n" for number in range(3_000))
     name = program.write("rows.csv", "id,noise\n" + rows)
     arguments = ("run", "--input", name, "--key", "id", "--data-dir", "kept", "--json", "figures.json")
-    sentence = program.refused(*arguments, file_bytes_max=60_000)
-    assert "kept" in sentence
+    # One limit strikes at once, the other when the brokers' logs have grown.
+    for limit in (10_000, 500_000):
+        sentence = program.refused(*arguments, file_bytes_max=limit)
+        assert "kept/run-1" in sentence
+        assert "File too large" in sentence
 
 
 def test_json_that_cannot_be_written(program: Program) -> None:

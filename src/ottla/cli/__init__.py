@@ -8,7 +8,6 @@ a traceback.
 from __future__ import annotations
 
 import errno
-import os
 import sys
 from collections.abc import Sequence
 
@@ -61,10 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if extra is None:
             raise
         return _say(f"this command needs {error.name}, which is not installed: pip install 'ottla[{extra}]'", USAGE)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; what Python still holds back must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + 13
     except OSError as error:
         if error.errno not in _OUTSIDE:
             raise
@@ -73,8 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    import logging
+
     from ottla.cli.app import app
 
+    # What matters is said in sentences; a broker whose requests are lost on purpose has much to log besides.
+    logging.getLogger("ottla").addHandler(logging.NullHandler())
     try:
         status = app(arguments, prog_name="ottla", standalone_mode=False)
     except Exception as error:

@@ -15,6 +15,8 @@ app = typer.Typer(
     epilog="`ottla run` is the place to begin. Each command explains itself with --help.",
     no_args_is_help=True,
     add_completion=False,
+    # An unexpected error is for whoever mends it: Python's own traceback, whole and plain.
+    pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["--help", "-h"]},
 )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PATIENCE_MS = 5_000
+# As a shell reports a program that SIGPIPE has ended.
+_PIPE_CLOSED = 128 + 13
 
 
 def read(
@@ -56,11 +58,20 @@ def read(
         if output is not None:
             _write_parquet(output, reader.schema, batches)
             return
-        out = sys.stdout.buffer
-        for batch in batches:
-            for record in batch.to_pylist():
-                out.write(line_of(record))
-            out.flush()
+        try:
+            _print(batches, line_of)
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; what is still held back must not fail at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(_PIPE_CLOSED) from None
+
+
+def _print(batches: Iterator[pa.RecordBatch], line_of: Callable[[dict[str, Any]], bytes]) -> None:
+    out = sys.stdout.buffer
+    for batch in batches:
+        for record in batch.to_pylist():
+            out.write(line_of(record))
+        out.flush()
 
 
 def _parse_start(text: str) -> int | str:

@@ -26,6 +26,7 @@ def serve(
     wanted = [_parse_topic(text) for text in topic or []]
     from ottla.cluster.cluster import Cluster
 
+    _log_to_stderr()
     stop = threading.Event()
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
@@ -39,6 +40,16 @@ def serve(
         kept = f"logs in {data_dir}" if data_dir else "logs are temporary"
         typer.echo(f"{brokers} broker{'s' * (brokers > 1)} at {cluster.bootstrap_servers} ({kept}); Ctrl+C ends them")
         stop.wait()
+
+
+def _log_to_stderr() -> None:
+    """What the brokers have to complain about belongs in sight here."""
+    import logging
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+    handler.setLevel(logging.WARNING)
+    logging.getLogger("ottla").addHandler(handler)
 
 
 def _parse_topic(text: str) -> tuple[str, int]:

@@ -36,6 +36,7 @@ LOSE_ACK_EVERY = 10
 LOSE_REQUEST_EVERY = 25
 BROKERS = 3
 _STORY_AHEAD = 3
+_STORY_BYTES_MAX = 65_536
 _DRAIN_S = 30.0
 _CHECK_EVERY_S = 2.0
 _LOOK_AGAIN_S = 0.02
@@ -71,6 +72,7 @@ def run_trial(options: RunOptions) -> int:
 
     with ExitStack() as stack:
         place = stack.enter_context(make_place(options.data_dir))
+        place.check_writable(_STORY_BYTES_MAX)
         cluster = stack.enter_context(Cluster(BROKERS, data_dir=place.brokers, port=options.port))
         show_story(console, *_story(cluster, source))
         with showing_steps(console) as steps:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Three topics, three replicas each.
 _COPIES = 9
-_PROBE_BYTES = 1 << 20
 
 
 class Place:
@@ -53,16 +52,16 @@ class Place:
                 "three replicas each): make room, or name a folder on another disk with --data-dir (or TMPDIR)"
             )
 
-    def check_writable(self) -> None:
-        """`UserMistake` where the disk takes nothing more: asked when the brokers do not get on."""
+    def check_writable(self, size_bytes: int = 1 << 20) -> None:
+        """`UserMistake` where the disk does not take so many bytes more; asked when the brokers do not get on."""
         probe = self.ledgers / ".probe"
         try:
-            probe.write_bytes(bytes(_PROBE_BYTES))
+            probe.write_bytes(bytes(size_bytes))
         except OSError as error:
             shown = self.kept_in or tempfile.gettempdir()
             raise UserMistake(
-                f"the brokers can write nothing more to {shown} ({error.strerror}): make room, or name a folder on "
-                "another disk with --data-dir (or TMPDIR)"
+                f"nothing more can be written to {shown} ({error.strerror}): make room, or name a folder on another "
+                "disk with --data-dir (or TMPDIR)"
             ) from None
         finally:
             probe.unlink(missing_ok=True)

@@ -26,10 +26,13 @@ class SparkLoading:
     def __init__(self) -> None:
         self._session: SparkSession | None = None
         self._error: BaseException | None = None
+        self._given_up = False
+        # Set once there is a session or an error; the first small job may still be running then.
+        self._began = threading.Event()
         self._thread = threading.Thread(target=self._load, name="ottla-spark-loading", daemon=True)
 
     def session(self) -> SparkSession:
-        """The session, once it is there; raises what loading it ended with."""
+        """The session, once it is there and warm; raises what loading it ended with."""
         self._thread.join(_PATIENCE_S)
         if self._thread.is_alive():
             raise OttlaError(f"Spark did not start within {_PATIENCE_S:.0f} s")
@@ -46,19 +49,25 @@ class SparkLoading:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A session that is still loading is not waited for: its JVM ends when this program's end of a pipe does.
+        # A JVM that is just starting cannot be stopped, and would go on writing to a folder that is being removed.
+        self._given_up = True
+        self._began.wait(_PATIENCE_S)
         if self._session is not None:
             self._session.stop()
+        self._thread.join(_PATIENCE_S)
 
     def _load(self) -> None:
         try:
             from ottla.spark.session import local_session
 
-            session = local_session("ottla run", settings=_SHORT_LIVED)
-            _warm_up(session)
-            self._session = session
+            self._session = local_session("ottla run", settings=_SHORT_LIVED)
+            self._began.set()
+            if not self._given_up:
+                _warm_up(self._session)
         except BaseException as error:
             self._error = error
+        finally:
+            self._began.set()
 
 
 def _warm_up(session: SparkSession) -> None:

@@ -48,7 +48,10 @@ class Lane:
         """Store the records that came before, and wait until they are there to be read."""
         for key, value in records:
             self._producer.send(self.topic, value, key)
-        self._producer.flush(_PATIENCE_S)
+        try:
+            self._producer.flush(_PATIENCE_S)
+        except TimeoutError as error:
+            raise OttlaError(str(error)) from None
         _until(lambda: len(self.stored()) == len(records), f"the first records of {self.topic} did not arrive")
 
     def send(self, record: Record) -> None:
@@ -71,7 +74,10 @@ class Lane:
         """The offset the producer was told in the end; -1 with acks=0, where it is told nothing."""
         if self._delivery is None:
             raise ValueError("nothing was sent yet")
-        offset: int = self._delivery.result(_PATIENCE_S).offset
+        try:
+            offset: int = self._delivery.result(_PATIENCE_S).offset
+        except TimeoutError as error:
+            raise OttlaError(str(error)) from None
         return offset
 
     def stored(self) -> list[tuple[int, bytes | None]]:
