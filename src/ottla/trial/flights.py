@@ -12,6 +12,7 @@ Invariant: all counts are read from the topics; what was planned (how often a fa
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -62,6 +63,7 @@ def run_trial(options: RunOptions) -> int:
     Raises UserMistake, before anything is left behind, where something given cannot be used.
     """
     began = time.monotonic()
+    _check_installed()
     check_json(options.json_file)
     source = open_source(options.input_file, options.key)
     from ottla.spark.java import find_java
@@ -87,6 +89,13 @@ def run_trial(options: RunOptions) -> int:
     if options.json_file is not None:
         write_json(options.json_file, outcome)
     return outcome.exit_status
+
+
+def _check_installed() -> None:
+    """What is loaded late is missed early."""
+    missing = [name for name in ("pyarrow", "pyspark", "pandas") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserMistake(f"ottla run needs {', '.join(missing)}, not installed here: pip install 'ottla[run]'")
 
 
 def _story(cluster: Cluster, source: Source) -> tuple[str, Iterable[tuple[str, str, str]]]:
