@@ -445,6 +445,8 @@ class Appender:
     buffer_memory = cython.declare(int64_t, visibility="readonly")
     linger_us = cython.declare(int64_t, visibility="readonly")
     memory_waiters = cython.declare(cython.int, visibility="readonly")
+    _open_bytes = cython.declare(int64_t)
+    _partitions = cython.declare(cython.Py_ssize_t)
     _compression = cython.declare(str)
     _level = cython.declare(object)
     _codec_id = cython.declare(cython.int)
@@ -703,7 +705,9 @@ class Appender:
             )
         capacity: cython.Py_ssize_t = max(least, min(home.last_bytes, self.batch_size))
         if self.buffered_bytes + capacity > self.buffer_memory:
-            capacity = least
+            # Memory is short. A batch that took the little that is left would leave with a record or two in it, and
+            # so would all after it; wait for a fair share instead.
+            capacity = max(least, min(self.batch_size, self.buffer_memory // (2 * self._partitions)))
             if self.buffered_bytes + capacity > self.buffer_memory:
                 self._wait_for_memory(capacity)
                 return False
@@ -727,6 +731,7 @@ class Appender:
         home.position = HEADER_BYTES
         home.count = 0
         self.buffered_bytes += capacity
+        self._open_bytes += capacity
         home.earlier = self._last_open
         if self._last_open is None:
             self._first_open = home
@@ -745,6 +750,7 @@ class Appender:
         PyByteArray_Resize(home.batch._buffer, capacity)
         home.data = PyByteArray_AS_STRING(home.batch._buffer)
         self.buffered_bytes += capacity - home.capacity
+        self._open_bytes += capacity - home.capacity
         home.capacity = capacity
         return True
 
@@ -755,6 +761,7 @@ class Appender:
         size: cython.Py_ssize_t = home.position
         PyByteArray_Resize(batch._buffer, size)
         self.buffered_bytes -= home.capacity - size
+        self._open_bytes -= home.capacity
         home.last_bytes = size
         batch.record_count = home.count
         batch.base_timestamp = home.base_timestamp
@@ -880,6 +887,7 @@ class Appender:
             state.sticky = split_mix(cython.address(self._random)) % cython.cast(uint32_t, partition_count)
         while len(state.partitions) < partition_count:
             state.partitions.append(Partition(topic, len(state.partitions)))
+            self._partitions += 1
         state.count = partition_count
         if state.sticky >= state.count:
             state.sticky = 0
@@ -901,10 +909,10 @@ class Appender:
     def take_ready(self, now_us: int, force: bool = False) -> list:
         """Hand over what is sealed, and (sealing them) the batches whose linger is over; all with `force`.
 
-        Somebody waiting for memory counts as `force`. For one thread, the one that does the I/O.
+        So are all where somebody waits for memory that open batches hold. For one thread, the one that does the I/O.
         """
         now: int64_t = now_us
-        everything: cython.bint = force or self.memory_waiters > 0
+        everything: cython.bint = force or self._open_ones_must_go()
         home: Partition
         due: list = []
         self._taker = PyThread_get_thread_ident()
@@ -924,6 +932,11 @@ class Appender:
         if self._compressing:
             taken = self._hold_back(taken)
         return taken
+
+    @cython.cfunc
+    def _open_ones_must_go(self) -> cython.bint:
+        """Somebody waits for memory, and too little of it is in sealed batches, which free it when they are settled."""
+        return self.memory_waiters > 0 and 2 * self._open_bytes >= self.buffered_bytes
 
     @cython.cfunc
     def _hold_back(self, batches: list) -> list:
@@ -950,7 +963,7 @@ class Appender:
         home: Partition = self._first_open
         if home is None:
             return None
-        return 0 if self.memory_waiters > 0 else home.batch.created_us + self.linger_us
+        return 0 if self._open_ones_must_go() else home.batch.created_us + self.linger_us
 
     def add_sealed(self, batches: object) -> None:
         """Queue finished batches in order, each behind the open batch of its partition, waiting for memory."""

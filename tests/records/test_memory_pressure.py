@@ -1,0 +1,86 @@
+"""A full buffer slows `send` down; it must not cut batches small, which would slow everything behind it too."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ottla.records.append import Appender, SealedBatch
+
+BATCH = 10_000
+MEMORY = 8 * BATCH
+VALUE = bytes(90)
+
+
+class SlowBroker:
+    """Takes batches over whenever it is rung, and gives memory back one batch at a time, when `send` waits for it."""
+
+    def __init__(self) -> None:
+        self.appender: Appender
+        self.under_way: deque[SealedBatch] = deque()
+        self.sizes: list[int] = []
+        self.records = 0
+        self.waits = 0
+        self.now_us = 0
+
+    def take(self) -> None:
+        for batch in self.appender.take_ready(self.now_us):
+            self.under_way.append(batch)
+            self.sizes.append(batch.size_bytes)
+            self.records += batch.record_count
+        self.appender.sleeping = True
+
+    def memory_wanted(self, nbytes: int) -> None:
+        self.waits += 1
+        self.take()
+        while self.appender.buffered_bytes + nbytes > MEMORY:
+            assert self.under_way, "send waits for memory, and nothing is on its way that could free it"
+            batch = self.under_way.popleft()
+            batch.complete(0)
+            self.appender.release(batch.buffer_bytes)
+
+    def wake(self) -> None:
+        self.appender.sleeping = False
+        self.take()
+
+    def topic_missing(self, topic: str) -> None:
+        raise AssertionError
+
+    def check_usable(self) -> None:
+        pass
+
+    def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
+        raise AssertionError
+
+
+def send_many(partitions: int, records: int) -> SlowBroker:
+    broker = SlowBroker()
+    broker.appender = Appender(
+        batch_size=BATCH,
+        max_request_size=1 << 20,
+        buffer_memory=MEMORY,
+        linger_us=5_000,
+        hooks=broker,
+        clock_us=lambda: 0,
+        clock_ms=lambda: 0,
+    )
+    broker.appender.set_topic("flights", partitions)
+    broker.appender.sleeping = True
+    for number in range(records):
+        broker.appender.send("flights", VALUE, partition=number % partitions)
+    broker.now_us = 10_000
+    broker.take()
+    assert broker.waits > 0
+    assert broker.records == records
+    return broker
+
+
+def test_batches_stay_full_when_the_buffer_is() -> None:
+    broker = send_many(partitions=3, records=20_000)
+    full = 20_000 * len(VALUE) / BATCH
+    assert len(broker.sizes) < 1.5 * full
+
+
+def test_open_batches_of_many_partitions_cannot_hold_the_whole_buffer_for_ever() -> None:
+    broker = send_many(partitions=200, records=20_000)
+    # Two hundred open batches share eight batches' worth of memory: they leave part full, but never one by one.
+    assert len(broker.sizes) < 20_000 / 2
