@@ -8,8 +8,15 @@ from setuptools import Extension, setup
 
 COMPILED = [
     "ottla.records.append",
-    "ottla.records.columns",
+    "ottla.records.arrow_columns",
+    "ottla.records.arrow_data",
+    "ottla.records.decode_columns",
+    "ottla.records.delivery",
+    "ottla.records.encode_columns",
+    "ottla.records.partitions",
+    "ottla.records.record_parts",
     "ottla.schemas.json_columns",
+    "ottla.schemas.json_values",
 ]
 
 setup(

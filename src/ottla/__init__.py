@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from ottla.client.tables import read_table as read_table
     from ottla.client.tables import write_table as write_table
     from ottla.cluster.cluster import Cluster as Cluster
-    from ottla.records.append import Delivery as Delivery
+    from ottla.records.delivery import Delivery as Delivery
 
 _HOMES = {
     "Admin": "ottla.client.admin",
     "Cluster": "ottla.cluster.cluster",
-    "Delivery": "ottla.records.append",
+    "Delivery": "ottla.records.delivery",
     "Producer": "ottla.client.producer",
     "Reader": "ottla.client.reader",
-    "RecordMetadata": "ottla.records.append",
+    "RecordMetadata": "ottla.records.delivery",
     "TableDelivery": "ottla.client.table_delivery",
     "read_table": "ottla.client.tables",
     "write_table": "ottla.client.tables",

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import ClosedError, DeliveryFailed, DeliveryUnknown, KafkaError, RecordError
-from ottla.records.append import Appender, Delivery, RecordMetadata
+from ottla.records.append import Appender
+from ottla.records.delivery import Delivery, RecordMetadata
 from ottla.records.plain import decode_batches, encode_batch, partition_for_key
 
 

@@ -10,7 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ottla.records.batch_header import CODECS, CONTROL, HEADER_BYTES, CorruptBatch, stamp_crc
-from ottla.records.columns import decode_columns, encode_stream
+from ottla.records.decode_columns import decode_columns
+from ottla.records.encode_columns import encode_stream
 from ottla.records.plain import Record, decode_batches, encode_batch
 
 blobs = st.none() | st.binary(max_size=40)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import RecordError
-from ottla.records.columns import StickyPartition, chunks, encode_stream
+from ottla.records.arrow_data import chunks
+from ottla.records.encode_columns import StickyPartition, encode_stream
 from ottla.records.plain import decode_batches, partition_for_key
 
 BLOB_TYPES = [

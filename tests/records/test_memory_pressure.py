@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from ottla.records.append import Appender, SealedBatch
+from ottla.records.append import Appender
+from ottla.records.delivery import SealedBatch
 
 BATCH = 10_000
 MEMORY = 8 * BATCH

@@ -22,8 +22,8 @@ from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
     from ottla.client.table_delivery import TableDelivery
-    from ottla.records.append import Delivery
-    from ottla.records.columns import StickyPartition
+    from ottla.records.delivery import Delivery
+    from ottla.records.encode_columns import StickyPartition
 
 _log = logging.getLogger("ottla.producer")
 
@@ -148,7 +148,7 @@ class Producer:
         row that cannot be sent, and what `send` raises.
         """
         from ottla.client.table_delivery import TableDelivery
-        from ottla.records.columns import StickyPartition, encode_stream
+        from ottla.records.encode_columns import StickyPartition, encode_stream
 
         driver, settings = self._driver, self._settings
         values = _value_columns(value, value_format)

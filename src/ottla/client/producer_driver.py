@@ -38,7 +38,8 @@ from ottla.producer.events import (
     TopicWanted,
 )
 from ottla.producer.settings import ProducerSettings
-from ottla.records.append import Appender, SealedBatch
+from ottla.records.append import Appender
+from ottla.records.delivery import SealedBatch
 
 # Failed batches that are remembered one by one until somebody flushes; older ones are only counted.
 _UNHAPPY_MAX = 1000

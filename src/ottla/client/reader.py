@@ -1,8 +1,8 @@
 """`Reader`: the front door of reading: Arrow RecordBatches out of the partitions it is given.
 
 There is no consumer group behind it: nobody shares partitions out, and no offsets are committed. Whole record batches
-travel from the socket to Arrow columns without a Python object per record (`records.columns`); `iter_raw` gives the
-buffers as they were stored.
+travel from the socket to Arrow columns without a Python object per record (`records.decode_columns`); `iter_raw`
+gives the buffers as they were stored.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Reader:
         """A buffer of `iter_raw` as a RecordBatch: the records that were asked for, and (read_committed) committed."""
         import pyarrow as pa
 
-        from ottla.records.columns import decode_columns
+        from ottla.records.decode_columns import decode_columns
 
         position = self._positions.get((fetched.topic, fetched.partition))
         decoded = pa.record_batch(
@@ -160,7 +160,7 @@ class Reader:
 def _record_schema(*, with_topic: bool) -> pa.Schema:
     import pyarrow as pa
 
-    from ottla.records.columns import decode_columns
+    from ottla.records.decode_columns import decode_columns
 
     # What the decoder makes of nothing has its types; they stand nowhere else.
     decoded = pa.record_batch(decode_columns(b"")).schema

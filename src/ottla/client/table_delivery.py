@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.records.append import ACKED, UNKNOWN, SealedBatch
+from ottla.records.delivery import ACKED, UNKNOWN, SealedBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa

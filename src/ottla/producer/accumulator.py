@@ -21,7 +21,7 @@ from ottla.producer.batch import Batch, BatchState
 from ottla.producer.idempotence import Idempotence
 
 if TYPE_CHECKING:
-    from ottla.records.append import SealedBatch
+    from ottla.records.delivery import SealedBatch
 
 
 class PartitionQueue:

@@ -17,7 +17,7 @@ from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.producer.accumulator import PartitionQueue
-    from ottla.records.append import SealedBatch
+    from ottla.records.delivery import SealedBatch
 
 
 class BatchState(IntEnum):

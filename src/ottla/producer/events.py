@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.errors import KafkaError, OttlaError
 
 if TYPE_CHECKING:
-    from ottla.records.append import SealedBatch
+    from ottla.records.delivery import SealedBatch
 
 
 @dataclass(slots=True, frozen=True)

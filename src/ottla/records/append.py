@@ -18,8 +18,7 @@ Invariants
 - A tight `send` loop would keep the interpreter lock for itself, 5 ms at a time. So a sender that has sealed
   `_TURN_BYTES` without the I/O thread coming for them waits, without the lock, until it has (or `_TURN_US` are over).
 
-The file is long because what runs once per record has to be one compiled unit: only within one do the classes see each
-other's C fields.
+The file is a little long because `send`, the memory it takes and the handing over keep the first invariant together.
 """
 
 from __future__ import annotations
@@ -27,23 +26,22 @@ from __future__ import annotations
 from time import monotonic_ns
 
 import cython
-from crc32c import crc32c
-from cython.cimports.cpython.bytearray import (
-    PyByteArray_AS_STRING,
-    PyByteArray_FromStringAndSize,
-    PyByteArray_Resize,
-)
+from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
 from cython.cimports.cpython.list import PyList_GET_ITEM
-from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
+from cython.cimports.ottla.records.delivery import Delivery, SealedBatch
+from cython.cimports.ottla.records.partitions import Partition, Topic
+from cython.cimports.ottla.records.record_parts import (
+    checked_partition,
+    checked_timestamp,
+    data_of,
+    encode_headers,
+    text_or_bytes,
+)
 from cython.cimports.ottla.records.wire import (
-    ATTRIBUTES_POSITION,
-    CRC_POSITION,
     HEADER_BYTES,
-    PRODUCER_POSITION,
-    TRANSACTIONAL,
     PyThread_acquire_lock,
     PyThread_acquire_lock_timed,
     PyThread_allocate_lock,
@@ -53,378 +51,21 @@ from cython.cimports.ottla.records.wire import (
     PyThread_type_lock,
     likely,
     partition_of,
+    put_bytes,
     put_header,
-    put_int16,
-    put_int32,
-    put_int64,
     put_varint,
     split_mix,
     unlikely,
     varint_bytes,
+    wall_clock_ms,
     zigzag,
 )
-from cython.cimports.posix.time import CLOCK_REALTIME, clock_gettime, timespec
 
-from ottla.errors import ClosedError, DeliveryFailed, DeliveryUnknown, RecordError
+from ottla.errors import RecordError
 from ottla.records.compression import CODEC_IDS, check_level, compress
 
-PENDING, ACKED, FAILED, UNKNOWN = 0, 1, 2, 3
-
-_FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 2048)
 _TURN_BYTES = cython.declare(cython.Py_ssize_t, 65536)
 _TURN_US = cython.declare(cython.longlong, 2000)
-
-
-@cython.final
-@cython.cclass
-class RecordMetadata:
-    """Where a record was stored: `offset` is -1 when no acknowledgement was asked for (acks=0)."""
-
-    topic = cython.declare(str, visibility="readonly")
-    partition = cython.declare(cython.int, visibility="readonly")
-    offset = cython.declare(int64_t, visibility="readonly")
-    timestamp_ms = cython.declare(int64_t, visibility="readonly")
-
-    def __init__(self, topic: str, partition: int, offset: int, timestamp_ms: int) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
-        self.timestamp_ms = timestamp_ms
-
-    def __repr__(self) -> str:
-        return (
-            f"RecordMetadata(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
-            f"timestamp_ms={self.timestamp_ms})"
-        )
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, RecordMetadata):
-            return NotImplemented
-        theirs: RecordMetadata = other
-        return (self.topic, self.partition, self.offset, self.timestamp_ms) == (
-            theirs.topic,
-            theirs.partition,
-            theirs.offset,
-            theirs.timestamp_ms,
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.topic, self.partition, self.offset, self.timestamp_ms))
-
-    def __reduce__(self) -> tuple:
-        return RecordMetadata, (self.topic, self.partition, self.offset, self.timestamp_ms)
-
-
-@cython.final
-@cython.cclass
-class SealedBatch:
-    """One record batch on its way: made when its first record arrives, handed out once it is sealed.
-
-    `size_bytes` is what goes on the wire (header included, after compression), `buffer_bytes` the memory to
-    `release`. `outcome` is PENDING, ACKED, FAILED or UNKNOWN and changes once. `first_row` and `rows` are
-    `send_table`'s: the row of each record in the input, either counted from `first_row` or listed in `rows` (int64).
-    """
-
-    topic = cython.declare(str, visibility="readonly")
-    partition = cython.declare(cython.int, visibility="readonly")
-    record_count = cython.declare(int32_t, visibility="readonly")
-    size_bytes = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    buffer_bytes = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    created_us = cython.declare(int64_t, visibility="readonly")
-    base_timestamp = cython.declare(int64_t, visibility="readonly")
-    max_timestamp = cython.declare(int64_t, visibility="readonly")
-    codec = cython.declare(str, visibility="readonly")
-    outcome = cython.declare(cython.int, visibility="readonly")
-    base_offset = cython.declare(int64_t, visibility="readonly")
-    log_append_time_ms = cython.declare(int64_t, visibility="readonly")
-    error = cython.declare(object, visibility="readonly")
-    producer_id = cython.declare(int64_t, visibility="readonly")
-    producer_epoch = cython.declare(cython.int, visibility="readonly")
-    base_sequence = cython.declare(int32_t, visibility="readonly")
-    first_row = cython.declare(int64_t, visibility="readonly")
-    _rows = cython.declare(bytes)
-    _buffer = cython.declare(bytearray)
-    _hooks = cython.declare(object)
-    _callbacks = cython.declare(list)  # delivery, function, delivery, function, ...
-    _home = cython.declare(object)  # the Partition it came from
-    _looked = cython.declare(int32_t)
-    _stamped = cython.declare(cython.bint)
-    _compressing = cython.declare(cython.bint)
-
-    def __cinit__(self):
-        self.base_offset = -1
-        self.log_append_time_ms = -1
-        self.producer_id = -1
-        self.producer_epoch = -1
-        self.base_sequence = -1
-        self.first_row = -1
-        self.codec = "none"
-
-    @property
-    def rows(self) -> object:
-        """A memoryview of int64, one input row per record, or None where they count up from `first_row`."""
-        return None if self._rows is None else memoryview(self._rows).cast("q")
-
-    def assign(self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False) -> None:
-        """Write the producer's identity and the first record's sequence number, then the CRC over it all.
-
-        May be called again, with a new epoch for example, as long as the batch is not settled.
-        """
-        if self._buffer is None:
-            raise ClosedError("This batch is settled; its bytes are gone.")
-        at: cython.p_char = PyByteArray_AS_STRING(self._buffer)
-        if is_transactional:
-            at[ATTRIBUTES_POSITION + 1] |= TRANSACTIONAL
-        else:
-            at[ATTRIBUTES_POSITION + 1] &= ~TRANSACTIONAL
-        put_int64(at + PRODUCER_POSITION, producer_id)
-        put_int16(at + PRODUCER_POSITION + 8, producer_epoch)
-        put_int32(at + PRODUCER_POSITION + 10, base_sequence)
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.base_sequence = base_sequence
-        crc: uint32_t = crc32c(memoryview(self._buffer)[ATTRIBUTES_POSITION:])
-        put_int32(at + CRC_POSITION, crc)
-        self._stamped = True
-
-    def buffers(self) -> list:
-        """The bytes for the wire, in one piece; empty once the batch is settled."""
-        if self._buffer is None:
-            return []
-        if not self._stamped:
-            self.assign(-1, -1, -1)
-        return [self._buffer]
-
-    def complete(self, base_offset: int, log_append_time_ms: int = -1) -> None:
-        """Settle as stored from `base_offset` on (-1: nobody knows, acks=0)."""
-        if self.outcome == 0:
-            self.base_offset = base_offset
-            self.log_append_time_ms = log_append_time_ms
-            self._settle(1, None)
-
-    def fail(self, error: object) -> None:
-        """Settle as certainly not stored."""
-        self._settle(2, error)
-
-    def lose(self, error: object) -> None:
-        """Settle as unknown: perhaps stored."""
-        self._settle(3, error)
-
-    @cython.cfunc
-    def _settle(self, outcome: cython.int, error: object) -> object:
-        if self.outcome != 0:
-            return None
-        self.error = error
-        self.outcome = outcome
-        callbacks: list = self._callbacks
-        self._callbacks = None
-        self._buffer = None
-        self._hooks = None
-        self._home = None
-        if callbacks is not None:
-            _run_callbacks(callbacks)
-        return None
-
-    def unlooked(self) -> int:
-        """How many records of a failed or unknown batch nobody has asked the outcome of."""
-        return self.record_count - self._looked if self.outcome > 1 else 0
-
-    def mark_looked(self) -> None:
-        """Somebody has taken notice of the outcome of all records at once."""
-        self._looked = self.record_count
-
-    def __repr__(self) -> str:
-        return (
-            f"<SealedBatch {self.topic}-{self.partition}: {self.record_count} records, {self.size_bytes} bytes, "
-            f"{('pending', 'acked', 'failed', 'unknown')[self.outcome]}>"
-        )
-
-
-def sealed_batch(
-    topic: str,
-    partition: int,
-    batch: bytearray,
-    record_count: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    codec: str = "none",
-    first_row: int = -1,
-    rows: object = None,
-) -> SealedBatch:
-    """A batch whose bytes are finished but for the header: `batch` holds 61 free bytes, then the records section.
-
-    `rows` is int64 in native byte order, one for each record.
-    """
-    sealed = SealedBatch()
-    sealed.topic = topic
-    sealed.partition = partition
-    sealed.record_count = record_count
-    sealed.size_bytes = len(batch)
-    sealed.buffer_bytes = len(batch)
-    sealed.base_timestamp = base_timestamp
-    sealed.max_timestamp = max_timestamp
-    sealed.codec = codec
-    sealed.first_row = first_row
-    sealed._rows = rows
-    sealed._buffer = batch
-    codec_id: cython.int = CODEC_IDS[codec]
-    put_header(PyByteArray_AS_STRING(batch), sealed.size_bytes, codec_id, record_count, base_timestamp, max_timestamp)
-    return sealed
-
-
-@cython.cfunc
-def _run_callbacks(callbacks: list) -> object:
-    """Call every function with its delivery; what they raise is logged, but Ctrl+C is passed on at the end."""
-    interrupt: object = None
-    i: cython.Py_ssize_t
-    for i in range(0, len(callbacks), 2):
-        try:
-            callbacks[i + 1](callbacks[i])
-        except KeyboardInterrupt as error:
-            interrupt = error
-        except BaseException:
-            import logging
-
-            logging.getLogger("ottla.producer").exception(
-                "The delivery callback %r raised; the delivery itself is not affected.", callbacks[i + 1]
-            )
-    if interrupt is not None:
-        raise interrupt
-    return None
-
-
-# No cycle can last through a Delivery (a batch drops its callbacks when it is settled), so the collector need not
-# know the millions of them a program may keep.
-@cython.final
-@cython.no_gc
-@cython.freelist(64)
-@cython.cclass
-class Delivery:
-    """What became of one record sent: ask `result()`, or be told by `add_done_callback`."""
-
-    _batch = cython.declare(SealedBatch)
-    _timestamp = cython.declare(int64_t)
-    _row = cython.declare(int32_t)
-    _is_looked = cython.declare(cython.bint)
-
-    def __init__(self) -> None:
-        raise TypeError("A Delivery is what Producer.send returns; it cannot be made otherwise.")
-
-    @property
-    def topic(self) -> str:
-        """The topic the record was sent to."""
-        return self._batch.topic
-
-    @property
-    def partition(self) -> int:
-        """The partition the record went to."""
-        return self._batch.partition
-
-    def done(self) -> bool:
-        """Whether the outcome is known, be it that nobody will ever know."""
-        return self._batch.outcome != 0
-
-    def result(self, timeout: object = None) -> RecordMetadata:
-        """Wait until the record is stored, at most `timeout` seconds, and say where.
-
-        Raises DeliveryFailed (certainly not stored), DeliveryUnknown (perhaps stored) or TimeoutError.
-        """
-        error = self.exception(timeout)
-        if error is not None:
-            raise error
-        batch: SealedBatch = self._batch
-        offset: int64_t = batch.base_offset + self._row if batch.base_offset >= 0 else -1
-        timestamp = self._timestamp if batch.log_append_time_ms < 0 else batch.log_append_time_ms
-        return RecordMetadata(batch.topic, batch.partition, offset, timestamp)
-
-    def exception(self, timeout: object = None) -> Exception | None:
-        """Wait as `result` does and return what it would raise, or None for a stored record."""
-        batch: SealedBatch = self._batch
-        if batch.outcome == 0:
-            hooks = batch._hooks
-            if hooks is not None:
-                hooks.wait(batch, timeout)
-            if batch.outcome == 0:
-                raise TimeoutError(
-                    f"The record for {batch.topic}-{batch.partition} has no outcome after {timeout} s; it may still "
-                    "get one."
-                )
-        if batch.outcome == 1:
-            return None
-        if not self._is_looked:
-            self._is_looked = True
-            batch._looked += 1
-        where = f"{batch.topic}-{batch.partition}"
-        if batch.outcome == 2:
-            error = DeliveryFailed(f"The record for {where} is not stored: {batch.error}", failed=1, first=batch.error)
-        else:
-            error = DeliveryUnknown(
-                f"Whether the record for {where} is stored is not known: {batch.error}", unknown=1, first=batch.error
-            )
-        error.__cause__ = batch.error
-        return error
-
-    def add_done_callback(self, fn: object) -> None:
-        """Call `fn(delivery)` when the outcome is known: in the I/O thread, or at once if it is known already.
-
-        What `fn` raises is logged under `ottla.producer`.
-        """
-        self._add_callback(fn)
-
-    @cython.cfunc
-    def _add_callback(self, fn: object) -> object:
-        batch: SealedBatch = self._batch
-        fresh: list = [] if batch._callbacks is None else batch._callbacks
-        # Allocating the list may have let the I/O thread settle the batch: only now is the outcome looked at.
-        if batch.outcome != 0:
-            _run_callbacks([self, fn])
-            return None
-        if batch._callbacks is None:
-            batch._callbacks = fresh
-        batch._callbacks.append(self)
-        batch._callbacks.append(fn)
-        return None
-
-    def __repr__(self) -> str:
-        outcome = ("pending", "acked", "failed", "unknown")[self._batch.outcome]
-        return f"<Delivery to {self._batch.topic}-{self._batch.partition}: {outcome}>"
-
-
-@cython.final
-@cython.cclass
-class Partition:
-    """A partition's open batch while records are written into it, and its place in the row of open batches."""
-
-    topic = cython.declare(str)
-    index = cython.declare(cython.int)
-    batch = cython.declare(SealedBatch)  # None: no batch is open
-    data = cython.declare(cython.p_char)
-    position = cython.declare(cython.Py_ssize_t)
-    capacity = cython.declare(cython.Py_ssize_t)
-    count = cython.declare(int32_t)
-    base_timestamp = cython.declare(int64_t)
-    max_timestamp = cython.declare(int64_t)
-    last_bytes = cython.declare(cython.Py_ssize_t)  # what the batch before needed: the next one's first capacity
-    earlier = cython.declare(object)
-    later = cython.declare(object)
-    held_in_turn = cython.declare(int64_t)
-
-    def __cinit__(self, topic: str, index: int):
-        self.topic = topic
-        self.index = index
-        self.last_bytes = _FIRST_CAPACITY
-        self.held_in_turn = -1
-
-
-@cython.final
-@cython.cclass
-class Topic:
-    """A topic's partitions, as far as metadata told, and its sticky partition."""
-
-    partitions = cython.declare(list)
-    count = cython.declare(int32_t)
-    sticky = cython.declare(int32_t)
-    sticky_bytes = cython.declare(cython.Py_ssize_t)
 
 
 @cython.final
@@ -540,23 +181,23 @@ class Appender:
                 value_at = PyBytes_AS_STRING(value)
                 value_bytes = PyBytes_GET_SIZE(value)
             else:
-                value = _text_or_bytes("value", value)
-                value_at = _data_of(value, cython.address(value_bytes))
+                value = text_or_bytes("value", value)
+                value_at = data_of(value, cython.address(value_bytes))
         if key is not None:
             if likely(PyBytes_Check(key)):
                 key_at = PyBytes_AS_STRING(key)
                 key_bytes = PyBytes_GET_SIZE(key)
             else:
-                key = _text_or_bytes("key", key)
-                key_at = _data_of(key, cython.address(key_bytes))
+                key = text_or_bytes("key", key)
+                key_at = data_of(key, cython.address(key_bytes))
         if headers is not None:
-            extra = _encode_headers(headers)
+            extra = encode_headers(headers)
         if timestamp_ms is not None:
-            timestamp = _checked_timestamp(timestamp_ms)
+            timestamp = checked_timestamp(timestamp_ms)
         elif self._clock_ms is not None:
             timestamp = self._clock_ms()
         else:
-            timestamp = _wall_clock_ms()
+            timestamp = wall_clock_ms()
         delivery: Delivery = Delivery.__new__(Delivery)
         return self._append(
             delivery, topic, value_at, value_bytes, key_at, key_bytes, extra, partition, timestamp, on_delivery
@@ -597,7 +238,7 @@ class Appender:
                 if state is None:
                     continue
             if partition is not None:
-                index = _checked_partition(topic, partition, state.count)
+                index = checked_partition(topic, partition, state.count)
             elif keyed:
                 index = partition_of(key_at, key_bytes, state.count)
             else:
@@ -612,12 +253,16 @@ class Appender:
                 if self._grow(home, home.position + need):
                     break
                 if partition is None and not keyed:
-                    self._unstick(state, need)
+                    state.move_on(need, self.batch_size, cython.address(self._random))
                 self._publish(self._seal(home))
             else:
                 body = fixed + 2  # deltas of 0
                 need = body + varint_bytes(zigzag(body))
-                if partition is None and not keyed and self._unstick(state, need):
+                if (
+                    partition is None
+                    and not keyed
+                    and state.move_on(need, self.batch_size, cython.address(self._random))
+                ):
                     continue
                 if self._open(home, need):
                     opened = True
@@ -631,14 +276,8 @@ class Appender:
         to[0] = 0
         to = put_varint(to + 1, zigzag(timestamp - home.base_timestamp))
         to = put_varint(to, zigzag(home.count))
-        to = put_varint(to, zigzag(key_bytes))
-        if key_bytes > 0:
-            memcpy(to, key_at, key_bytes)
-            to += key_bytes
-        to = put_varint(to, zigzag(value_bytes))
-        if value_bytes > 0:
-            memcpy(to, value_at, value_bytes)
-            to += value_bytes
+        to = put_bytes(to, key_at, key_bytes)
+        to = put_bytes(to, value_at, value_bytes)
         if extra is None:
             to[0] = 0
         else:
@@ -670,18 +309,6 @@ class Appender:
         self._last_name = name
         self._last_topic = state
         return state
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def _unstick(self, state: Topic, need: cython.Py_ssize_t) -> cython.int:
-        """Move on to another sticky partition once a batch's worth went to this one (KIP-794)."""
-        if state.sticky_bytes == 0 or state.sticky_bytes + need + HEADER_BYTES <= self.batch_size:
-            return 0
-        state.sticky_bytes = 0
-        if state.count > 1:
-            step: int32_t = 1 + split_mix(cython.address(self._random)) % cython.cast(uint32_t, state.count - 1)
-            state.sticky = (state.sticky + step) % state.count
-        return 1
 
     # ------------------------------------------------------------------ opening, growing, sealing
 
@@ -719,17 +346,9 @@ class Appender:
             return False
         if self.buffered_bytes + capacity > self.buffer_memory:
             return False
-        batch.topic = home.topic
-        batch.partition = home.index
         batch.created_us = created_us
         batch._hooks = self._hooks
-        batch._home = home
-        batch._buffer = buffer
-        home.batch = batch
-        home.data = PyByteArray_AS_STRING(buffer)
-        home.capacity = capacity
-        home.position = HEADER_BYTES
-        home.count = 0
+        home.open(batch, buffer)
         self.buffered_bytes += capacity
         self._open_bytes += capacity
         home.earlier = self._last_open
@@ -747,34 +366,26 @@ class Appender:
         capacity: cython.Py_ssize_t = min(max(2 * home.capacity, wanted), self.batch_size)
         if wanted > capacity or self.buffered_bytes + capacity - home.capacity > self.buffer_memory:
             return False
-        PyByteArray_Resize(home.batch._buffer, capacity)
-        home.data = PyByteArray_AS_STRING(home.batch._buffer)
-        self.buffered_bytes += capacity - home.capacity
-        self._open_bytes += capacity - home.capacity
-        home.capacity = capacity
+        before: cython.Py_ssize_t = home.capacity
+        home.resize(capacity)
+        self.buffered_bytes += capacity - before
+        self._open_bytes += capacity - before
         return True
 
     @cython.cfunc
     def _seal(self, home: Partition) -> SealedBatch:
         """Close the open batch and queue it. Nothing else runs meanwhile; `_publish` does what may take long."""
         batch: SealedBatch = home.batch
-        size: cython.Py_ssize_t = home.position
-        PyByteArray_Resize(batch._buffer, size)
-        self.buffered_bytes -= home.capacity - size
-        self._open_bytes -= home.capacity
-        home.last_bytes = size
-        batch.record_count = home.count
-        batch.base_timestamp = home.base_timestamp
-        batch.max_timestamp = home.max_timestamp
-        batch.size_bytes = batch.buffer_bytes = size
-        put_header(PyByteArray_AS_STRING(batch._buffer), size, 0, home.count, home.base_timestamp, home.max_timestamp)
+        capacity: cython.Py_ssize_t = home.capacity
+        home.close()
+        self.buffered_bytes -= capacity - batch.size_bytes
+        self._open_bytes -= capacity
         self._unlink(home)
         if self._codec_id:
             batch._compressing = True
             self._compressing += 1
         self._sealed.append(batch)
-        self._untaken_bytes += size
-        home.batch = None
+        self._untaken_bytes += batch.size_bytes
         return batch
 
     @cython.cfunc
@@ -883,14 +494,8 @@ class Appender:
         state: Topic = self._topics.get(topic)
         if state is None:
             state = Topic()
-            state.partitions = []
             state.sticky = split_mix(cython.address(self._random)) % cython.cast(uint32_t, partition_count)
-        while len(state.partitions) < partition_count:
-            state.partitions.append(Partition(topic, len(state.partitions)))
-            self._partitions += 1
-        state.count = partition_count
-        if state.sticky >= state.count:
-            state.sticky = 0
+        self._partitions += state.set_count(topic, partition_count)
         self._topics[topic] = state
 
     def forget_topic(self, topic: str) -> None:
@@ -983,7 +588,7 @@ class Appender:
                 if self.buffered_bytes == 0 or self.buffered_bytes + batch.buffer_bytes <= self.buffer_memory:
                     break
                 self._wait_for_memory(batch.buffer_bytes)
-            home = state.partitions[_checked_partition(batch.topic, batch.partition, state.count)]
+            home = state.partitions[checked_partition(batch.topic, batch.partition, state.count)]
             earlier = self._seal(home) if home.batch is not None else None
             batch.created_us = created_us
             batch._hooks = self._hooks
@@ -1002,95 +607,3 @@ class Appender:
     def release(self, nbytes: int) -> None:
         """Give back the memory of a settled batch (its `buffer_bytes`)."""
         self.buffered_bytes -= nbytes
-
-
-# ---------------------------------------------------------------------- checks and conversions off the fast path
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _wall_clock_ms() -> int64_t:
-    now = cython.declare(timespec)
-    clock_gettime(CLOCK_REALTIME, cython.address(now))
-    return cython.cast(int64_t, now.tv_sec) * 1000 + now.tv_nsec // 1000000
-
-
-@cython.cfunc
-def _text_or_bytes(what: str, given: object) -> object:
-    """A str or bytes object with the same content; RecordError for what is neither text nor bytes."""
-    if isinstance(given, str):
-        return given
-    try:
-        return bytes(memoryview(given))
-    except TypeError:
-        pass
-    raise RecordError(
-        f"A record's {what} is bytes, str or None, not {type(given).__name__}: {given!r:.60}. Serialize it first, "
-        "for example with json.dumps."
-    )
-
-
-@cython.cfunc
-def _data_of(text_or_bytes: object, size: cython.pointer(cython.Py_ssize_t)) -> cython.p_const_char:
-    if PyBytes_Check(text_or_bytes):
-        size[0] = PyBytes_GET_SIZE(text_or_bytes)
-        return PyBytes_AS_STRING(text_or_bytes)
-    try:
-        return PyUnicode_AsUTF8AndSize(text_or_bytes, size)
-    except UnicodeEncodeError as error:
-        raise RecordError(f"The text {text_or_bytes!r:.60} cannot be sent as UTF-8: {error.reason}.") from error
-
-
-@cython.cfunc
-@cython.exceptval(-1)
-def _checked_timestamp(timestamp_ms: object) -> int64_t:
-    if isinstance(timestamp_ms, int) and not isinstance(timestamp_ms, bool) and 0 <= timestamp_ms < 1 << 63:
-        return timestamp_ms
-    raise RecordError(f"A timestamp_ms is an int from 0 on, in milliseconds since 1970, not {timestamp_ms!r:.60}.")
-
-
-@cython.cfunc
-@cython.exceptval(-1)
-def _checked_partition(topic: object, partition: object, count: int32_t) -> int32_t:
-    if isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition < count:
-        return partition
-    raise RecordError(f"Topic {topic} has partitions 0 to {count - 1}, not {partition!r:.60}.")
-
-
-@cython.cfunc
-def _number(value: cython.Py_ssize_t) -> bytes:
-    """A zigzag varint as bytes."""
-    room = cython.declare(cython.char[10])
-    end: cython.p_char = put_varint(room, zigzag(value))
-    return room[: end - room]
-
-
-@cython.cfunc
-def _encode_headers(headers: object) -> bytes:
-    """The end of a record: how many headers, and each one's name and value."""
-    try:
-        pairs = [(name, value) for name, value in headers]
-    except (TypeError, ValueError):
-        raise RecordError(f"Headers are a list of (str, bytes or None) pairs, not {headers!r:.60}.") from None
-    pieces: list = [_number(len(pairs))]
-    for name, value in pairs:
-        if not isinstance(name, str):
-            raise RecordError(f"A header's name is a str, not {type(name).__name__}: {name!r:.60}.")
-        content = _encoded("header name", name)
-        pieces += (_number(len(content)), content)
-        if value is None:
-            pieces.append(_number(-1))
-        else:
-            content = _encoded("header value", value)
-            pieces += (_number(len(content)), content)
-    return b"".join(pieces)
-
-
-@cython.cfunc
-def _encoded(what: str, given: object) -> bytes:
-    if not isinstance(given, bytes):
-        given = _text_or_bytes(what, given)
-    size: cython.Py_ssize_t = 0
-    at: cython.p_const_char = _data_of(given, cython.address(size))
-    return at[:size]

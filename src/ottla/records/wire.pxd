@@ -1,10 +1,11 @@
-"""Inline pieces that the compiled modules share: varints, big-endian numbers, Kafka's murmur2.
+"""Inline pieces that the compiled modules share: varints, big-endian numbers, Kafka's murmur2, the time.
 
 They live in a .pxd so that each module gets them inlined; nothing of this file is seen by Python.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
+from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 
 cdef extern from *:
@@ -59,6 +60,15 @@ cdef inline char *put_varint(char *to, uint64_t number) noexcept nogil:
         to += 1
     to[0] = <char> number
     return to + 1
+
+
+cdef inline char *put_bytes(char *to, const char *data, int64_t size) noexcept nogil:
+    """Write a length and that many bytes; `size` -1 is null."""
+    to = put_varint(to, zigzag(size))
+    if size > 0:
+        memcpy(to, data, size)
+        to += size
+    return to
 
 
 cdef inline const char *get_varint(const char *at, const char *end, uint64_t *number) noexcept nogil:
@@ -165,6 +175,12 @@ cdef inline uint64_t split_mix(uint64_t *state) noexcept nogil:
     z = (z ^ (z >> 30)) * <uint64_t> 0xBF58476D1CE4E5B9ULL
     z = (z ^ (z >> 27)) * <uint64_t> 0x94D049BB133111EBULL
     return z ^ (z >> 31)
+
+
+cdef inline int64_t wall_clock_ms() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_REALTIME, &now)
+    return <int64_t> now.tv_sec * 1000 + now.tv_nsec // 1000000
 
 
 # A record batch header, as the producing side writes it (KIP-98). The CRC comes later.

@@ -36,7 +36,7 @@ cdef inline char *put_digits(char *to, int64_t number) noexcept nogil:
     return put_unsigned(to, <uint64_t> number)
 
 
-cdef inline char *civil_from_days(char *to, int64_t days) noexcept nogil:
+cdef inline char *put_date(char *to, int64_t days) noexcept nogil:
     """Days since 1970-01-01 as YYYY-MM-DD in the proleptic Gregorian calendar.
 
     The year begins in March here, so that the leap day is its last; 400 years have 146097 days.
@@ -108,4 +108,30 @@ cdef inline char *put_decimal(char *to, const unsigned char *value, int width, i
     if scale < 0 and size > 0:
         memset(to, c'0', -scale)
         to += -scale
+    return to
+
+
+cdef inline char *_put_padded(char *to, int64_t number, int width) noexcept nogil:
+    """A number that is not negative, with zeros in front."""
+    cdef int i
+    for i in range(width - 1, -1, -1):
+        to[i] = <char> (48 + number % 10)
+        number //= 10
+    return to + width
+
+
+cdef inline char *put_clock(char *to, int64_t since, int64_t per_second, int digits) noexcept nogil:
+    """A time since midnight as HH:MM:SS, and a fraction of so many digits where there is one."""
+    cdef int64_t seconds = since // per_second
+    cdef int64_t fraction = since % per_second
+    if since < 0 or seconds >= 360000:  # Arrow does not allow it; two digits have to do
+        seconds = fraction = 0
+    to = _put_padded(to, seconds // 3600, 2)
+    to[0] = c':'
+    to = _put_padded(to + 1, seconds // 60 % 60, 2)
+    to[0] = c':'
+    to = _put_padded(to + 1, seconds % 60, 2)
+    if fraction != 0:
+        to[0] = c'.'
+        to = _put_padded(to + 1, fraction, digits)
     return to

@@ -18,7 +18,8 @@ from ottla.producer.settings import ProducerSettings
 from ottla.reader.core import ReaderCore
 from ottla.reader.events import Assign, Consumed, Fetched, Finished, Positioned, ReadFailed
 from ottla.reader.settings import ReaderSettings
-from ottla.records.append import Appender, Delivery, SealedBatch
+from ottla.records.append import Appender
+from ottla.records.delivery import Delivery, SealedBatch
 from ottla.records.plain import Record, decode_batches
 from ottla.simulation.machine import Machine
 

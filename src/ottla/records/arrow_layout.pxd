@@ -1,13 +1,12 @@
-"""Arrow's C data interface, as far as the compiled modules need it: its structs, columns of byte strings and whole
-numbers read without copies, and sharing an array with a consumer.
+"""How Arrow lays data out: the structs of its C data interface, columns of byte strings, whole numbers and lists read
+without copies, and columns being written (inline pieces of the compiled modules).
 
 https://arrow.apache.org/docs/format/CDataInterface.html. What a producer of Arrow data hands over is trusted to be
 laid out as its format says; only lengths are looked at before they are used.
 """
 
-from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 
@@ -147,107 +146,6 @@ cdef inline int64_t blob_at(const Blobs *column, int64_t row, const char **data)
         length = column.width
         data[0] = <const char *> column.offsets + i * length
     return length if length >= 0 else -2
-
-
-# ---------------------------------------------------------------------- sharing what an object owns
-
-
-
-
-cdef inline void _release_shared(ArrowArray *array) noexcept nogil:
-    cdef int64_t i
-    for i in range(array.n_children):
-        if array.children[i].release != NULL:
-            array.children[i].release(array.children[i])
-        free(array.children[i])
-    free(array.children)
-    if array.dictionary != NULL:
-        if array.dictionary.release != NULL:
-            array.dictionary.release(array.dictionary)
-        free(array.dictionary)
-    with gil:
-        Py_DECREF(<object> array.private_data)
-    array.release = NULL
-
-
-cdef inline int share_array(const ArrowArray *source, object owner, ArrowArray *target) except -1:
-    """Make `target` a view of `source`, whose memory lives as long as `owner`."""
-    cdef int64_t i
-    target[0] = source[0]
-    target.children = NULL
-    target.dictionary = NULL
-    target.n_children = 0
-    Py_INCREF(owner)
-    target.private_data = <void *> owner
-    target.release = _release_shared
-    try:
-        if source.n_children:
-            target.children = <ArrowArray **> calloc(source.n_children, sizeof(void *))
-            if target.children == NULL:
-                raise MemoryError
-            for i in range(source.n_children):
-                target.children[i] = <ArrowArray *> calloc(1, sizeof(ArrowArray))
-                if target.children[i] == NULL:
-                    raise MemoryError
-                target.n_children = i + 1
-                share_array(source.children[i], owner, target.children[i])
-        if source.dictionary != NULL:
-            target.dictionary = <ArrowArray *> calloc(1, sizeof(ArrowArray))
-            if target.dictionary == NULL:
-                raise MemoryError
-            share_array(source.dictionary, owner, target.dictionary)
-    except:
-        _release_shared(target)
-        raise
-    return 0
-
-
-cdef inline void _release_shared_schema(ArrowSchema *schema) noexcept nogil:
-    cdef int64_t i
-    for i in range(schema.n_children):
-        if schema.children[i].release != NULL:
-            schema.children[i].release(schema.children[i])
-        free(schema.children[i])
-    free(schema.children)
-    if schema.dictionary != NULL:
-        if schema.dictionary.release != NULL:
-            schema.dictionary.release(schema.dictionary)
-        free(schema.dictionary)
-    with gil:
-        Py_DECREF(<object> schema.private_data)
-    schema.release = NULL
-
-
-cdef inline int share_schema(const ArrowSchema *source, object owner, ArrowSchema *target) except -1:
-    """Make `target` a view of `source`, whose memory lives as long as `owner`."""
-    cdef int64_t i
-    target[0] = source[0]
-    target.children = NULL
-    target.dictionary = NULL
-    target.n_children = 0
-    Py_INCREF(owner)
-    target.private_data = <void *> owner
-    target.release = _release_shared_schema
-    try:
-        if source.n_children:
-            target.children = <ArrowSchema **> calloc(source.n_children, sizeof(void *))
-            if target.children == NULL:
-                raise MemoryError
-            for i in range(source.n_children):
-                target.children[i] = <ArrowSchema *> calloc(1, sizeof(ArrowSchema))
-                if target.children[i] == NULL:
-                    raise MemoryError
-                target.n_children = i + 1
-                share_schema(source.children[i], owner, target.children[i])
-        if source.dictionary != NULL:
-            target.dictionary = <ArrowSchema *> calloc(1, sizeof(ArrowSchema))
-            if target.dictionary == NULL:
-                raise MemoryError
-            share_schema(source.dictionary, owner, target.dictionary)
-    except:
-        _release_shared_schema(target)
-        raise
-    return 0
 
 
 # ---------------------------------------------------------------------- lists

@@ -1,0 +1,314 @@
+"""What becomes of a record: the batch it is in, and the handle its sender holds (compiled).
+
+A `SealedBatch` is on its way from the first record written into it until the I/O thread settles it by `complete`,
+`fail` or `lose`; a `Delivery` is one record's view of it, made once per record and therefore no more than a pointer
+to the batch and a row number. `Appender` and `TableEncoder` make batches; both reach into the C fields, which
+delivery.pxd lays open to the compiled modules.
+
+Invariants
+- A batch's outcome changes once, and its callbacks run once, in the order in which they were added.
+- What a callback raises is logged under `ottla.producer`; only KeyboardInterrupt is passed on, after all have run.
+- A settled batch keeps neither its bytes nor its callbacks, so a Delivery somebody keeps holds no memory of records.
+"""
+
+from __future__ import annotations
+
+import cython
+from crc32c import crc32c
+from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
+from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t
+from cython.cimports.ottla.records.wire import (
+    ATTRIBUTES_POSITION,
+    CRC_POSITION,
+    PRODUCER_POSITION,
+    TRANSACTIONAL,
+    put_header,
+    put_int16,
+    put_int32,
+    put_int64,
+)
+
+from ottla.errors import ClosedError, DeliveryFailed, DeliveryUnknown
+from ottla.records.compression import CODEC_IDS
+
+PENDING, ACKED, FAILED, UNKNOWN = 0, 1, 2, 3
+
+
+@cython.final
+@cython.cclass
+class RecordMetadata:
+    """Where a record was stored: `offset` is -1 when no acknowledgement was asked for (acks=0)."""
+
+    def __init__(self, topic: str, partition: int, offset: int, timestamp_ms: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+
+    def __repr__(self) -> str:
+        return (
+            f"RecordMetadata(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
+            f"timestamp_ms={self.timestamp_ms})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RecordMetadata):
+            return NotImplemented
+        theirs: RecordMetadata = other
+        return (self.topic, self.partition, self.offset, self.timestamp_ms) == (
+            theirs.topic,
+            theirs.partition,
+            theirs.offset,
+            theirs.timestamp_ms,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.topic, self.partition, self.offset, self.timestamp_ms))
+
+    def __reduce__(self) -> tuple:
+        return RecordMetadata, (self.topic, self.partition, self.offset, self.timestamp_ms)
+
+
+@cython.final
+@cython.cclass
+class SealedBatch:
+    """One record batch on its way: made when its first record arrives, handed out once it is sealed.
+
+    `size_bytes` is what goes on the wire (header included, after compression), `buffer_bytes` the memory to
+    `release`. `outcome` is PENDING, ACKED, FAILED or UNKNOWN and changes once. `first_row` and `rows` are
+    `send_table`'s: the row of each record in the input, either counted from `first_row` or listed in `rows` (int64).
+    """
+
+    def __cinit__(self):
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = -1
+        self.first_row = -1
+        self.codec = "none"
+
+    @property
+    def rows(self) -> object:
+        """A memoryview of int64, one input row per record, or None where they count up from `first_row`."""
+        return None if self._rows is None else memoryview(self._rows).cast("q")
+
+    def assign(self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False) -> None:
+        """Write the producer's identity and the first record's sequence number, then the CRC over it all.
+
+        May be called again, with a new epoch for example, as long as the batch is not settled.
+        """
+        if self._buffer is None:
+            raise ClosedError("This batch is settled; its bytes are gone.")
+        at: cython.p_char = PyByteArray_AS_STRING(self._buffer)
+        if is_transactional:
+            at[ATTRIBUTES_POSITION + 1] |= TRANSACTIONAL
+        else:
+            at[ATTRIBUTES_POSITION + 1] &= ~TRANSACTIONAL
+        put_int64(at + PRODUCER_POSITION, producer_id)
+        put_int16(at + PRODUCER_POSITION + 8, producer_epoch)
+        put_int32(at + PRODUCER_POSITION + 10, base_sequence)
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        crc: uint32_t = crc32c(memoryview(self._buffer)[ATTRIBUTES_POSITION:])
+        put_int32(at + CRC_POSITION, crc)
+        self._stamped = True
+
+    def buffers(self) -> list:
+        """The bytes for the wire, in one piece; empty once the batch is settled."""
+        if self._buffer is None:
+            return []
+        if not self._stamped:
+            self.assign(-1, -1, -1)
+        return [self._buffer]
+
+    def complete(self, base_offset: int, log_append_time_ms: int = -1) -> None:
+        """Settle as stored from `base_offset` on (-1: nobody knows, acks=0)."""
+        if self.outcome == 0:
+            self.base_offset = base_offset
+            self.log_append_time_ms = log_append_time_ms
+            self._settle(1, None)
+
+    def fail(self, error: object) -> None:
+        """Settle as certainly not stored."""
+        self._settle(2, error)
+
+    def lose(self, error: object) -> None:
+        """Settle as unknown: perhaps stored."""
+        self._settle(3, error)
+
+    @cython.cfunc
+    def _settle(self, outcome: cython.int, error: object) -> object:
+        if self.outcome != 0:
+            return None
+        self.error = error
+        self.outcome = outcome
+        callbacks: list = self._callbacks
+        self._callbacks = None
+        self._buffer = None
+        self._hooks = None
+        self._home = None
+        if callbacks is not None:
+            _run_callbacks(callbacks)
+        return None
+
+    def unlooked(self) -> int:
+        """How many records of a failed or unknown batch nobody has asked the outcome of."""
+        return self.record_count - self._looked if self.outcome > 1 else 0
+
+    def mark_looked(self) -> None:
+        """Somebody has taken notice of the outcome of all records at once."""
+        self._looked = self.record_count
+
+    def __repr__(self) -> str:
+        return (
+            f"<SealedBatch {self.topic}-{self.partition}: {self.record_count} records, {self.size_bytes} bytes, "
+            f"{('pending', 'acked', 'failed', 'unknown')[self.outcome]}>"
+        )
+
+
+@cython.cfunc
+def sealed_batch(
+    topic: str,
+    partition: cython.int,
+    batch: bytearray,
+    record_count: int32_t,
+    base_timestamp: int64_t,
+    max_timestamp: int64_t,
+    codec: str,
+    first_row: int64_t,
+    rows: bytes,
+) -> SealedBatch:
+    """A batch whose bytes are finished but for the header: `batch` holds 61 free bytes, then the records section.
+
+    `rows` is int64 in native byte order, one for each record, or None where they count up from `first_row`.
+    """
+    sealed: SealedBatch = SealedBatch()
+    sealed.topic = topic
+    sealed.partition = partition
+    sealed.record_count = record_count
+    sealed.size_bytes = len(batch)
+    sealed.buffer_bytes = len(batch)
+    sealed.base_timestamp = base_timestamp
+    sealed.max_timestamp = max_timestamp
+    sealed.codec = codec
+    sealed.first_row = first_row
+    sealed._rows = rows
+    sealed._buffer = batch
+    codec_id: cython.int = CODEC_IDS[codec]
+    put_header(PyByteArray_AS_STRING(batch), sealed.size_bytes, codec_id, record_count, base_timestamp, max_timestamp)
+    return sealed
+
+
+@cython.cfunc
+def _run_callbacks(callbacks: list) -> object:
+    """Call every function with its delivery; what they raise is logged, but Ctrl+C is passed on at the end."""
+    interrupt: object = None
+    i: cython.Py_ssize_t
+    for i in range(0, len(callbacks), 2):
+        try:
+            callbacks[i + 1](callbacks[i])
+        except KeyboardInterrupt as error:
+            interrupt = error
+        except BaseException:
+            import logging
+
+            logging.getLogger("ottla.producer").exception(
+                "The delivery callback %r raised; the delivery itself is not affected.", callbacks[i + 1]
+            )
+    if interrupt is not None:
+        raise interrupt
+    return None
+
+
+# No cycle can last through a Delivery (a batch drops its callbacks when it is settled), so the collector need not
+# know the millions of them a program may keep.
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+@cython.cclass
+class Delivery:
+    """What became of one record sent: ask `result()`, or be told by `add_done_callback`."""
+
+    def __init__(self) -> None:
+        raise TypeError("A Delivery is what Producer.send returns; it cannot be made otherwise.")
+
+    @property
+    def topic(self) -> str:
+        """The topic the record was sent to."""
+        return self._batch.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition the record went to."""
+        return self._batch.partition
+
+    def done(self) -> bool:
+        """Whether the outcome is known, be it that nobody will ever know."""
+        return self._batch.outcome != 0
+
+    def result(self, timeout: object = None) -> RecordMetadata:
+        """Wait until the record is stored, at most `timeout` seconds, and say where.
+
+        Raises DeliveryFailed (certainly not stored), DeliveryUnknown (perhaps stored) or TimeoutError.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        batch: SealedBatch = self._batch
+        offset: int64_t = batch.base_offset + self._row if batch.base_offset >= 0 else -1
+        timestamp = self._timestamp if batch.log_append_time_ms < 0 else batch.log_append_time_ms
+        return RecordMetadata(batch.topic, batch.partition, offset, timestamp)
+
+    def exception(self, timeout: object = None) -> Exception | None:
+        """Wait as `result` does and return what it would raise, or None for a stored record."""
+        batch: SealedBatch = self._batch
+        if batch.outcome == 0:
+            hooks = batch._hooks
+            if hooks is not None:
+                hooks.wait(batch, timeout)
+            if batch.outcome == 0:
+                raise TimeoutError(
+                    f"The record for {batch.topic}-{batch.partition} has no outcome after {timeout} s; it may still "
+                    "get one."
+                )
+        if batch.outcome == 1:
+            return None
+        if not self._is_looked:
+            self._is_looked = True
+            batch._looked += 1
+        where = f"{batch.topic}-{batch.partition}"
+        if batch.outcome == 2:
+            error = DeliveryFailed(f"The record for {where} is not stored: {batch.error}", failed=1, first=batch.error)
+        else:
+            error = DeliveryUnknown(
+                f"Whether the record for {where} is stored is not known: {batch.error}", unknown=1, first=batch.error
+            )
+        error.__cause__ = batch.error
+        return error
+
+    def add_done_callback(self, fn: object) -> None:
+        """Call `fn(delivery)` when the outcome is known: in the I/O thread, or at once if it is known already.
+
+        What `fn` raises is logged under `ottla.producer`.
+        """
+        self._add_callback(fn)
+
+    @cython.cfunc
+    def _add_callback(self, fn: object) -> object:
+        batch: SealedBatch = self._batch
+        fresh: list = [] if batch._callbacks is None else batch._callbacks
+        # Allocating the list may have let the I/O thread settle the batch: only now is the outcome looked at.
+        if batch.outcome != 0:
+            _run_callbacks([self, fn])
+            return None
+        if batch._callbacks is None:
+            batch._callbacks = fresh
+        batch._callbacks.append(self)
+        batch._callbacks.append(fn)
+        return None
+
+    def __repr__(self) -> str:
+        outcome = ("pending", "acked", "failed", "unknown")[self._batch.outcome]
+        return f"<Delivery to {self._batch.topic}-{self._batch.partition}: {outcome}>"

@@ -1,0 +1,599 @@
+"""Arrow columns -> record batches, a column at a time and never an object per record (compiled).
+
+`encode_stream` reads Arrow data, whoever made it, and gives finished `SealedBatch`es: one pass finds every row's
+partition, a counting sort brings each partition's rows together in their order, one pass writes them. It needs
+neither pyarrow nor numpy.
+
+Invariants
+- Where batches are cut depends on the input alone: at `batch_size`, at the end of a chunk of the input, and within
+  a large chunk at `_SLICE_BYTES`. Rows of one partition stay in input order.
+- An error in a chunk is raised before any batch of that slice of it is given.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+import cython
+from cython.cimports.cpython.bytearray import (
+    PyByteArray_AS_STRING,
+    PyByteArray_FromStringAndSize,
+    PyByteArray_Resize,
+)
+from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.string import memset
+from cython.cimports.ottla.records.arrow_columns import (
+    column_index,
+    read_byte_strings,
+    read_headers,
+    type_name,
+    validity_of,
+    wrong_type,
+)
+from cython.cimports.ottla.records.arrow_data import Chunk, import_array
+from cython.cimports.ottla.records.arrow_layout import (
+    ArrowArray,
+    ArrowSchema,
+    Blobs,
+    Lists,
+    Numbers,
+    blob_at,
+    is_set,
+    list_at,
+    number_at,
+)
+from cython.cimports.ottla.records.delivery import sealed_batch
+from cython.cimports.ottla.records.wire import (
+    HEADER_BYTES,
+    partition_of,
+    prefetch,
+    put_bytes,
+    put_varint,
+    unlikely,
+    varint_bytes,
+    wall_clock_ms,
+    zigzag,
+)
+
+from ottla.errors import RecordError
+from ottla.records.arrow_data import chunks
+from ottla.records.compression import check_level, compress
+
+# How much of a chunk is encoded in one step; a step's batches are in memory together.
+_SLICE_BYTES = cython.declare(int64_t, 16 << 20)
+_SLICE_ROWS = cython.declare(int64_t, 1 << 20)
+_AHEAD = cython.declare(int64_t, 16)
+
+# What a pass over rows stopped for.
+_DONE = cython.declare(cython.int, 0)
+_CUT = cython.declare(cython.int, 1)
+_GROW = cython.declare(cython.int, 2)
+_TOO_LARGE = cython.declare(cython.int, 3)
+_BAD_PARTITION = cython.declare(cython.int, 4)
+_BAD_TIMESTAMP = cython.declare(cython.int, 5)
+_BAD_HEADERS = cython.declare(cython.int, 6)
+_BAD_LAYOUT = cython.declare(cython.int, 7)
+
+
+@cython.final
+@cython.cclass
+class StickyPartition:
+    """Where keyless rows go at the moment: keep one for each topic and give it to every call for that topic."""
+
+    partition = cython.declare(int32_t, visibility="readonly")
+    sent_bytes = cython.declare(int64_t, visibility="readonly")
+
+    def __init__(self, partition: int = 0) -> None:
+        if partition < 0:
+            raise ValueError(f"There is no partition {partition}.")
+        self.partition = partition
+
+
+@cython.final
+@cython.cclass
+class TableEncoder:
+    """Iterates over lists of SealedBatches, one list for each step through the input; see `encode_stream`."""
+
+    _source = cython.declare(object)
+    _topic = cython.declare(str)
+    _partition_count = cython.declare(int32_t)
+    _names = cython.declare(tuple)  # value, key, headers, partition, timestamp
+    _batch_size = cython.declare(int64_t)
+    _max_request_size = cython.declare(int64_t)
+    _compression = cython.declare(str)
+    _level = cython.declare(object)
+    _ignore_keys = cython.declare(cython.bint)
+    _sticky = cython.declare(StickyPartition)
+    _sticky_partition = cython.declare(int32_t)
+    _sticky_bytes = cython.declare(int64_t)
+    _clock_ms = cython.declare(object)
+    _busy = cython.declare(cython.bint)
+    # The chunk being encoded, and where its columns are.
+    _chunk = cython.declare(Chunk)
+    _made = cython.declare(list)  # what the functions given for value or key made of the chunk
+    _row = cython.declare(int64_t)  # the next row of the chunk
+    _first_row = cython.declare(int64_t)  # the chunk's first row, counted through the whole input
+    _key = cython.declare(Blobs)
+    _value = cython.declare(Blobs)
+    _headers = cython.declare(Lists)
+    _partition = cython.declare(Numbers)
+    _timestamp = cython.declare(Numbers)
+    _timestamp_numerator = cython.declare(int64_t)
+    _timestamp_divisor = cython.declare(int64_t)
+    _timestamp_max = cython.declare(int64_t)
+    _now_ms = cython.declare(int64_t)
+    # The batch being written.
+    _data = cython.declare(cython.p_char)
+    _capacity = cython.declare(int64_t)
+    _position = cython.declare(int64_t)
+    _wanted = cython.declare(int64_t)
+    _count = cython.declare(int32_t)
+    _base_timestamp = cython.declare(int64_t)
+    _max_timestamp = cython.declare(int64_t)
+    _stopped_at = cython.declare(int64_t)  # the row a pass stopped at
+
+    def __iter__(self) -> TableEncoder:
+        return self
+
+    def __next__(self) -> list:
+        if self._busy:
+            raise ValueError("A TableEncoder is for one thread at a time.")
+        self._busy = True
+        try:
+            while self._chunk is None or self._row >= self._chunk.c.length:
+                if self._chunk is not None:
+                    self._first_row += self._chunk.c.length
+                    self._chunk = None
+                self._open(next(self._source))
+            return self._step()
+        finally:
+            self._busy = False
+
+    @cython.cfunc
+    def _open(self, chunk: Chunk) -> object:
+        """Find the named columns in the next chunk."""
+        root: cython.pointer(ArrowArray) = cython.address(chunk.c)
+        if cython.cast(bytes, chunk.schema.c.format) != b"+s":
+            raise RecordError(
+                f"The data has to be a table, not a column of {type_name(cython.address(chunk.schema.c))}."
+            )
+        if root.null_count != 0 and root.n_buffers > 0 and root.buffers[0] != cython.NULL:
+            raise RecordError("The data has rows that are null as a whole; drop them first.")
+        value, key, headers, partition, timestamp = self._names
+        self._made = []
+        self._open_blobs(chunk, cython.address(self._value), "value", value)
+        self._open_blobs(chunk, cython.address(self._key), "key", key)
+        i: cython.Py_ssize_t
+        memset(cython.address(self._headers), 0, cython.sizeof(Lists))
+        if headers is not None:
+            i = column_index(chunk, "headers", headers)
+            read_headers(
+                cython.address(self._headers), chunk.schema.c.children[i], root.children[i], root.offset, headers
+            )
+        self._open_numbers(chunk, cython.address(self._partition), "partition", partition)
+        self._open_numbers(chunk, cython.address(self._timestamp), "timestamp", timestamp)
+        self._now_ms = wall_clock_ms() if self._clock_ms is None else self._clock_ms()
+        self._chunk = chunk
+        self._row = 0
+        return None
+
+    @cython.cfunc
+    def _open_blobs(self, chunk: Chunk, column: cython.pointer(Blobs), role: str, given: object) -> object:
+        memset(column, 0, cython.sizeof(Blobs))
+        if given is None:
+            return None
+        if callable(given):
+            made: Chunk = import_array(given(chunk))
+            if made.c.length != chunk.c.length:
+                raise RecordError(f"The function given as {role} made {made.c.length} values of {chunk.c.length} rows.")
+            self._made.append(made)
+            read_byte_strings(column, cython.address(made.schema.c), cython.address(made.c), 0, role, role)
+            return None
+        i: cython.Py_ssize_t = column_index(chunk, role, given)
+        read_byte_strings(column, chunk.schema.c.children[i], chunk.c.children[i], chunk.c.offset, role, given)
+        return None
+
+    @cython.cfunc
+    def _open_numbers(self, chunk: Chunk, column: cython.pointer(Numbers), role: str, given: object) -> object:
+        memset(column, 0, cython.sizeof(Numbers))
+        if given is None:
+            return None
+        i: cython.Py_ssize_t = column_index(chunk, role, given)
+        schema: cython.pointer(ArrowSchema) = chunk.schema.c.children[i]
+        array: cython.pointer(ArrowArray) = chunk.c.children[i]
+        kind: str = cython.cast(bytes, schema.format).decode("ascii", "replace")
+        allowed = "of a whole-number type"
+        if role == "timestamp":
+            allowed = "a timestamp, date64, or int64 of milliseconds since 1970"
+            self._timestamp_numerator, self._timestamp_divisor = {
+                "tss": (1000, 1), "tsm": (1, 1), "tsu": (1, 1000), "tsn": (1, 1000000), "l": (1, 1), "tdm": (1, 1),
+            }.get(kind[:3] if kind[:2] == "ts" else kind, (0, 0))  # fmt: skip
+        if schema.dictionary != cython.NULL or (
+            self._timestamp_divisor == 0 if role == "timestamp" else kind not in tuple("cCsSiIlL")
+        ):
+            raise wrong_type(role, given, schema, allowed)
+        self._timestamp_max = ((1 << 63) - 1) // max(self._timestamp_numerator, 1)
+        column.type = b"l"[0] if role == "timestamp" else schema.format[0]
+        column.offset = array.offset + chunk.c.offset
+        column.validity = validity_of(array)
+        column.values = array.buffers[1]
+        return None
+
+    # ------------------------------------------------------------------ one step
+
+    @cython.cfunc
+    def _step(self) -> list:
+        """Encode the next slice of the chunk."""
+        rows: int64_t = min(self._chunk.c.length - self._row, _SLICE_ROWS)
+        partitions: cython.pointer(int32_t) = cython.cast(cython.pointer(int32_t), malloc(rows * 8 + 8))
+        starts: cython.pointer(int64_t) = cython.cast(
+            cython.pointer(int64_t), calloc(self._partition_count + 1, cython.sizeof(int64_t))
+        )
+        try:
+            if partitions == cython.NULL or starts == cython.NULL:
+                raise MemoryError
+            return self._encode_slice(rows, partitions, starts)
+        finally:
+            free(partitions)
+            free(starts)
+
+    @cython.cfunc
+    def _encode_slice(
+        self, rows: int64_t, partitions: cython.pointer(int32_t), starts: cython.pointer(int64_t)
+    ) -> list:
+        size: int64_t = 0
+        status: cython.int
+        self._sticky_partition = self._sticky.partition % self._partition_count
+        self._sticky_bytes = self._sticky.sent_bytes
+        with cython.nogil:
+            status = self._find_partitions(partitions, starts, cython.address(rows), cython.address(size))
+        if status != _DONE:
+            raise self._row_error(status)
+        order: cython.pointer(int32_t) = partitions + rows
+        with cython.nogil:
+            _sort_by_partition(partitions, starts, order, self._partition_count, rows)
+        # After the sort, starts[p] is where the rows of p end.
+        bytes_per_row: int64_t = size // rows + 1
+        lanes: list = []
+        begin: int64_t = 0
+        p: int32_t
+        for p in range(self._partition_count):
+            if starts[p] > begin:
+                lanes.append(self._encode_partition(p, order + begin, starts[p] - begin, bytes_per_row))
+            begin = starts[p]
+        self._row += rows
+        self._sticky.partition = self._sticky_partition
+        self._sticky.sent_bytes = self._sticky_bytes
+        # The partitions' batches take turns, so that all brokers have something to do from the start.
+        return [batch for tier in zip_longest(*lanes) for batch in tier if batch is not None]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _find_partitions(
+        self,
+        partitions: cython.pointer(int32_t),
+        counts: cython.pointer(int64_t),
+        rows: cython.pointer(int64_t),
+        size: cython.pointer(int64_t),
+    ) -> cython.int:
+        """Fill in every row's partition and each partition's count; `rows` and `size` become the slice's."""
+        data: cython.p_const_char = cython.NULL
+        i: int64_t
+        row: int64_t
+        number: int64_t = 0
+        key_bytes: int64_t
+        value_bytes: int64_t
+        header_bytes: int64_t
+        total: int64_t = 0
+        p: int32_t
+        for i in range(rows[0]):
+            row = self._row + i
+            value_bytes = blob_at(cython.address(self._value), row, cython.address(data))
+            key_bytes = blob_at(cython.address(self._key), row, cython.address(data))
+            header_bytes = 1 if self._headers.offsets == cython.NULL else self._header_bytes(row)
+            if unlikely(key_bytes == -2 or value_bytes == -2 or header_bytes < 0):
+                self._stopped_at = row
+                return _BAD_HEADERS if header_bytes == -1 else _BAD_LAYOUT
+            if number_at(cython.address(self._partition), row, cython.address(number)):
+                if number < 0 or number >= self._partition_count:
+                    self._stopped_at = row
+                    return _BAD_PARTITION
+                p = cython.cast(int32_t, number)
+            elif key_bytes >= 0 and not self._ignore_keys:
+                p = partition_of(data, key_bytes, self._partition_count)
+            else:
+                p = self._stick(row, key_bytes, value_bytes, header_bytes)
+            partitions[i] = p
+            counts[p] += 1
+            total += (key_bytes if key_bytes > 0 else 0) + (value_bytes if value_bytes > 0 else 0) + header_bytes + 12
+            if total >= _SLICE_BYTES:
+                rows[0] = i + 1
+                break
+        size[0] = total
+        return _DONE
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _stick(self, row: int64_t, key_bytes: int64_t, value_bytes: int64_t, header_bytes: int64_t) -> int32_t:
+        """The sticky partition, which moves on when a batch's worth of rows went to it."""
+        # 4: attributes, a timestamp delta of one byte, an offset delta of two.
+        body: int64_t = 4 + varint_bytes(zigzag(key_bytes)) + varint_bytes(zigzag(value_bytes)) + header_bytes
+        body += (key_bytes if key_bytes > 0 else 0) + (value_bytes if value_bytes > 0 else 0)
+        need: int64_t = body + varint_bytes(zigzag(body))
+        if self._sticky_bytes > 0 and self._sticky_bytes + need + HEADER_BYTES > self._batch_size:
+            self._sticky_partition = (self._sticky_partition + 1) % self._partition_count
+            self._sticky_bytes = 0
+        self._sticky_bytes += need
+        return self._sticky_partition
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _header_bytes(self, row: int64_t) -> int64_t:
+        """What a row's headers take on the wire; -1 where a header or its name is null, -2 for bad layout."""
+        headers: cython.pointer(Lists) = cython.address(self._headers)
+        data: cython.p_const_char = cython.NULL
+        begin: int64_t = 0
+        count: int64_t = list_at(headers, row, cython.address(begin))
+        if count < 0:
+            return -2
+        size: int64_t = varint_bytes(zigzag(count))
+        length: int64_t
+        i: int64_t
+        for i in range(begin, begin + count):
+            length = blob_at(cython.address(headers.keys), i, cython.address(data))
+            if length < 0 or not is_set(headers.item_validity, headers.item_offset + i):
+                return -2 if length == -2 else -1
+            size += varint_bytes(zigzag(length)) + length
+            length = blob_at(cython.address(headers.values), i, cython.address(data))
+            if length == -2:
+                return -2
+            size += varint_bytes(zigzag(length)) + (length if length > 0 else 0)
+        return size
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _put_headers(self, to: cython.p_char, row: int64_t) -> cython.p_char:
+        headers: cython.pointer(Lists) = cython.address(self._headers)
+        data: cython.p_const_char = cython.NULL
+        begin: int64_t = 0
+        count: int64_t = list_at(headers, row, cython.address(begin))
+        length: int64_t
+        i: int64_t
+        to = put_varint(to, zigzag(count))
+        for i in range(begin, begin + count):
+            length = blob_at(cython.address(headers.keys), i, cython.address(data))
+            to = put_bytes(to, data, length)
+            length = blob_at(cython.address(headers.values), i, cython.address(data))
+            to = put_bytes(to, data, length)
+        return to
+
+    # ------------------------------------------------------------------ one partition's rows
+
+    @cython.cfunc
+    def _encode_partition(
+        self, partition: int32_t, order: cython.pointer(int32_t), rows: int64_t, bytes_per_row: int64_t
+    ) -> list:
+        """The batches of one partition's rows of the slice."""
+        sealed: list = []
+        done: int64_t = 0
+        begin: int64_t
+        status: cython.int = _CUT
+        buffer: bytearray
+        while status == _CUT:
+            begin = done
+            self._capacity = min(self._batch_size, HEADER_BYTES + bytes_per_row * (rows - done) + 256)
+            buffer = PyByteArray_FromStringAndSize(cython.NULL, self._capacity)
+            self._position = HEADER_BYTES
+            self._count = 0
+            while True:
+                self._data = PyByteArray_AS_STRING(buffer)
+                with cython.nogil:
+                    status = self._write_rows(order, rows, cython.address(done))
+                if status != _GROW:
+                    break
+                self._capacity = max(self._wanted, min(2 * self._capacity, self._batch_size))
+                PyByteArray_Resize(buffer, self._capacity)
+            if status != _DONE and status != _CUT:
+                raise self._row_error(status)
+            PyByteArray_Resize(buffer, self._position)
+            sealed.append(self._seal(partition, buffer, order + begin, done - begin))
+        return sealed
+
+    @cython.cfunc
+    def _seal(self, partition: int32_t, buffer: bytearray, order: cython.pointer(int32_t), count: int64_t) -> object:
+        codec: str = "none"
+        if self._compression != "none":
+            with memoryview(buffer) as whole:
+                packed = compress(self._compression, self._level, whole[HEADER_BYTES:])
+            if len(packed) < len(buffer) - HEADER_BYTES:
+                buffer[HEADER_BYTES:] = packed
+                codec = self._compression
+        first: int64_t = self._first_row + self._row
+        rows: object = None
+        i: int64_t
+        numbers: cython.pointer(int64_t)
+        if order[count - 1] - order[0] != count - 1:  # they ascend: without a gap they are first, first + 1, ...
+            rows = PyBytes_FromStringAndSize(cython.NULL, 8 * count)
+            numbers = cython.cast(cython.pointer(int64_t), PyBytes_AS_STRING(rows))
+            for i in range(count):
+                numbers[i] = first + order[i]
+        return sealed_batch(
+            self._topic,
+            partition,
+            buffer,
+            count,
+            self._base_timestamp,
+            self._max_timestamp,
+            codec,
+            first + order[0],
+            rows,
+        )
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _write_rows(self, order: cython.pointer(int32_t), rows: int64_t, done: cython.pointer(int64_t)) -> cython.int:
+        """Write rows `order[done:rows]` into the batch until they are done, or it is full or too small."""
+        data: cython.p_const_char = cython.NULL
+        key_data: cython.p_const_char = cython.NULL
+        to: cython.p_char
+        timestamp: int64_t
+        body: int64_t
+        end: int64_t
+        key_bytes: int64_t
+        value_bytes: int64_t
+        header_bytes: int64_t
+        row: int64_t
+        while done[0] < rows:
+            if done[0] + _AHEAD < rows:
+                # The rows of one partition lie scattered: have the memory of the rows to come fetched meanwhile.
+                row = self._row + order[done[0] + _AHEAD]
+                if blob_at(cython.address(self._value), row, cython.address(data)) > 0:
+                    prefetch(data)
+                    prefetch(data + 64)
+            row = self._row + order[done[0]]
+            key_bytes = blob_at(cython.address(self._key), row, cython.address(key_data))
+            value_bytes = blob_at(cython.address(self._value), row, cython.address(data))
+            header_bytes = 1 if self._headers.offsets == cython.NULL else self._header_bytes(row)
+            timestamp = self._timestamp_of(row)
+            if self._count == 0:
+                self._base_timestamp = self._max_timestamp = timestamp
+            body = 1 + varint_bytes(zigzag(timestamp - self._base_timestamp)) + varint_bytes(zigzag(self._count))
+            body += varint_bytes(zigzag(key_bytes)) + (key_bytes if key_bytes > 0 else 0)
+            body += varint_bytes(zigzag(value_bytes)) + (value_bytes if value_bytes > 0 else 0) + header_bytes
+            end = self._position + varint_bytes(zigzag(body)) + body
+            if unlikely(timestamp < 0):
+                self._stopped_at = row
+                return _BAD_TIMESTAMP
+            if unlikely(end > self._capacity):
+                if self._count > 0 and end > self._batch_size:
+                    return _CUT
+                self._wanted = end
+                self._stopped_at = row
+                return _TOO_LARGE if end > self._max_request_size else _GROW
+            if timestamp > self._max_timestamp:
+                self._max_timestamp = timestamp
+            to = put_varint(self._data + self._position, zigzag(body))
+            to[0] = 0
+            to = put_varint(to + 1, zigzag(timestamp - self._base_timestamp))
+            to = put_varint(to, zigzag(self._count))
+            to = put_bytes(to, key_data, key_bytes)
+            to = put_bytes(to, data, value_bytes)
+            if self._headers.offsets == cython.NULL:
+                to[0] = 0
+            else:
+                self._put_headers(to, row)
+            self._position = end
+            self._count += 1
+            done[0] += 1
+        return _DONE
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _timestamp_of(self, row: int64_t) -> int64_t:
+        """In milliseconds; negative for one that Kafka cannot hold."""
+        number: int64_t = 0
+        if not number_at(cython.address(self._timestamp), row, cython.address(number)):
+            return self._now_ms
+        if number > self._timestamp_max:
+            return -1
+        return number * self._timestamp_numerator // self._timestamp_divisor if number >= 0 else -1
+
+    @cython.cfunc
+    def _row_error(self, status: cython.int) -> object:
+        row = self._first_row + self._stopped_at
+        names: tuple = self._names
+        number: int64_t = 0
+        if status == _TOO_LARGE:
+            return RecordError(
+                f"Row {row} needs {self._wanted} bytes with its batch; max.request.size allows "
+                f"{self._max_request_size}. Send less in one record, or raise max.request.size (and the topic's "
+                "max.message.bytes)."
+            )
+        if status == _BAD_PARTITION:
+            number_at(cython.address(self._partition), self._stopped_at, cython.address(number))
+            return RecordError(
+                f"Column {names[3]!r} names partition {number} in row {row}; topic {self._topic} has partitions 0 to "
+                f"{self._partition_count - 1}."
+            )
+        if status == _BAD_TIMESTAMP:
+            return RecordError(f"Column {names[4]!r} has a time in row {row} that is before 1970 or out of range.")
+        if status == _BAD_HEADERS:
+            return RecordError(f"Column {names[2]!r} has a null header, or one without a name, in row {row}.")
+        return RecordError(f"The data is not laid out as Arrow says it is, at row {row}.")
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _sort_by_partition(
+    partitions: cython.pointer(int32_t),
+    starts: cython.pointer(int64_t),
+    order: cython.pointer(int32_t),
+    partition_count: int32_t,
+    rows: int64_t,
+) -> cython.void:
+    """Counting sort: `starts` holds counts and becomes where each partition's rows end in `order`."""
+    before: int64_t = 0
+    count: int64_t
+    p: int32_t
+    i: int64_t
+    for p in range(partition_count):
+        count = starts[p]
+        starts[p] = before
+        before += count
+    for i in range(rows):
+        p = partitions[i]
+        order[starts[p]] = cython.cast(int32_t, i)
+        starts[p] += 1
+
+
+def encode_stream(
+    data: object,
+    *,
+    topic: str,
+    partition_count: int,
+    value: object,
+    key: object = None,
+    headers: object = None,
+    partition: object = None,
+    timestamp: object = None,
+    batch_size: int = 16384,
+    max_request_size: int = 1048576,
+    compression: str = "none",
+    compression_level: object = None,
+    ignore_keys: bool = False,
+    sticky: object = None,
+    clock_ms: object = None,
+) -> TableEncoder:
+    """Encode Arrow data as record batches, one list of SealedBatches for each step through the input.
+
+    `data` is what `chunks` takes. `value`, `key`, `headers`, `partition` and `timestamp` name columns; `value` and
+    `key` may also be functions that take a `Chunk` and return Arrow data of one byte string for each row. A null
+    value is a tombstone; a row without a key or partition goes to `sticky`'s partition, one without a timestamp
+    gets the time at which its chunk is read. Raises RecordError, naming column and row, for what cannot be sent.
+    """
+    check_level(compression, compression_level)
+    encoder: TableEncoder = TableEncoder()
+    encoder._source = chunks(data)
+    encoder._topic = topic
+    encoder._partition_count = partition_count
+    if encoder._partition_count < 1:
+        raise ValueError(f"Topic {topic!r} cannot have {partition_count} partitions.")
+    encoder._names = (value, key, headers, partition, timestamp)
+    encoder._batch_size = max(batch_size, HEADER_BYTES)
+    encoder._max_request_size = max_request_size
+    encoder._compression = compression
+    encoder._level = compression_level
+    encoder._ignore_keys = ignore_keys
+    encoder._sticky = StickyPartition() if sticky is None else sticky
+    encoder._clock_ms = clock_ms
+    return encoder

@@ -1,0 +1,35 @@
+from collections.abc import Callable
+from typing import Any
+
+from ottla.records.arrow_data import Chunk
+from ottla.records.delivery import SealedBatch
+
+class StickyPartition:
+    def __init__(self, partition: int = 0) -> None: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def sent_bytes(self) -> int: ...
+
+class TableEncoder:
+    def __iter__(self) -> TableEncoder: ...
+    def __next__(self) -> list[SealedBatch]: ...
+
+def encode_stream(
+    data: Any,
+    *,
+    topic: str,
+    partition_count: int,
+    value: str | Callable[[Chunk], Any] | None,
+    key: str | Callable[[Chunk], Any] | None = None,
+    headers: str | None = None,
+    partition: str | None = None,
+    timestamp: str | None = None,
+    batch_size: int = 16384,
+    max_request_size: int = 1048576,
+    compression: str = "none",
+    compression_level: int | None = None,
+    ignore_keys: bool = False,
+    sticky: StickyPartition | None = None,
+    clock_ms: Callable[[], int] | None = None,
+) -> TableEncoder: ...

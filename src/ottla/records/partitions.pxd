@@ -1,0 +1,38 @@
+"""What the compiled modules see of a topic and its partitions: the C fields, read and written without a call."""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from ottla.records.delivery cimport SealedBatch
+
+
+@cython.final
+cdef class Partition:
+    cdef str topic
+    cdef int index
+    cdef SealedBatch batch  # None: no batch is open
+    cdef char *data
+    cdef Py_ssize_t position
+    cdef Py_ssize_t capacity
+    cdef int32_t count
+    cdef int64_t base_timestamp
+    cdef int64_t max_timestamp
+    cdef Py_ssize_t last_bytes  # what the batch before needed: the next one's first capacity
+    cdef Partition earlier
+    cdef Partition later
+    cdef int64_t held_in_turn
+
+    cdef object open(self, SealedBatch batch, bytearray buffer)
+    cdef object resize(self, Py_ssize_t capacity)
+    cdef object close(self)
+
+
+@cython.final
+cdef class Topic:
+    cdef list partitions
+    cdef int32_t count
+    cdef int32_t sticky
+    cdef Py_ssize_t sticky_bytes
+
+    cdef int32_t set_count(self, str name, int32_t count) except? -1
+    cdef bint move_on(self, Py_ssize_t need, Py_ssize_t batch_size, uint64_t *random) noexcept

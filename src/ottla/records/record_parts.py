@@ -1,0 +1,95 @@
+"""What a sender gives as the parts of a record, checked and turned into bytes (compiled).
+
+Off the fast path: values and keys that are bytes never come here. Everything that cannot be sent as it is becomes a
+RecordError that names the part, what was given and what is allowed.
+"""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
+from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
+from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.ottla.records.wire import put_varint, zigzag
+
+from ottla.errors import RecordError
+
+
+@cython.cfunc
+def text_or_bytes(what: str, given: object) -> object:
+    """A str or bytes object with the same content; RecordError for what is neither text nor bytes."""
+    if isinstance(given, str):
+        return given
+    try:
+        return bytes(memoryview(given))
+    except TypeError:
+        pass
+    raise RecordError(
+        f"A record's {what} is bytes, str or None, not {type(given).__name__}: {given!r:.60}. Serialize it first, "
+        "for example with json.dumps."
+    )
+
+
+@cython.cfunc
+def data_of(text_or_bytes: object, size: cython.pointer(cython.Py_ssize_t)) -> cython.p_const_char:
+    if PyBytes_Check(text_or_bytes):
+        size[0] = PyBytes_GET_SIZE(text_or_bytes)
+        return PyBytes_AS_STRING(text_or_bytes)
+    try:
+        return PyUnicode_AsUTF8AndSize(text_or_bytes, size)
+    except UnicodeEncodeError as error:
+        raise RecordError(f"The text {text_or_bytes!r:.60} cannot be sent as UTF-8: {error.reason}.") from error
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def checked_timestamp(timestamp_ms: object) -> int64_t:
+    if isinstance(timestamp_ms, int) and not isinstance(timestamp_ms, bool) and 0 <= timestamp_ms < 1 << 63:
+        return timestamp_ms
+    raise RecordError(f"A timestamp_ms is an int from 0 on, in milliseconds since 1970, not {timestamp_ms!r:.60}.")
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def checked_partition(topic: object, partition: object, count: int32_t) -> int32_t:
+    if isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition < count:
+        return partition
+    raise RecordError(f"Topic {topic} has partitions 0 to {count - 1}, not {partition!r:.60}.")
+
+
+@cython.cfunc
+def _number(value: cython.Py_ssize_t) -> bytes:
+    """A zigzag varint as bytes."""
+    room = cython.declare(cython.char[10])
+    end: cython.p_char = put_varint(room, zigzag(value))
+    return room[: end - room]
+
+
+@cython.cfunc
+def encode_headers(headers: object) -> bytes:
+    """The end of a record: how many headers, and each one's name and value."""
+    try:
+        pairs = [(name, value) for name, value in headers]
+    except (TypeError, ValueError):
+        raise RecordError(f"Headers are a list of (str, bytes or None) pairs, not {headers!r:.60}.") from None
+    pieces: list = [_number(len(pairs))]
+    for name, value in pairs:
+        if not isinstance(name, str):
+            raise RecordError(f"A header's name is a str, not {type(name).__name__}: {name!r:.60}.")
+        content = _encoded("header name", name)
+        pieces += (_number(len(content)), content)
+        if value is None:
+            pieces.append(_number(-1))
+        else:
+            content = _encoded("header value", value)
+            pieces += (_number(len(content)), content)
+    return b"".join(pieces)
+
+
+@cython.cfunc
+def _encoded(what: str, given: object) -> bytes:
+    if not isinstance(given, bytes):
+        given = text_or_bytes(what, given)
+    size: cython.Py_ssize_t = 0
+    at: cython.p_const_char = data_of(given, cython.address(size))
+    return at[:size]
