@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,18 @@ with ottla.Cluster(brokers=1) as cluster:
         assert producer.send("flights", b"value", b"key").result(10).offset == 0
 """
     assert not loaded_after(code) & HEAVY
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc to look into a process")
+def test_brokers_that_serve_have_neither_numpy_nor_pyarrow_in_memory() -> None:
+    with ottla.Cluster() as cluster:
+        cluster.create_topic("flights")
+        with ottla.Producer(cluster.bootstrap_servers) as producer:
+            producer.send("flights", b"value").result(10)
+        maps = Path(f"/proc/{cluster.pid}/maps").read_text()
+    assert "crc32c" in maps  # the control: what is loaded does show
+    assert "numpy" not in maps
+    assert "pyarrow" not in maps
 
 
 def test_every_public_name_resolves() -> None:

@@ -1,0 +1,74 @@
+"""What the README shows works as it stands: each Python block is run against an embedded cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+COLUMNS = {"tailnum": ["N14228", "N24211"], "origin": ["EWR", "LGA"], "dest": ["IAH", "IAH"]}
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """What a reader of the README has at hand: a cluster with a topic, a file of flights, a table, an application."""
+    polars = pytest.importorskip("polars")
+    monkeypatch.chdir(tmp_path)
+    table = polars.DataFrame(COLUMNS)
+    table.write_csv("flights.csv")
+    with ottla.Cluster() as cluster:
+        cluster.create_topic("flights", partitions=3)
+
+        def send_five(bootstrap_servers: str, topic: str = "orders") -> None:
+            with ottla.Producer(bootstrap_servers) as producer:
+                for number in range(5):
+                    producer.send(topic, b"order %d" % number).result(30)
+
+        yield {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "kafka_cluster": cluster,
+            "my_application": send_five,
+            "ottla": ottla,
+            "place_order": send_five,
+            "producer": ottla.Producer(cluster.bootstrap_servers),
+            "sent": 5,
+            "stored": lambda cluster, topic: ottla.read_table(cluster.bootstrap_servers, topic).num_rows,
+            "table": table,
+        }
+
+
+def test_the_readme_has_its_stories() -> None:
+    assert len(BLOCKS) >= 6
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if "spark." not in b], ids=lambda b: b.split("\n")[0][:40])
+def test_a_block_of_the_readme_runs(block: str, scene: dict[str, Any]) -> None:
+    cluster = scene["kafka_cluster"]
+    code = block.replace("localhost:9092", cluster.bootstrap_servers)
+    exec(compile(code, "README.md", "exec"), scene)
+    for name, story in list(scene.items()):
+        if name.startswith("test_"):
+            cluster.create_topic("orders")
+            story(cluster, "orders")
+    scene["producer"].close()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("block", [b for b in BLOCKS if "spark." in b], ids=lambda b: b.split("\n")[0][:40])
+def test_a_spark_block_of_the_readme_runs(block: str, scene: dict[str, Any]) -> None:
+    from ottla.spark.session import local_session
+
+    ottla.write_table(scene["bootstrap_servers"], "flights", scene["table"], key="tailnum", value="dest")
+    scene["spark"] = spark = local_session("README")
+    try:
+        exec(compile(block.replace("localhost:9092", scene["bootstrap_servers"]), "README.md", "exec"), scene)
+        assert scene["flights"].count() == 2
+    finally:
+        spark.stop()
