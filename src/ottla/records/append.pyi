@@ -1,8 +1,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from ottla.records.delivery import Delivery as Delivery
-from ottla.records.delivery import SealedBatch
+from ottla.records.delivery import Delivery, SealedBatch
 
 BytesLike = bytes | bytearray | memoryview
 

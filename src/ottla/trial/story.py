@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.client.producer import Producer
     from ottla.cluster.cluster import Cluster
     from ottla.cluster.faults import Fault
-    from ottla.records.append import Delivery
+    from ottla.records.delivery import Delivery
 
 Record = tuple[bytes | None, bytes]
 """(key, value)"""
