@@ -5,5 +5,7 @@ from __future__ import annotations
 import hypothesis
 
 # A slow machine is no bug: nothing in these tests is judged by the clock.
-hypothesis.settings.register_profile("ottla", deadline=None, print_blob=True)
+hypothesis.settings.register_profile(
+    "ottla", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("ottla")
