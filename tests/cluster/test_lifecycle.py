@@ -181,6 +181,13 @@ def test_a_port_in_use_is_named_in_one_sentence(in_process: bool) -> None:
 
 
 @pytest.mark.parametrize("in_process", [False, True])
+def test_a_port_in_use_leaves_the_data_dir_as_it_was(tmp_path: Path, in_process: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UserMistake, match="in use by another program"):
+        Cluster(brokers=1, data_dir=tmp_path / "new" / "data", port=taken.getsockname()[1], in_process=in_process)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("in_process", [False, True])
 def test_a_data_dir_in_use_is_named_in_one_sentence(tmp_path: Path, in_process: bool) -> None:
     with Cluster(brokers=1, data_dir=tmp_path) as first:
         with pytest.raises(UserMistake, match=rf"data_dir '{tmp_path}' is in use by another running cluster"):

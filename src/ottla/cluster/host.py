@@ -1,6 +1,6 @@
 """All brokers of one embedded cluster and their controller, in one event loop.
 
-`start` claims the folder, takes the ports, makes the cores and opens the doors; `handle` carries out what the holder
+`start` takes the ports, claims the folder, makes the cores and opens the doors; `handle` carries out what the holder
 of the `Cluster` asks for over the control channel; `stop` closes everything in order: doors, logs, folder.
 """
 
@@ -90,9 +90,10 @@ class ClusterHost:
         self._temporary = temporary
         listeners: list[socket.socket] = []
         try:
-            self._data_dir = DataDir(data_dir, temporary=temporary)
+            # Ports first: taking one and letting go of it leaves nothing behind, making a folder does.
             for number in range(brokers):
                 listeners.append(listen(_HOST, port + number if port else 0))
+            self._data_dir = DataDir(data_dir, temporary=temporary)
             addresses = [
                 BrokerAddress(number, _HOST, listener.getsockname()[1])
                 for number, listener in enumerate(listeners, start=1)
