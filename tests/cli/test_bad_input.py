@@ -136,7 +136,7 @@ def test_broken_csv_row(program: Program) -> None:
 def test_port_in_use(program: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
-        for command in (("run", "--data-dir", "kept"), ("serve",)):
+        for command in (("run", "--data-dir", "kept"), ("serve",), ("serve", "--data-dir", "new")):
             sentence = program.refused(*command, "--port", port)
             assert port in sentence
             assert "in use" in sentence

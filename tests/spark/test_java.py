@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import UserMistake
-from ottla.spark.java import find_java, lay_java_home
+from ottla.spark.java import check_bash, find_java, lay_java_home
 
 
 def install_java(home: Path, version: str, status: int = 0) -> Path:
@@ -102,6 +102,13 @@ def test_java_starts_without_the_options_it_cannot_take(tmp_path: Path, version:
     answer = subprocess.run([home / "bin" / "java", *options], capture_output=True, text=True, check=True)
     refused = options[2 : 2 + dropped]
     assert answer.stdout.splitlines() == [f"<{option}>" for option in options if option not in refused]
+
+
+def test_a_machine_without_bash_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_bash()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserMistake, match=r"there is no bash on PATH: install bash\.$"):
+        check_bash()
 
 
 @pytest.mark.spark

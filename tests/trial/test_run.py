@@ -1,4 +1,6 @@
-"""The main job as a user starts it, over small inputs: figures, files, exit status, and the way out by Ctrl+C.
+"""The main job as a user starts it, over small inputs: figures, files, exit status, and the ways out.
+
+Ways out are Ctrl+C, SIGTERM and a Java that was killed: each ends with a sentence and leaves nothing behind.
 
 The figures are checked against a client that shares no code with ours: the kept topics are served again and read with
 confluent-kafka, and what it finds is counted here, in a dozen lines.
@@ -12,7 +14,10 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -170,31 +175,74 @@ def test_input_too_small_for_the_faults_voids_the_run(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "figures.json").read_text())["records"] == 12
 
 
-@pytest.mark.parametrize("words", ["read ", "send at-least-once", "start Spark"])
-def test_interrupted_run_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, words: str) -> None:
-    write_orders(tmp_path, ROWS)
-    (tmp_path / "tmp").mkdir()
+@contextmanager
+def run_that_leaves_nothing(folder: Path, words: str) -> Iterator[subprocess.Popen[str]]:
+    """A run over 2,000 rows, handed over at the line that starts with `words`; it must come to its end by itself."""
+    write_orders(folder, ROWS)
+    (folder / "tmp").mkdir()
     arguments = ["run", "--input", "orders.csv", "--key", "id", "--data-dir", "kept", "--json", "figures.json"]
     with subprocess.Popen(
         [sys.executable, "-u", "-m", "ottla.cli", *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder / "tmp")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     ) as running:
         assert running.stdout is not None
-        assert running.stderr is not None
         for line in running.stdout:
             if line.startswith(words):
                 break
-        # As a terminal does it: every process of the foreground group gets the signal.
-        os.killpg(running.pid, signal.SIGINT)
-        assert running.wait(30) == 130
-        assert running.stderr.read() == "ottla: interrupted\n"
+        yield running
         # The pipe's other ends are gone too: no JVM and no worker has outlived the program.
         assert select.select([running.stdout], [], [], 30)[0]
         assert running.stdout.read().count("Traceback") == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["orders.csv", "tmp"]
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert sorted(path.name for path in folder.iterdir()) == ["orders.csv", "tmp"]
+    assert list((folder / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("words", ["read ", "send at-least-once", "start Spark"])
+def test_interrupted_run_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, words: str) -> None:
+    with run_that_leaves_nothing(tmp_path, words) as running:
+        # As a terminal does it: every process of the foreground group gets the signal.
+        os.killpg(running.pid, signal.SIGINT)
+        assert running.wait(30) == 130
+        assert running.stderr is not None
+        assert running.stderr.read() == "ottla: interrupted\n"
+
+
+@pytest.mark.parametrize("words", ["read ", "send at-least-once", "start Spark"])
+def test_terminated_run_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, words: str) -> None:
+    with run_that_leaves_nothing(tmp_path, words) as running:
+        # As `timeout` does it: the program first, then every process of its group, the program again among them.
+        os.kill(running.pid, signal.SIGTERM)
+        os.killpg(running.pid, signal.SIGTERM)
+        assert running.wait(30) == 143
+        assert running.stderr is not None
+        assert running.stderr.read() == "ottla: terminated\n"
+
+
+@pytest.mark.parametrize("words", ["send exactly-once", "start Spark"])
+def test_a_java_process_that_was_killed_is_reported_in_one_sentence(tmp_path: Path, words: str) -> None:
+    with run_that_leaves_nothing(tmp_path, words) as running:
+        os.kill(java_process(running.pid), signal.SIGKILL)
+        assert running.wait(60) == 1
+        assert running.stderr is not None
+        said = running.stderr.read()
+        assert said.startswith("ottla: Spark's Java process ended ")
+        assert "signal 9" in said
+        assert said.count("\n") == 1
+
+
+def java_process(parent: int) -> int:
+    """The child of `parent` that runs Java, as soon as it does."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                status = (folder / "stat").read_text()
+                name, rest = status[status.index("(") + 1 :].rsplit(") ", 1)
+                if name == "java" and int(rest.split()[1]) == parent:
+                    return int(folder.name)
+    pytest.fail("the run has started no Java")

@@ -1,8 +1,8 @@
 """The command line: one file per command, nothing decided here.
 
 `main` stays light (`ottla --version` loads neither typer nor rich) and is the one place where errors become words: a
-mistake of the user's is one sentence on stderr and exit status 2, Ctrl+C is 130, and only what nobody expected shows
-a traceback.
+mistake of the user's is one sentence on stderr and exit status 2, Ctrl+C is 130, SIGTERM 143, and only what nobody
+expected shows a traceback.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import errno
 import sys
 from collections.abc import Sequence
 
+from ottla.cli.signals import Ended, ending_in_order
 from ottla.errors import KafkaError, NotKafka, OttlaError, Unreachable, UserMistake
 
 FAILED = 1
@@ -50,9 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"ottla {__version__}\n")
         return 0
     try:
-        return _run(given)
+        with ending_in_order():
+            return _run(given)
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)
+    except Ended as ended:
+        return _say(ended.words, ended.status)
     except OttlaError as error:
         return _say(str(error), USAGE if isinstance(error, _GIVEN) else FAILED)
     except ModuleNotFoundError as error:
@@ -72,8 +76,10 @@ def _run(arguments: list[str]) -> int:
 
     from ottla.cli.app import app
 
-    # What matters is said in sentences; a broker whose requests are lost on purpose has much to log besides.
-    logging.getLogger("ottla").addHandler(logging.NullHandler())
+    # What matters is said in sentences; a broker whose requests are lost on purpose has much to log besides, and so
+    # has the bridge to a Java that is gone.
+    for name in ("ottla", "py4j"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
     try:
         status = app(arguments, prog_name="ottla", standalone_mode=False)
     except Exception as error:

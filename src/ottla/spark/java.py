@@ -43,6 +43,12 @@ def find_java() -> tuple[Path, int]:
     )
 
 
+def check_bash() -> None:
+    """UserMistake where bash is missing: Spark's own scripts, which start its Java, are written in it."""
+    if shutil.which("bash") is None:
+        raise UserMistake("Spark is started by bash scripts, and there is no bash on PATH: install bash.")
+
+
 def lay_java_home(java: Path, version: int, home: Path) -> Path:
     """Make `home` a JAVA_HOME whose `bin/java` starts `java` without the options it cannot take; what to use.
 

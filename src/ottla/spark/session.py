@@ -11,18 +11,20 @@ import atexit
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.errors import UserMistake
-from ottla.spark.java import find_java, lay_java_home
+from ottla.errors import OttlaError, UserMistake
+from ottla.spark.java import check_bash, find_java, lay_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_JAVA_ENDS_S = 2.0
 # What goes wrong reaches Python as an exception. The appender is there because Spark takes a configuration that has
 # none for no configuration at all, and brings its own; the gateway's level because it is announced where it differs.
 _LOGGING = """\
@@ -40,14 +42,15 @@ def local_session(
 ) -> SparkSession:
     """A session with `cores` threads in one JVM of at most `memory_mib` MiB of heap; `settings` are added to ours.
 
-    Raises UserMistake where PySpark or a Java it runs on is missing. Where a session is already running in this
-    process, Spark returns that one.
+    Raises UserMistake where PySpark, bash or a Java it runs on is missing, OttlaError where that Java does not stay up.
+    Where a session is already running in this process, Spark returns that one.
     """
     try:
         import pyspark
         from pyspark.sql import SparkSession
     except ImportError:
         raise UserMistake("PySpark is not installed: run `pip install 'ottla[spark]'`.") from None
+    check_bash()
     java, version = find_java()
     folder = Path(tempfile.mkdtemp(prefix="ottla-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -66,7 +69,31 @@ def local_session(
     for name, value in (_settings(cores, memory_mib, folder) | (settings or {})).items():
         builder = builder.config(name, value)
     with _environment(environment):
-        return builder.getOrCreate()
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            exited = "JAVA_GATEWAY_EXITED" in str(error)
+            ending = "it said why above, if it did" if exited else how_java_ended(_JAVA_ENDS_S)
+            if ending is None:
+                raise
+            raise OttlaError(f"Spark's Java process ended before Spark was up ({ending}); it was {java}") from error
+
+
+def how_java_ended(patience_s: float) -> str | None:
+    """How the Java process behind this program's Spark came to its end, in words; None where it is alive.
+
+    Where it was killed, its sockets break a moment before its parent can learn how it ended: `patience_s` is for that.
+    """
+    from pyspark import SparkContext
+
+    java: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    if java is None:
+        return None
+    try:
+        status = java.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        return None
+    return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
 
 
 def _settings(cores: int, memory_mib: int, folder: Path) -> dict[str, str]:

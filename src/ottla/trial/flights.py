@@ -66,9 +66,10 @@ def run_trial(options: RunOptions) -> int:
     _check_installed()
     check_json(options.json_file)
     source = open_source(options.input_file, options.key)
-    from ottla.spark.java import find_java
+    from ottla.spark.java import check_bash, find_java
 
     find_java()
+    check_bash()
     console = open_console()
     from ottla.cluster.cluster import Cluster
 

@@ -1,6 +1,9 @@
 """Loads Spark in a thread of its own while the producer works: it takes seconds, and nothing waits for it yet.
 
 Loading includes a first small job, so that the Python workers, too, are there before the first real one needs them.
+
+Spark works in a Java process of its own. Where that dies under the work (killed, out of memory), whatever exception
+Spark's Python side has for it becomes one sentence at the end of the block.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PATIENCE_S = 120.0
+_JAVA_ENDS_S = 2.0  # its sockets break before its parent can learn how it ended
 # A JVM that lives for half a minute does not earn back what its best compiler costs: a third less CPU on two cores.
 _SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 
@@ -52,15 +56,31 @@ class SparkLoading:
         # A JVM that is just starting cannot be stopped, and would go on writing to a folder that is being removed.
         self._given_up = True
         self._began.wait(_PATIENCE_S)
+        ending = None
+        failed = isinstance(error, Exception) and not isinstance(error, OttlaError)
         if self._session is not None:
-            self._session.stop()
+            from ottla.spark.session import how_java_ended
+
+            ending = how_java_ended(_JAVA_ENDS_S if failed else 0.0)
+            try:
+                self._session.stop()
+            except Exception:
+                # A Java that is gone needs no stopping.
+                if how_java_ended(_JAVA_ENDS_S) is None:
+                    raise
         self._thread.join(_PATIENCE_S)
+        if ending is not None and failed:
+            raise OttlaError(
+                f"Spark's Java process ended in the middle of its work ({ending}): where the system was short of "
+                "memory, make some free and run again"
+            ) from error
 
     def _load(self) -> None:
         try:
             from ottla.spark.session import local_session
 
             self._session = local_session("ottla run", settings=_SHORT_LIVED)
+            _be_quiet_without_java(self._session)
             self._began.set()
             if not self._given_up:
                 _warm_up(self._session)
@@ -68,6 +88,13 @@ class SparkLoading:
             self._error = error
         finally:
             self._began.set()
+
+
+def _be_quiet_without_java(session: SparkSession) -> None:
+    """A thread of PySpark prints a traceback when Java hangs up; that Java is gone is said elsewhere, and better."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
 
 
 def _warm_up(session: SparkSession) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ def watching(spark: SparkSession, step: Step) -> Iterator[None]:
 
 
 def _watch(tracker: Any, known: set[int], step: Step, ended: threading.Event) -> None:
+    # Where Spark is gone, whoever waits for its answer hears of it; there is nothing left to show.
+    with suppress(Exception):
+        _show_tasks(tracker, known, step, ended)
+
+
+def _show_tasks(tracker: Any, known: set[int], step: Step, ended: threading.Event) -> None:
     # Stages come one after the other; those that were seen and are gone are done.
     tasks: dict[int, tuple[int, int]] = {}
     while not ended.wait(_LOOK_EVERY_S):

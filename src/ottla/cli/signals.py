@@ -1,0 +1,49 @@
+"""Ends a command in order when the system asks for it: SIGTERM (`kill`, `timeout`, a container) and SIGHUP (a closed
+terminal).
+
+Both become an exception in the main thread, as Python does with Ctrl+C, so that every `with` block on the way out
+stops its brokers and removes its folders. Once one has come, further ones are ignored: `timeout` sends SIGTERM twice,
+and the second must not strike in the middle of tidying up.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Ended(BaseException):
+    """The signal `number` came; no `except Exception` on its way takes it for an error."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.words = (signal.strsignal(number) or f"signal {number}").lower()
+        # As a shell reports a program that a signal has ended.
+        self.status = 128 + number
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Within the block, SIGTERM and SIGHUP raise Ended, unless whoever started us had them ignored or handled."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        for each in ours:
+            signal.signal(each, signal.SIG_IGN)
+        raise Ended(number)
+
+    for number in ours:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
