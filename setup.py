@@ -21,7 +21,7 @@ COMPILED = [
 
 setup(
     ext_modules=cythonize(
-        [Extension(name, [f"src/{name.replace('.', '/')}.py"], extra_compile_args=["-O3"]) for name in COMPILED],
+        [Extension(name, [f"src/{name.replace('.', '/')}.py"], extra_compile_args=["-O3", "-g0"]) for name in COMPILED],
         build_dir="build/cython",
         compiler_directives={
             "language_level": "3",

@@ -38,6 +38,7 @@ _ERRORS = (
     "DeliveryUnknown",
     "ForkError",
     "KafkaError",
+    "MissingExtra",
     "NotKafka",
     "OttlaError",
     "RecordError",

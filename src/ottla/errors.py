@@ -23,6 +23,10 @@ class RecordError(UserMistake, ValueError):
     """A record or a column handed to `send` or `send_table` cannot be sent as it is."""
 
 
+class MissingExtra(UserMistake, ImportError):
+    """What was called needs an optional package that is not installed; the message says which command installs it."""
+
+
 class NotKafka(OttlaError):
     """The address answered with something that is not the Kafka protocol."""
 

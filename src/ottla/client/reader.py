@@ -14,6 +14,7 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.client.arrow import need_pyarrow
 from ottla.client.channel import SocketBuffers
 from ottla.client.reader_driver import ReaderDriver
 from ottla.errors import ConfigError
@@ -115,6 +116,7 @@ class Reader:
 
     def decode(self, fetched: Fetched) -> pa.RecordBatch:
         """A buffer of `iter_raw` as a RecordBatch: the records that were asked for, and (read_committed) committed."""
+        schema = self.schema  # first, for it says what to do where pyarrow is missing
         import pyarrow as pa
 
         from ottla.records.decode_columns import decode_columns
@@ -134,7 +136,7 @@ class Reader:
         columns += [decoded.column(name) for name in _DECODED]
         if self._has_topic_column:
             columns.insert(0, pa.repeat(pa.scalar(fetched.topic, pa.string()), rows))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -158,6 +160,7 @@ class Reader:
 
 
 def _record_schema(*, with_topic: bool) -> pa.Schema:
+    need_pyarrow("reading RecordBatches")
     import pyarrow as pa
 
     from ottla.records.decode_columns import decode_columns

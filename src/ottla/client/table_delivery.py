@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.arrow import need_pyarrow
 from ottla.records.delivery import ACKED, UNKNOWN, SealedBatch
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class TableDelivery:
         known to be stored), error (string; null where it is stored, else "failed: ..." or "unknown: ..."). Raises
         TimeoutError after `timeout` seconds. Errors shown here are not raised again by `flush` and `close`.
         """
+        need_pyarrow("TableDelivery.result")
         import pyarrow as pa
 
         self.wait(timeout)

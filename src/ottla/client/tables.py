@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.arrow import need_pyarrow
 from ottla.client.producer import Producer
 from ottla.client.reader import End, Reader, Start
 from ottla.errors import ConfigError
@@ -61,6 +62,7 @@ def read_table(
 
     Arguments and columns as in `Reader`; an `end` of None would never be reached and is a ConfigError.
     """
+    need_pyarrow("read_table")
     import pyarrow as pa
 
     if end is None:
