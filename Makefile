@@ -43,7 +43,7 @@ bench: setup ## measure against the peers, side by side in one run
 soak: setup ## the long proofs: thousands of simulated lives of a record, the main job again and again
 	@OTTLA_SOAK=1 $(PY) -m pytest tests/journey tests/simulation $(ARGS)
 
-clean: ## remove what setup and the tests made
+clean: ## remove what setup and the tests made, .venv included
 	@rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	@find src -name '*.so' -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

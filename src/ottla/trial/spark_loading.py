@@ -9,6 +9,7 @@ Spark's Python side has for it becomes one sentence at the end of the block.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -63,7 +64,9 @@ class SparkLoading:
 
             ending = how_java_ended(_JAVA_ENDS_S if failed else 0.0)
             try:
-                self._session.stop()
+                # PySpark warns where Java is gone already, as it is when SIGTERM was for the whole group.
+                with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+                    self._session.stop()
             except Exception:
                 # A Java that is gone needs no stopping.
                 if how_java_ended(_JAVA_ENDS_S) is None:
