@@ -82,10 +82,10 @@ def test_refusal_before_the_append_stores_nothing(world: World) -> None:
     assert world.produce(batch_of(b"a")).error_code == 0
 
 
-def test_refusal_after_the_append_stores_and_says_it_did_not(world: World) -> None:
+def test_refusal_after_the_append_stores_and_still_names_the_offset(world: World) -> None:
     world.faults.add(FaultRule("refuse_after_append", times=1))
     answer = world.produce(batch_of(b"a"))
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 0)
     assert values(world) == [b"a"]
 
 

@@ -57,7 +57,7 @@ def test_acks_all_times_out_and_the_records_stay(replicated: World) -> None:
     assert connection not in replicated.answers
     replicated.pass_time(20)
     answer = replicated.answers[connection][0].responses[0].partition_responses[0]
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
     assert [r.value for r in replicated.stored()] == [b"a"]
     replicated.unreachable = set()
     replicated.pass_time(1000)

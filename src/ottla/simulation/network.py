@@ -53,6 +53,16 @@ class Network:
         self._by_client: dict[tuple[int, int], Link] = {}
         self._by_number: dict[int, Link] = {}
         self._numbers = 0
+        self._stall_chance = 0.0
+        self._stall_us_max = 0
+
+    def stall(self, chance: float, stall_us_max: int) -> None:
+        """From now on hold up to this share of what goes to brokers, for up to so long, and all behind it.
+
+        What a client sent before it gave a connection up then arrives after what it sent on the next one.
+        """
+        self._stall_chance = chance
+        self._stall_us_max = stall_us_max
 
     def add_broker(self, port: int, deliver: Deliver) -> None:
         """A broker that listens at `port`."""
@@ -147,7 +157,10 @@ class Network:
         link.is_open = False
 
     def _to_broker(self, link: Link, event: Any) -> None:
-        link.to_broker_us = max(link.to_broker_us, self._scheduler.now_us + self.delay_us())
+        delay_us = self.delay_us()
+        if self._stall_chance and self._rng.random() < self._stall_chance:
+            delay_us += self._rng.randint(0, self._stall_us_max)
+        link.to_broker_us = max(link.to_broker_us, self._scheduler.now_us + delay_us)
         self._scheduler.at(link.to_broker_us, lambda: link.server(event))
 
     def _to_client(self, link: Link, event: Any) -> None:

@@ -78,7 +78,7 @@ class PendingProduce:
         if answer is None:
             return
         if error_code:
-            _fail(answer, error_code, None)
+            _fail_after_append(answer, error_code, None)
         if not self._outstanding:
             self._core.purgatory.remove(self)
             _answer(self._core, self._request, self._response, now_us)
@@ -86,7 +86,7 @@ class PendingProduce:
     def expire(self, now_us: int) -> None:
         """Too few replicas have it in time: the records are in the log, and may stay there."""
         for answer in self._outstanding.values():
-            _fail(answer, ErrorCode.REQUEST_TIMED_OUT, "appended, but not replicated in time")
+            _fail_after_append(answer, ErrorCode.REQUEST_TIMED_OUT, "appended, but not replicated in time")
         self._outstanding.clear()
         _answer(self._core, self._request, self._response, now_us)
 
@@ -233,7 +233,7 @@ def _answer(core: BrokerCore, request: Request, response: ProduceResponse, now_u
         for topic in response.responses:
             for answer in topic.partition_responses:
                 if _concerns(after, topic.name, answer.index):
-                    _fail(answer, after.error, "refused by the fault plan after the append")
+                    _fail_after_append(answer, after.error, "refused by the fault plan after the append")
     if request.version >= 10:
         _name_leaders(core, response)
     core.answer(request, response, now_us)
@@ -257,4 +257,12 @@ def _concerns(action: Action, topic: str, index: int) -> bool:
 def _fail(answer: PartitionProduceResponse, error_code: int, detail: str | None) -> None:
     answer.error_code = error_code
     answer.base_offset = -1
+    answer.error_message = detail
+
+
+def _fail_after_append(answer: PartitionProduceResponse, error_code: int, detail: str | None) -> None:
+    """The base offset stays, as with Kafka: it is how a client learns that the records are in the log all the same."""
+    if answer.error_code:
+        return  # refused before the append
+    answer.error_code = error_code
     answer.error_message = detail
