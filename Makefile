@@ -16,34 +16,35 @@ help: ## list the commands
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
 setup: $(STAMP) ## make .venv as uv.lock says, hot loops compiled (done by itself before run and test)
+	@echo ".venv is set up: make run, make test, or .venv/bin/ottla --help"
 
 $(STAMP): pyproject.toml uv.lock setup.py tools/setup.sh $(COMPILED)
 	@sh tools/setup.sh
 	@touch $(STAMP)
 
-run: setup ## flights -> producer -> three brokers -> PySpark -> verdict
+run: $(STAMP) ## flights -> producer -> three brokers -> PySpark -> verdict
 	@.venv/bin/ottla run $(if $(INPUT),--input "$(INPUT)") $(if $(KEY),--key "$(KEY)") $(ARGS)
 
-test: setup ## everything that proves the product (under 30 minutes on two cores)
+test: $(STAMP) ## everything that proves the product (under 30 minutes on two cores)
 	@$(PY) -m pytest $(ARGS)
 
-check: setup ## style, types, layering, generated code
+check: $(STAMP) ## style, types, layering, generated code
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@$(PY) tools/generate_messages.py --check
 
-format: setup ## let ruff put the source into shape
+format: $(STAMP) ## let ruff put the source into shape
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-bench: setup ## measure against the peers, side by side in one run
+bench: $(STAMP) ## measure against the peers, side by side in one run
 	@$(PY) -m benchmarks $(ARGS)
 
-soak: setup ## the long proofs: thousands of simulated lives of a record, the main job again and again
+soak: $(STAMP) ## the long proofs: thousands of simulated lives of a record, the main job again and again
 	@OTTLA_SOAK=1 $(PY) -m pytest tests/journey tests/simulation $(ARGS)
 
 clean: ## remove what setup and the tests made, .venv included
-	@rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse src/ottla.egg-info
 	@find src -name '*.so' -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -176,7 +176,7 @@ def test_a_port_in_use_is_named_in_one_sentence(in_process: bool) -> None:
     taken.close()
     assert str(caught.value) == (
         f"port {port} on 127.0.0.1 is in use by another program: "
-        "stop that program, choose another port, or leave the port out to get a free one."
+        "stop that program, choose another port, or port 0 for a free one."
     )
 
 

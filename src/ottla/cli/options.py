@@ -11,7 +11,9 @@ DEFAULT_PORT = 9092
 
 BootstrapServers = Annotated[
     str,
-    typer.Option("--bootstrap-servers", "-b", help="Where the brokers are: host:port, several with commas."),
+    typer.Option(
+        "--bootstrap-servers", "-b", help="Where the brokers are: host:port, several with commas.", metavar="ADDRESSES"
+    ),
 ]
 DataDir = Annotated[
     Path | None,
@@ -21,7 +23,11 @@ DataDir = Annotated[
 ]
 Port = Annotated[
     int,
-    typer.Option("--port", help="Broker 1 listens here, the others on the ports after it; 0 takes free ports."),
+    typer.Option(
+        "--port",
+        help="Broker 1 listens here, the others on the ports after it; 0 takes free ports.",
+        metavar="PORT",
+    ),
 ]
 
 DEFAULT_BOOTSTRAP = f"localhost:{DEFAULT_PORT}"

@@ -15,7 +15,7 @@ _KEY_COLUMN = "ottla.key"
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="The topic to send to; it must exist.")],
+    topic: Annotated[str, typer.Argument(help="The topic to send to; it must exist.", metavar="TOPIC")],
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
     input_file: Annotated[
         str | None,
@@ -30,7 +30,14 @@ def produce(
         str, typer.Option("--compression", help="none, gzip, snappy, lz4 or zstd.", metavar="CODEC")
     ] = "none",
 ) -> None:
-    """Send each line of standard input, or each row of a file, as one record, and wait for the acknowledgements."""
+    """Send each line of standard input, or each row of a file, as one record, and wait for the acknowledgements.
+
+    For example:
+
+    - `echo ada:1 | ottla produce orders --key-separator :`
+
+    - `ottla produce orders --input orders.csv --key customer`
+    """
     if input_file is None and key is not None:
         raise UserMistake("--key names a column of a file: give the file with --input, or use --key-separator")
     if input_file is not None and key_separator is not None:

@@ -24,22 +24,38 @@ _PIPE_CLOSED = 128 + 13
 
 
 def read(
-    topic: Annotated[str, typer.Argument(help="The topic to read.")],
+    topic: Annotated[str, typer.Argument(help="The topic to read.", metavar="TOPIC")],
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Stop after so many records.", min=1)] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", help="Stop after so many records.", min=1, metavar="COUNT")
+    ] = None,
     start: Annotated[
-        str, typer.Option("--start", help="earliest, latest, or an offset from which each partition is read.")
+        str,
+        typer.Option(
+            "--start", help="earliest, latest, or an offset from which each partition is read.", metavar="WHERE"
+        ),
     ] = "earliest",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on waiting for new records.")] = False,
     style: Annotated[
         str,
-        typer.Option("--format", help="text (place, key, value), value (values alone) or json (one object a line)."),
+        typer.Option(
+            "--format",
+            help="text (place, key, value), value (values alone) or json (one object a line).",
+            metavar="FORMAT",
+        ),
     ] = "text",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a Parquet file instead.", metavar="FILE.parquet")
     ] = None,
 ) -> None:
-    """Print the records of a topic as they are stored now, partition by partition."""
+    """Print the records of a topic as they are stored now, partition by partition.
+
+    For example:
+
+    - `ottla read orders --limit 10 --format json`
+
+    - `ottla read orders --output orders.parquet`
+    """
     line_of = _FORMATS.get(style)
     if line_of is None:
         raise UserMistake(f"--format {style} is not one of {', '.join(_FORMATS)}")
@@ -107,9 +123,8 @@ def _write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBat
                 rows += batch.num_rows
         partial.replace(path)
     except OSError as error:
-        raise UserMistake(
-            f"{path} cannot be written ({error.strerror or error}): give --output another place"
-        ) from None
+        reason = os.strerror(error.errno) if error.errno else error
+        raise UserMistake(f"{path} cannot be written ({reason}): give --output another place") from None
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()

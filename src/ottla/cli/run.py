@@ -36,6 +36,8 @@ def run(
     every 25th is lost before it is stored. PySpark then reads what the brokers hold and audits it against what the
     producer was told.
 
+    For example: `ottla run --input orders.csv --key customer --data-dir kept`
+
     Exit status: 0 when every guarantee showed what it promises, 1 when one did not or a fault never struck, 2 when
     something that was given cannot be used.
     """

@@ -17,10 +17,13 @@ _PATIENCE_MS = 5_000
 
 
 def topics(
-    topic: Annotated[str | None, typer.Argument(help="Show this topic's partitions.")] = None,
+    topic: Annotated[str | None, typer.Argument(help="Show this topic's partitions.", metavar="TOPIC")] = None,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """List the topics with their numbers of partitions and records, or show one topic's partitions."""
+    """List the topics with their numbers of partitions and records, or show one topic's partitions.
+
+    For example: `ottla topics` and `ottla topics orders -b localhost:9092`
+    """
     from ottla.client.admin import Admin
     from ottla.trial.screen import open_console
 

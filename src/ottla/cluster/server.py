@@ -33,11 +33,11 @@ def listen(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise UserMistake(
                 f"port {port} on {host} is in use by another program: "
-                "stop that program, choose another port, or leave the port out to get a free one."
+                "stop that program, choose another port, or port 0 for a free one."
             ) from None
         raise UserMistake(
             f"port {port} on {host} cannot be used ({(error.strerror or str(error)).lower()}): "
-            "choose another port, or leave the port out to get a free one."
+            "choose another port, or port 0 for a free one."
         ) from None
     sock.setblocking(False)
     return sock
