@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ottla.trial.guarantees import GUARANTEES
@@ -93,6 +93,7 @@ class Steps:
         task = progress.add_task(words, total=total, unit=unit and f" {unit}")
         yield Step(progress, task)
         progress.update(task, total=total or 1, completed=total or 1)
+        progress.stop_task(task)
 
 
 @contextmanager
@@ -102,15 +103,23 @@ def showing_steps(console: Console) -> Iterator[Steps]:
         yield Steps(console, None)
         return
     progress = Progress(
-        SpinnerColumn(finished_text="[green]✓[/]"),
+        _Mark(finished_text="[green]✓[/]"),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        _Count(),
-        _Elapsed(),
+        # What the other columns need at most, in one line each.
+        BarColumn(bar_width=max(6, min(30, console.width - 74))),
+        _Count(Column(no_wrap=True)),
+        _Elapsed(Column(no_wrap=True)),
         console=console,
     )
     with progress:
         yield Steps(console, progress)
+
+
+class _Mark(SpinnerColumn):
+    """Turns until the step has ended: what was sent to the last record still waits for its acknowledgements."""
+
+    def render(self, task: Task) -> RenderableType:
+        return self.finished_text if task.stop_time is not None else self.spinner.render(task.get_time())
 
 
 class _Count(ProgressColumn):
@@ -126,5 +135,4 @@ class _Elapsed(ProgressColumn):
     """Seconds since the step began."""
 
     def render(self, task: Task) -> Text:
-        elapsed = task.finished_time if task.finished else task.elapsed
-        return Text(f"{elapsed or 0:.1f} s", "dim")
+        return Text(f"{task.elapsed or 0:.1f} s", "dim")

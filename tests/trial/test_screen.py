@@ -1,0 +1,27 @@
+"""The progress display on a terminal: what it claims while a step lasts, and how it fits."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from ottla.trial.screen import showing_steps
+
+
+def test_a_step_is_done_when_it_ends_and_not_when_its_count_is_full() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    with showing_steps(console) as steps:
+
+        def screen() -> str:
+            beside = Console(file=io.StringIO(), width=80)
+            with beside.capture() as capture:
+                beside.print(steps._progress.get_renderable())  # type: ignore[union-attr]
+            return capture.get()
+
+        with steps.step("PySpark answers the question from each topic", 336_776) as step:
+            step.advance(336_776)
+            assert "✓" not in screen()
+        assert "✓" in screen()
+        assert "336,776 of 336,776" in screen()
+        assert len(screen().splitlines()) == 1
