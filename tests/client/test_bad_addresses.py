@@ -131,3 +131,13 @@ def test_one_good_address_is_enough(
 def test_an_address_that_is_none_is_a_config_error(address: str) -> None:
     with pytest.raises(ottla.ConfigError, match=r"bootstrap\.servers"):
         Producer(address)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "f" * 70_000])
+def test_a_topic_name_that_cannot_be_sent_fails_alone(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, name: str
+) -> None:
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        with pytest.raises(ottla.KafkaError, match="INVALID_TOPIC"):
+            producer.send(name, b"x")
+        assert producer.send(kafka_topic, b"x").result(30).offset >= 0

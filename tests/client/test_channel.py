@@ -218,3 +218,18 @@ def test_only_buffer_sizes_that_were_given_are_set() -> None:
     settings = ConnectionSettings({"bootstrap.servers": "localhost:9092", "send.buffer.bytes": 5000})
     buffers = SocketBuffers.of(settings, ["bootstrap.servers", "send.buffer.bytes"])
     assert (buffers.send_bytes, buffers.receive_bytes) == (5000, -1)
+
+
+def test_answers_before_an_impossible_frame_are_passed_on(line: Line) -> None:
+    line.ask(7, 8)
+    line.broker.sendall(answer(7) + answer(8) + b"\x7f\xff\xff\xff")
+    answers, lost = line.pull()
+    assert [correlation_id for correlation_id, _ in answers] == [7, 8]
+    assert "sent a frame that cannot be" in lost
+
+
+def test_the_refusal_of_a_broker_that_is_older_is_read(line: Line) -> None:
+    line.ask(7)
+    refusal = ApiVersionsResponse(error_code=35)
+    line.broker.sendall(b"".join(encode_response(7, refusal, 0)))
+    assert line.pull() == ([(7, refusal)], "")

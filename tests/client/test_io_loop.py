@@ -11,7 +11,8 @@ from tests.client.conftest import Peer
 from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.waiting import Waiting
-from ottla.connection.events import Connect, Connected, Disconnected
+from ottla.connection.events import Connect, Connected, Disconnected, Transmit, Unsendable
+from ottla.protocol.messages.produce import ProduceRequest
 
 
 class Recorder:
@@ -170,3 +171,16 @@ def test_who_waits_is_let_go_by_the_answer_alone() -> None:
     threads[0].join(30)
     assert woken == [1, 0]
     assert not waiting.wait(lambda: False, 0)
+
+
+def test_a_request_that_cannot_be_written_fails_alone(recorder: Recorder, peer: Peer) -> None:
+    host, port = peer(lambda connection: connection.recv(1)).split(":")
+    recorder.loop.post(Connect(1, host, int(port)))
+    recorder.until(lambda: Connected(1) in recorder.events)
+    recorder.to_say.append(Transmit(1, 5, ProduceRequest(acks=99_999), 9))
+    recorder.loop.wake()
+    recorder.until(lambda: any(isinstance(event, Unsendable) for event in recorder.events))
+    unsendable = next(event for event in recorder.events if isinstance(event, Unsendable))
+    assert (unsendable.connection_id, unsendable.correlation_id) == (1, 5)
+    assert "ProduceRequest version 9" in unsendable.reason
+    assert recorder.crash is None

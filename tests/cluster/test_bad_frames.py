@@ -154,3 +154,20 @@ def test_bad_frames_are_logged_where_the_cluster_was_made(
     assert culprit.is_closed_by_broker()
     broker.create_topic("after-the-bad-frame")
     assert any(f"closes the connection of {host}:{port}" in message for message in caplog.messages)
+
+
+def test_what_came_whole_before_a_bad_frame_is_served_first(
+    broker: Any, connect: Any, make: Any, kafka_name: str
+) -> None:
+    broker.create_topic(kafka_name)
+    culprit = connect(broker)
+    culprit.ask(make.produce(kafka_name, b"value"), 9)
+    culprit.ask(MetadataRequest(), 12)
+    whole = [make.frame(make.produce(kafka_name, b"more"), 9, 2), make.frame(MetadataRequest(), 12, 3)]
+    culprit.send(b"".join(whole) + struct.pack(">i", -1))
+    culprit._asked += [(type(make.produce(kafka_name, b"")), 9), (MetadataRequest, 12)]
+    assert culprit.answer().responses[0].partition_responses[0].base_offset == 0
+    assert culprit.answer().brokers
+    assert culprit.answer().responses[0].partition_responses[0].base_offset == 1
+    assert culprit.answer().brokers
+    assert culprit.is_closed_by_broker()

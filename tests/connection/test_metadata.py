@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ottla.connection.core import CONTROLLER
 from ottla.connection.metadata import Metadata
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
@@ -244,3 +246,13 @@ def test_a_request_to_one_node_fails_with_the_reason_when_that_node_stays_away(l
     told = {a.token: (a.sent, a.failure) for a in line.answers}
     assert told["ends"] == (False, "connection refused")
     assert told["nobody"] == (False, "no broker has the id 99")
+
+
+@pytest.mark.parametrize("name", ["\ud800", "f" * 250, "flüge"])
+def test_a_name_no_broker_takes_is_refused_here_and_keeps_no_other_topic_waiting(line, name):
+    line.core.want_topic(name, line.now_us)
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    line.agree()
+    assert [topic.name for topic in line.sent[0].message.topics] == ["flights"]
+    assert line.core.metadata.topics[name].error_code == 17

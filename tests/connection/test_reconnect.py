@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.connection.core import NOT_KAFKA
-from ottla.connection.events import Transmitted
+from ottla.connection.core import NOT_KAFKA, REFUSED_PATIENCE_US
+from ottla.connection.events import Transmitted, Unsendable
 from ottla.errors import NotKafka, Unreachable
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
@@ -242,3 +242,46 @@ def test_metadata_is_asked_again_when_its_request_was_lost(line):
         line.run_to_deadline()
     line.tell_metadata(topics={"flights": [1]})
     assert line.core.leader("flights", 0) == 1
+
+
+def test_a_request_that_cannot_be_written_is_answered_as_never_sent_and_the_connection_stays(line):
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    connection_id = line.agree()
+    line.tell_metadata(topics={"flights": [1]})
+    line.core.ask(MetadataRequest(), "mine", line.now_us)
+    line.turn()
+    asked = line.take(MetadataRequest)
+    line.core.receive(Unsendable(connection_id, asked.correlation_id, "it cannot be sent: too long"), line.now_us)
+    line.turn()
+    assert [(a.token, a.message, a.failure, a.sent) for a in line.answers] == [
+        ("mine", None, "it cannot be sent: too long", False)
+    ]
+    assert not line.closed
+    assert line.core.ready_nodes()
+
+
+def test_all_addresses_that_keep_refusing_are_told_of_after_a_while(make_line):
+    line = make_line(bootstrap_servers="one:9092,two:9092")
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    began_us = line.now_us
+    while line.now_us < began_us + REFUSED_PATIENCE_US:
+        assert line.core.refused(line.now_us) is None
+        while line.connects:
+            line.refuse()
+        line.run_to_deadline()
+    error = line.core.refused(line.now_us)
+    assert isinstance(error, Unreachable)
+    assert "one:9092: connection refused" in str(error)
+    assert "two:9092: connection refused" in str(error)
+
+
+@pytest.mark.parametrize("reason", ["did not accept a connection within 10000 ms", "closed by the broker"])
+def test_an_address_that_does_anything_but_refuse_may_still_answer(line, reason):
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    for reason_now in ("connection refused", reason):
+        line.refuse(reason_now)
+        line.run_to_deadline()
+    assert line.core.refused(line.now_us + 2 * REFUSED_PATIENCE_US) is None

@@ -25,7 +25,7 @@ from ottla.protocol.frames import (
     encode_request,
     encode_response,
 )
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.messages.produce import ProduceRequest
 
@@ -113,9 +113,9 @@ def test_memory_follows_what_arrived_not_what_was_promised() -> None:
 
 
 def test_the_response_header_of_api_versions_never_has_tags() -> None:
-    response = ApiVersionsResponse(error_code=35)
+    response = ApiVersionsResponse(error_code=42)
     chunks = encode_response(7, response, 3)
-    assert frame_of(chunks)[:6] == struct.pack(">ih", 7, 35)
+    assert frame_of(chunks)[:6] == struct.pack(">ih", 7, 42)
     assert decode_response(frame_of(chunks), ApiVersionsRequest, 3) == (7, response)
     assert frame_of(encode_response(7, MetadataResponse(), 9))[:5] == struct.pack(">ib", 7, 0)
 
@@ -172,3 +172,21 @@ def test_a_value_that_does_not_fit_is_named_with_its_message() -> None:
         encode_request(1, None, MetadataRequest(topics=[MetadataRequestTopic(name=None)]), 9)
     with pytest.raises(InvalidValue, match="ProduceRequest version 2 does not exist; 3 to 13 do"):
         encode_request(1, None, ProduceRequest(), 2)
+
+
+@pytest.mark.parametrize("asked", [1, 2, 3, 4])
+def test_a_refused_api_versions_is_read_in_version_0_whatever_was_asked(asked: int) -> None:
+    refusal = ApiVersionsResponse(error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=2)])
+    frame = frame_of(encode_response(7, refusal, 0))
+    assert decode_response(frame, ApiVersionsRequest, asked) == (7, refusal)
+
+
+def test_whole_frames_before_an_impossible_one_come_out_first() -> None:
+    buffer = FrameBuffer(1000)
+    data = framed(b"one") + framed(b"two") + struct.pack(">i", 1001) + b"rubbish"
+    buffer.get_buffer()[: len(data)] = data
+    assert [bytes(frame) for frame in buffer.advance(len(data))] == [b"one", b"two"]
+    assert buffer.broken is not None
+    assert buffer.broken.size == 1001
+    with pytest.raises(FrameTooLarge, match="1,001"):
+        buffer.advance(0)

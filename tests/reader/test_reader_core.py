@@ -265,3 +265,15 @@ def test_settings_are_checked() -> None:
         ReaderSettings({"bootstrap.servers": "localhost:9092", "isolation.level": "read_all"})
     with pytest.raises(ConfigError, match=r"did you mean fetch\.max\.bytes"):
         ReaderSettings({"bootstrap.servers": "localhost:9092", "fetch.max.byte": 1})
+
+
+@pytest.mark.parametrize("whole_topic", [False, True])
+def test_nobody_listening_is_said_after_seconds_not_after_the_whole_timeout(world, whole_topic):
+    world.refuse_connections = True
+    world.core.receive(AssignTopic("flights", -2, -1) if whole_topic else Assign("flights", 0, -2, -1), world.now_us)
+    said = world.run()
+    while not said and world.now_us < 60_000_000:
+        said = world.later(100)
+    assert [type(output) for output in said] == [ReadFailed]
+    assert "connection refused" in str(said[0].error)
+    assert 5_000_000 <= world.now_us < 8_000_000

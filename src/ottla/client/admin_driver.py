@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from ottla.client import lifetime
-from ottla.client.bootstrap import lasting_trouble, unreachable
+from ottla.client.bootstrap import all_refused, lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.waiting import Waiting
@@ -107,7 +107,7 @@ class AdminDriver:
         if trouble is not None:
             raise trouble
         if not self.loop.answered:
-            raise unreachable(self.loop, addresses, timeout_ms)
+            raise unreachable(self.loop, addresses, None if all_refused(self.loop, addresses) else timeout_ms)
         reason = answer.failure if answer is not None and answer.failure else f"no answer within {timeout_ms} ms"
         raise Unreachable(f"{type(message).__name__.removesuffix('Request')} could not be asked: {reason}")
 

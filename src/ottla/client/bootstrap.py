@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.client.io_loop import IoLoop
+from ottla.connection.core import REFUSED
 from ottla.errors import NotKafka, OttlaError, Unreachable
 
 
@@ -16,6 +17,12 @@ def lasting_trouble(loop: IoLoop, addresses: Sequence[tuple[str, int]]) -> Ottla
     if all(address in troubles and troubles[address].is_lasting for address in addresses):
         return unreachable(loop, addresses, None)
     return None
+
+
+def all_refused(loop: IoLoop, addresses: Sequence[tuple[str, int]]) -> bool:
+    """Whether every bootstrap address refused when it was last tried; readers give up early then."""
+    troubles = dict(loop.troubles)
+    return all(address in troubles and troubles[address].reason == REFUSED for address in addresses)
 
 
 def unreachable(loop: IoLoop, addresses: Sequence[tuple[str, int]], waited_ms: int | None) -> OttlaError:

@@ -206,6 +206,8 @@ class Channel:
                 raise Lost(self._unreadable(error)) from None
             for frame in frames:
                 answers.append(self._decode(frame))
+            if self._frames.broken is not None:
+                raise Lost(self._unreadable(self._frames.broken))
             if received < room:
                 return
 

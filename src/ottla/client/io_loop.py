@@ -24,7 +24,17 @@ from ottla.client.channel import Channel, Lost, SocketBuffers
 from ottla.client.poller import READABLE, WRITABLE, Doorbell, is_readable, new_poller
 from ottla.client.resolve import UNRESOLVABLE, Address, resolve
 from ottla.client.strangers import NOT_KAFKA
-from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit, Transmitted
+from ottla.connection.events import (
+    Connect,
+    Connected,
+    Disconnect,
+    Disconnected,
+    Received,
+    Transmit,
+    Transmitted,
+    Unsendable,
+)
+from ottla.protocol.errors import ProtocolError
 
 _log = logging.getLogger("ottla.client")
 
@@ -227,7 +237,7 @@ class IoLoop:
             for output in outputs:
                 kind = type(output)
                 if kind is Transmit:
-                    self._enqueue(output)
+                    self._enqueue(output, now_us)
                 elif kind is Connect:
                     self._connect(output, now_us)
                 elif kind is Disconnect:
@@ -240,12 +250,17 @@ class IoLoop:
             for output in results:
                 front.perform(output)
 
-    def _enqueue(self, output: Transmit) -> None:
+    def _enqueue(self, output: Transmit, now_us: int) -> None:
         # A connection lost a moment ago: the core learns of it next, and knows what that means for its requests.
         channel = self._channels.get(output.connection_id)
         if channel is None:
             return
-        channel.enqueue(output.correlation_id, self._client_id, output.message, output.version, output.answered)
+        try:
+            channel.enqueue(output.correlation_id, self._client_id, output.message, output.version, output.answered)
+        except ProtocolError as error:
+            unsendable = Unsendable(output.connection_id, output.correlation_id, f"it cannot be sent: {error}")
+            self._core.receive(unsendable, now_us)
+            return
         if channel not in self._dirty:
             self._dirty.append(channel)
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from ottla.client import lifetime
-from ottla.client.bootstrap import lasting_trouble, unreachable
+from ottla.client.bootstrap import all_refused, lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.waiting import Waiting
@@ -90,9 +90,8 @@ class ReaderDriver:
     def _explained(self, error: OttlaError) -> OttlaError:
         """The core knows that no broker came within reach; the loop knows what happened at each address."""
         if isinstance(error, Unreachable) and not self.loop.answered:
-            return unreachable(
-                self.loop, self.settings.connection.bootstrap_servers, self.settings.default_api_timeout_ms
-            )
+            addresses, timeout_ms = self.settings.connection.bootstrap_servers, self.settings.default_api_timeout_ms
+            return unreachable(self.loop, addresses, None if all_refused(self.loop, addresses) else timeout_ms)
         return error
 
     def close(self) -> None:

@@ -125,7 +125,12 @@ class ClientConnection:
         if self._closed:
             return
         self._hand_over()
-        if self._ending:
+        broken = self._frames.broken
+        if broken is not None:
+            # What came whole before it is served first.
+            if not self._closed and not self._busy and not self._waiting and not self._out:
+                self._refuse(broken)
+        elif self._ending:
             self._end_if_done()
         elif not self._reading and not self._closed and not (self._busy and self._waiting):
             self._reading = True
@@ -164,6 +169,10 @@ class ClientConnection:
                 self._refuse(error)
                 return
             self._hand_over()
+            if frames.broken is not None and not self._closed:
+                self._read_off()
+                self.proceed()
+                return
             if self._busy and self._waiting and not self._closed:
                 self._read_off()
             if size < room:

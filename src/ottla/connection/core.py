@@ -33,9 +33,26 @@ from random import Random
 from typing import Any
 
 from ottla import __version__
-from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit, Transmitted
+from ottla.connection.events import (
+    Connect,
+    Connected,
+    Disconnect,
+    Disconnected,
+    Received,
+    Transmit,
+    Transmitted,
+    Unsendable,
+)
 from ottla.connection.metadata import BrokerMetadata, Metadata
-from ottla.connection.node import ConnectionEvent, ConnectionState, Node, Pending, VersionMismatch, version_for
+from ottla.connection.node import (
+    ConnectionEvent,
+    ConnectionState,
+    Node,
+    Pending,
+    VersionMismatch,
+    address_of,
+    version_for,
+)
 from ottla.connection.refresh import MetadataRefresh
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import NotKafka, OttlaError, Unreachable
@@ -62,6 +79,10 @@ _HANDSHAKE_VERSION = 3
 _UNSUPPORTED_VERSION = 35
 _REBOOTSTRAP_REQUIRED = 129
 _CORRELATION_ID_MAX = 0x7FFFFFFF
+
+REFUSED = "connection refused"
+# Long enough for a broker that is being started to listen; a machine that refuses for longer has none.
+REFUSED_PATIENCE_US = 5_000_000
 
 
 class Answer:
@@ -119,11 +140,13 @@ class ConnectionCore:
         self._closed = False
         self._failures: dict[str, str] = {}
         self._ever_ready = False
+        # Address -> since when it has done nothing but refuse.
+        self._refusing_since_us: dict[str, int] = {}
         self._add_bootstrap_nodes()
 
     # --- the surface every core has -----------------------------------------------------------------------------
 
-    def receive(self, event: Connected | Disconnected | Received | Transmitted, now_us: int) -> None:
+    def receive(self, event: Connected | Disconnected | Received | Transmitted | Unsendable, now_us: int) -> None:
         """Take in one event from the driver; events about connections that are gone are ignored."""
         node = self._by_connection.get(event.connection_id)
         if node is None:
@@ -134,6 +157,8 @@ class ConnectionCore:
             self._on_transmitted(node, event.correlation_id, now_us)
         elif isinstance(event, Connected):
             self._on_connected(node, now_us)
+        elif isinstance(event, Unsendable):
+            self._on_unsendable(node, event, now_us)
         else:
             self._lose(node, event.reason, now_us, close=False)
             self._advance(now_us)
@@ -273,6 +298,13 @@ class ConnectionCore:
             return NotKafka(f"{told}. Check bootstrap.servers: it must name Kafka's listener (host:port).")
         return Unreachable(f"no Kafka broker can be reached ({told}). Check bootstrap.servers and that it runs.")
 
+    def refused(self, now_us: int) -> OttlaError | None:
+        """Return `trouble` where no broker was ever met and every bootstrap address has refused for a while."""
+        since = self._refusing_since_us
+        if self._ever_ready or len(since) < len({address_of(*place) for place in self.settings.bootstrap_servers}):
+            return None
+        return self.trouble() if max(since.values()) + REFUSED_PATIENCE_US <= now_us else None
+
     def close(self, now_us: int) -> None:
         """Close every connection; what is in flight is answered as lost, and nothing is opened again."""
         self._closed = True
@@ -370,6 +402,10 @@ class ConnectionCore:
         )
         self._failures.pop(node.address, None)
         self._failures[node.address] = reason
+        if reason == REFUSED:
+            self._refusing_since_us.setdefault(node.address, now_us)
+        else:
+            self._refusing_since_us.pop(node.address, None)
         self._detach(node, reason, close, now_us)
         if not idle and self._refresh.topics:
             self._refresh.needed = True
@@ -452,6 +488,16 @@ class ConnectionCore:
             node.last_used_us = now_us
             self._settle(node, request, None, True, now_us)
 
+    def _on_unsendable(self, node: Node, event: Unsendable, now_us: int) -> None:
+        request = node.pending.pop(event.correlation_id, None)
+        if request is None:
+            return
+        if request.token is _HANDSHAKE:
+            self._lose(node, event.reason, now_us, close=True)
+        else:
+            self._settle(node, request, event.reason, False, now_us)
+        self._advance(now_us)
+
     def _settle(self, node: Node, request: Pending, failure: str | None, sent: bool, now_us: int) -> None:
         if request.token is _HANDSHAKE:
             return
@@ -463,7 +509,7 @@ class ConnectionCore:
     def _dispatch_asks(self, now_us: int) -> None:
         waiting = []
         for ask in self._asks:
-            if ask.deadline_us <= now_us:
+            if ask.deadline_us <= now_us or (self._refusing_since_us and self.refused(now_us) is not None):
                 self._answers.append(Answer(ask.token, None, self._why_not_asked(ask.where), False, None))
                 continue
             node_id = self._destination(ask.where, now_us)

@@ -71,6 +71,15 @@ class Received:
 
 
 @dataclass(slots=True, frozen=True)
+class Unsendable:
+    """Event: a request cannot be written as bytes, so nothing of it was sent; `reason` says what is wrong with it."""
+
+    connection_id: int
+    correlation_id: int
+    reason: str
+
+
+@dataclass(slots=True, frozen=True)
 class Transmitted:
     """Event: the last byte of a request that expects no answer was handed to the socket.
 

@@ -105,6 +105,11 @@ class Metadata:
             if topic.name is not None:
                 self.topics[topic.name] = _merged(topic, self.topics.get(topic.name), self.brokers)
 
+    def refuse(self, topic: str, error_code: int) -> None:
+        """Note that this topic need not be asked for: no broker can have it."""
+        self.version += 1
+        self.topics[topic] = TopicMetadata(topic, NO_ID, error_code, {})
+
     def learn_leader(self, topic: str, partition: int, leader: int, leader_epoch: int) -> bool:
         """Take a newer leader from a Produce or Fetch answer (KIP-951); True if it was news."""
         known = self.topics.get(topic)

@@ -50,6 +50,11 @@ TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
 }
 
 
+def address_of(host: str, port: int) -> str:
+    """host:port, with the brackets an IPv6 address needs."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class Pending:
     """A request that was handed to the driver and is not settled yet."""
 
@@ -108,7 +113,7 @@ class Node:
     @property
     def address(self) -> str:
         """host:port, with the brackets an IPv6 address needs."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address_of(self.host, self.port)
 
     def move(self, event: ConnectionEvent) -> None:
         """Follow the transition table; `RuntimeError` for a move that is not in it."""

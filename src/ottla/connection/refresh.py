@@ -20,6 +20,9 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 RETRIABLE_TOPIC_ERRORS = frozenset((3, 5, 6, 9, 13, 14, 15, 72, 78, 100))
 # A topic nobody could find for this long is not asked for any more until somebody wants it again.
 MISSING_TOPIC_KEPT_US = 300_000_000
+# Kafka's own limit; brokers refuse longer names, and those with anything but ASCII.
+TOPIC_NAME_MAX = 249
+INVALID_TOPIC = 17
 
 
 class MetadataRefresh:
@@ -63,6 +66,11 @@ class MetadataRefresh:
 
     def want(self, topic: str, now_us: int) -> bool:
         """Note that somebody wants this topic; True where a refresh is needed for it."""
+        if len(topic) > TOPIC_NAME_MAX or not topic.isascii():
+            # One such name would keep the whole request, and so every other topic, from being asked for.
+            if topic not in self._metadata.topics:
+                self._metadata.refuse(topic, INVALID_TOPIC)
+            return False
         if topic not in self.topics:
             self._urgent = True
             if not self.in_flight:

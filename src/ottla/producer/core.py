@@ -69,7 +69,8 @@ class ProducerCore:
     def metrics(self) -> dict[str, float]:
         """Return the figures under the names of Kafka's producer metrics."""
         figures = self._counts.figures()
-        in_flight = sum(len(queue.in_flight) for queue in self._accumulator.queues.values())
+        # A copy, made in one step: users ask on their own threads while this core goes on.
+        in_flight = sum(len(queue.in_flight) for queue in list(self._accumulator.queues.values()))
         figures["ottla-batches-in-flight"] = in_flight
         figures["ottla-batches-unsettled"] = self._sender.unsettled
         figures["connection-creation-total"] = self._connection.connections_opened

@@ -31,6 +31,9 @@ STAGE_BYTES = 65536
 # What a connection may claim on trust before it has sent frames as large.
 FIRST_TRUST_BYTES = 65536
 
+# Error code 35 as the first field of an answer.
+_UNSUPPORTED_VERSION = b"\x00\x23"
+
 _LENGTH = Struct(">i")
 _LENGTH_AND_CORRELATION = Struct(">ii")
 
@@ -85,9 +88,14 @@ def decode_request(frame: memoryview, *, lenient: bool = False) -> tuple[Request
 
 
 def decode_response(frame: memoryview, request_class: type[ApiMessage], version: int) -> tuple[int, Any]:
-    """The correlation id and the message of a frame without its length; raises MalformedMessage."""
+    """The correlation id and the message of a frame without its length; raises MalformedMessage.
+
+    An ApiVersions answer that says UNSUPPORTED_VERSION is of version 0, whatever was asked for (KIP-511).
+    """
     decoder = Decoder(frame)
     correlation_id = decoder.int32()
+    if request_class.API_KEY == API_VERSIONS_KEY and frame[4:6] == _UNSUPPORTED_VERSION:
+        version = 0
     if version >= request_class.FLEXIBLE_FROM and request_class.API_KEY != API_VERSIONS_KEY:
         decoder.skip_tags()
     return correlation_id, _message(RESPONSES[request_class.API_KEY], decoder, version)
@@ -104,6 +112,8 @@ class FrameBuffer:
     A frame that does not arrive with one read gets a buffer of its own, which further reads fill in place. That
     buffer starts no larger than frames this connection has already sent (64 KiB at first) and doubles as bytes
     arrive: what a length field promises is not allocated on its word.
+
+    `broken` says that the stream cannot be read on behind the frames returned so far.
     """
 
     def __init__(self, max_frame_bytes: int) -> None:
@@ -115,6 +125,7 @@ class FrameBuffer:
         self._frame_bytes = 0
         self._filled = 0
         self._trust_bytes = FIRST_TRUST_BYTES
+        self.broken: FrameTooLarge | None = None
 
     def get_buffer(self) -> memoryview:
         """Where the next bytes of the stream belong; never empty."""
@@ -125,8 +136,11 @@ class FrameBuffer:
     def advance(self, size: int) -> list[memoryview]:
         """Take note of `size` bytes read, and return the frames complete by now, without their lengths.
 
-        Every frame has memory of its own and is writable. Raises FrameTooLarge; the stream cannot be read on then.
+        Every frame has memory of its own and is writable. Raises FrameTooLarge where the stream cannot be read on; if
+        whole frames came before that, they are returned first, `broken` holds the error and the next call raises it.
         """
+        if self.broken is not None:
+            raise self.broken
         if self._frame is None:
             self._staged += size
             return self._cut_stage()
@@ -143,12 +157,15 @@ class FrameBuffer:
         return []
 
     def _cut_stage(self) -> list[memoryview]:
-        frames = []
+        frames: list[memoryview] = []
         stage, begin, end = self._stage, 0, self._staged
         while end - begin >= LENGTH_BYTES:
             (length,) = unpack_from(">i", stage, begin)
             if not 0 <= length <= self._max_frame_bytes:
-                raise FrameTooLarge(length, self._max_frame_bytes)
+                self.broken = FrameTooLarge(length, self._max_frame_bytes)
+                if not frames:
+                    raise self.broken
+                return frames
             begin += LENGTH_BYTES
             if end - begin < length:
                 self._begin_frame(length, begin)

@@ -144,6 +144,9 @@ class ReaderCore:
             error = _topic_error(name, known.error_code)
             if not error.retriable or now_us >= wanted.missing_since_us + _MISSING_TOPIC_PATIENCE_US:
                 return error
+        refused = self.connection.refused(now_us)
+        if refused is not None:
+            return refused
         if now_us >= wanted.since_us + self._settings.default_api_timeout_ms * 1000:
             return self.connection.trouble() or Unreachable(f"the partitions of topic {name!r} could not be learned")
         return None
@@ -223,6 +226,10 @@ class ReaderCore:
 
     def _gives_up(self, position: Position, now_us: int) -> bool:
         timeout_ms = self._settings.default_api_timeout_ms
+        refused = self.connection.refused(now_us)
+        if refused is not None:
+            self._fail(position, refused)
+            return True
         if position.stuck_since_us is None or now_us < position.stuck_since_us + timeout_ms * 1000:
             return False
         trouble = self.connection.trouble()
