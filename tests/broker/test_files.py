@@ -30,7 +30,9 @@ def growing(numbers: st.SearchStrategy[int]) -> st.SearchStrategy[list[int]]:
 def paired(
     make: Callable[[int, int], Any], first: st.SearchStrategy[int], second: st.SearchStrategy[int]
 ) -> st.SearchStrategy[list[Any]]:
-    return st.tuples(growing(first), growing(second)).map(lambda both: [make(*each) for each in zip(*both, strict=False)])
+    return st.tuples(growing(first), growing(second)).map(
+        lambda both: [make(*each) for each in zip(*both, strict=False)]
+    )
 
 
 offset_entries = paired(OffsetEntry, natural32, st.integers(1, (1 << 31) - 1))
@@ -153,7 +155,7 @@ def test_a_record_of_1970_alone_has_its_time_entry() -> None:
         (files.read_leader_epochs, b"0\n1\n3 x\n", "is not an epoch"),
         (files.read_leader_epochs, b"0\nmany\n", "'many' is not a number"),
         (files.read_leader_epochs, b"0\n1\n0 0", "middle of a line"),
-        (files.read_leader_epochs, b"\xff\n", "not text"),
+        (files.read_leader_epochs, b"0\n1\n\xb2 0\n", "is not an epoch"),
         (files.read_partition_metadata, b"version: 1\n", "begins with 'version: 1'"),
         (files.read_partition_metadata, b"version: 0\ntopic_id: short\n", "22 characters"),
     ],
@@ -182,4 +184,9 @@ def test_what_no_reader_would_take_is_not_written(write: Callable[[Any], bytes],
 
 def test_a_topic_id_is_read_back() -> None:
     topic_id = "TNiG-b59QrWoLhUwieF8BQ"
-    assert files.read_partition_metadata(files.write_partition_metadata(topic_id)) == topic_id
+    written = files.write_partition_metadata(topic_id)
+    assert files.read_partition_metadata(written) == topic_id
+    assert files.read_partition_metadata(written + b"\n") == topic_id
+    for wrong in (written[:-1], written + b"x", written + b"\nmore\n"):
+        with pytest.raises(CorruptFile, match="22 characters"):
+            files.read_partition_metadata(wrong)

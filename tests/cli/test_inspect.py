@@ -43,7 +43,7 @@ def partition(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
             with ottla.Producer(cluster.bootstrap_servers, compression_type=codec, linger_ms=10_000) as producer:
                 producer.send("flights", b"a\tb", b"key", headers=[("h", b"\xff"), ("n", None)], timestamp_ms=1_000)
-                producer.send("flights", b"\x00\xfe", timestamp_ms=2_000)
+                producer.send("flights", b"\x00\xfe\x01" * 100, timestamp_ms=2_000)
     return next(folder.rglob("flights-0"))
 
 
@@ -79,10 +79,10 @@ def test_records_are_shown_as_text_where_they_are_text(segment: Path) -> None:
         "value": "a\tb",
         "headers": [["h", {"base64": "/w=="}], ["n", None]],
     }
-    assert (second["key"], second["value"]) == (None, {"base64": "AP4="})
+    assert (second["key"], second["value"]) == (None, {"base64": "AP4B" * 100})
     lines = inspect(segment, "--records").stdout.splitlines()
     assert lines[2].split() == ["0", "1970-01-01T00:00:01.000Z", "key", r"a\tb", "h=0xff", "n=null"]
-    assert lines[3].split() == ["1", "1970-01-01T00:00:02.000Z", "null", "0x00fe"]
+    assert lines[3].split() == ["1", "1970-01-01T00:00:02.000Z", "null", "0x" + "00fe01" * 100]
 
 
 def test_the_limit_shortens_what_is_shown_and_not_what_is_checked(segment: Path) -> None:
@@ -156,7 +156,9 @@ def test_control_batches_and_producers_are_named(tmp_path: Path) -> None:
     path = tmp_path / f"{7:020d}.log"
     marker = Record(8, 5, b"\0\0\0\1", b"\0\0\0\0\0\3")
     path.write_bytes(
-        encode_batch([Record(7, 4, None, b"v")], producer_id=9, producer_epoch=1, base_sequence=3, is_transactional=True)
+        encode_batch(
+            [Record(7, 4, None, b"v")], producer_id=9, producer_epoch=1, base_sequence=3, is_transactional=True
+        )
         + encode_batch([marker], producer_id=9, producer_epoch=1, is_transactional=True, is_control=True)
     )
     data, control = as_json(path)["batches"]
@@ -196,7 +198,9 @@ def test_what_is_no_file_of_a_broker_is_said_in_a_sentence(name: str, tmp_path: 
     if name == "folder":
         path.mkdir()
     else:
-        path.write_text("[2026-01-01] started, and more words than a batch's header has bytes: enough to look like one\n")
+        path.write_text(
+            "[2026-01-01] started, and more words than a batch's header has bytes: enough to look like one\n"
+        )
     for options in ([], ["--json", "-"], ["--json", str(tmp_path / "out.json")]):
         done = inspect(path, *options)
         assert (done.returncode, done.stdout) == (2, "")
@@ -214,6 +218,12 @@ def test_a_file_that_is_not_there_and_records_of_an_index(tmp_path: Path) -> Non
     done = inspect(index, "--records")
     assert done.returncode == 2
     assert "only segments hold records" in done.stderr
+
+
+def test_an_output_nobody_can_write_is_one_sentence(segment: Path, tmp_path: Path) -> None:
+    done = inspect(segment, "--json", tmp_path / "missing" / "out.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot be written" in done.stderr
 
 
 def test_a_data_folder_names_one_of_its_partitions(partition: Path) -> None:

@@ -19,7 +19,8 @@ Kafka would not have written, with the entries that were sound in front of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from struct import Struct, error
+from struct import Struct
+from struct import error as StructError  # noqa: N812
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
@@ -120,7 +121,11 @@ def write_time_index(entries: Iterable[TimeEntry]) -> bytes:
 
 def read_transaction_index(data: bytes) -> list[AbortedTransaction]:
     """The aborted transactions of a segment; CorruptFile."""
-    rows = _read_entries(data, len(data), _ABORTED_ENTRY, _VersionedAborted, _aborted_fault)
+    try:
+        rows = _read_entries(data, len(data), _ABORTED_ENTRY, _VersionedAborted, _aborted_fault)
+    except CorruptFile as error:
+        error.entries = [row.transaction for row in error.entries]
+        raise
     return [row.transaction for row in rows]
 
 
@@ -167,7 +172,7 @@ def write_producer_snapshot(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
 
 def read_leader_epochs(data: bytes) -> list[EpochEntry]:
     """The epochs of a `leader-epoch-checkpoint`, oldest first; CorruptFile."""
-    lines = _text_lines(data)
+    lines, rest = _text_lines(data)
     if len(lines) < 2:
         raise CorruptFile("it ends before the number of entries", len(data))
     if lines[0] != str(CHECKPOINT_VERSION):
@@ -190,6 +195,8 @@ def read_leader_epochs(data: bytes) -> list[EpochEntry]:
             raise CorruptFile(fault, position, entries)
         entries.append(entry)
         position += len(line) + 1
+    if rest:
+        raise CorruptFile(f"it ends in the middle of a line, {rest[:60]!r}", position, entries)
     if len(entries) != count:
         raise CorruptFile(f"it claims {count} entries and holds {len(entries)}", position, entries)
     return entries
@@ -205,7 +212,10 @@ def write_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
 
 def read_partition_metadata(data: bytes) -> str:
     """The topic id in a `partition.metadata`, 22 characters as Kafka prints it; CorruptFile."""
-    lines = _text_lines(data)
+    lines, rest = _text_lines(data)
+    # Kafka writes no line end behind the id; the embedded broker has written one.
+    if rest:
+        lines.append(rest)
     if not lines or lines[0] != f"version: {CHECKPOINT_VERSION}":
         found = lines[0][:40] if lines else ""
         raise CorruptFile(f"it begins with {found!r} instead of 'version: {CHECKPOINT_VERSION}'", 0)
@@ -220,7 +230,7 @@ def write_partition_metadata(topic_id: str) -> bytes:
     """The text of a `partition.metadata`; ValueError for what is no topic id."""
     if not _is_topic_id(topic_id):
         raise ValueError(f"{topic_id!r} is not a topic id: 22 characters of URL-safe base64")
-    return f"version: {CHECKPOINT_VERSION}\ntopic_id: {topic_id}\n".encode()
+    return f"version: {CHECKPOINT_VERSION}\ntopic_id: {topic_id}".encode()
 
 
 class _VersionedAborted(NamedTuple):
@@ -322,21 +332,18 @@ def _check_all(rows: Sequence[Any], fault: Callable[[Any, Any], str | None]) -> 
 def _pack(layout: Struct, row: Iterable[int]) -> bytes:
     try:
         return layout.pack(*row)
-    except error as reason:
-        raise ValueError(f"{row} does not fit its fields: {reason}") from None
+    except StructError as error:
+        raise ValueError(f"{row} does not fit its fields: {error}") from None
 
 
-def _text_lines(data: bytes) -> list[str]:
-    """The lines of a text file that must be ASCII and end with a line's end."""
-    if not data.isascii():
-        raise CorruptFile("it is not text", 0)
-    if not data.endswith(b"\n"):
-        raise CorruptFile("it ends in the middle of a line", data.rfind(b"\n") + 1)
-    return data.decode("ascii").split("\n")[:-1]
+def _text_lines(data: bytes) -> tuple[list[str], str]:
+    """The whole lines of a text file and what follows the last of them; a character is a byte."""
+    *lines, rest = data.decode("latin-1").split("\n")
+    return lines, rest
 
 
 def _number(text: str, most: int) -> int | None:
-    if not text.isdecimal() or len(text) > 19:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19:
         return None
     number = int(text)
     return number if number <= most else None

@@ -102,9 +102,12 @@ class Survey:
             self.rows = self._entries(source.read(0, source.size), rows_max)
 
     @property
-    def nothing_sound(self) -> bool:
-        """Whether the file held bytes and none of them made sense; asked after the rows."""
-        return bool(self.damages) and not self.facts.get("batch_count") and not self.facts.get("entry_count")
+    def is_something_else(self) -> bool:
+        """Whether it may well be no file of a broker's, its name aside; asked after the first row.
+
+        A batch whose header makes sense is no accident; some entries of an index that make sense can be one.
+        """
+        return bool(self.damages) and not self.facts.get("batch_count")
 
     def _entries(self, data: bytes, rows_max: int | None) -> Iterator[Row]:
         try:

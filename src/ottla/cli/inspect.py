@@ -125,7 +125,7 @@ class _Job:
 
                 survey.rows = counted(survey.rows)
                 first = next(survey.rows, None)
-                if first is None and survey.nothing_sound and not kind.certain:
+                if survey.is_something_else and not kind.certain:
                     raise UserMistake(f"{path} is not {_a(kind.name)} ({survey.damages[0].what}): give {_KNOWN}")
                 survey.rows = survey.rows if first is None else chain([first], survey.rows)
                 yield path, survey
@@ -292,6 +292,8 @@ def _to_json(job: _Job, target: str) -> None:
             _write_json(job, out)
         partial.replace(path)
     except OSError as error:
+        if error.filename not in (None, str(partial), str(path)):
+            raise  # it is a file to be read that cannot be
         raise UserMistake(f"{target} cannot be written ({error.strerror}): give --json another place") from None
     finally:
         with contextlib.suppress(OSError):
