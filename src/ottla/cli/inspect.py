@@ -49,7 +49,8 @@ def inspect(
         bool, typer.Option("--records", help="Show a segment's records instead of its batches.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", help="Show so many rows; all of the file is checked.", min=0)
+        int | None,
+        typer.Option("--limit", "-n", help="Show so many rows; all of the file is checked.", min=0, metavar="COUNT"),
     ] = None,
     json_file: Annotated[
         str | None,
@@ -62,6 +63,8 @@ def inspect(
 
     Works on the data folder of an embedded cluster and of Apache Kafka alike, and never changes it. A folder of a
     partition is shown as a list of its files. Offsets, positions and timestamps are as they are stored.
+
+    For example: `ottla inspect kept/broker-1/orders-0`, and then one of its files with `--records --limit 10`
 
     Exit status: 0 when the file is sound, 1 when it is torn or corrupt, 2 when it is no file of a broker's.
     """
@@ -294,7 +297,8 @@ def _to_json(job: _Job, target: str) -> None:
     except OSError as error:
         if error.filename not in (None, str(partial), str(path)):
             raise  # it is a file to be read that cannot be
-        raise UserMistake(f"{target} cannot be written ({error.strerror}): give --json another place") from None
+        reason = os.strerror(error.errno) if error.errno else error
+        raise UserMistake(f"{target} cannot be written ({reason}): give --json another place") from None
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
