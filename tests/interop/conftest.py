@@ -72,9 +72,15 @@ def _free_ports(count: int) -> list[int]:
 
 
 @pytest.fixture(scope="session")
-def apache_kafka(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def apache_kafka_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `apache_kafka` keeps its topics."""
+    return tmp_path_factory.mktemp("apache-kafka") / "logs"
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(java: Java, apache_kafka_logs: Path) -> Iterator[str]:
     """The bootstrap address of one Apache Kafka node, controller and broker in one."""
-    folder = tmp_path_factory.mktemp("apache-kafka")
+    folder = apache_kafka_logs.parent
     port, controller_port = _free_ports(2)
     settings = {
         "process.roles": "broker,controller",
@@ -83,7 +89,7 @@ def apache_kafka(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
-        "log.dirs": folder / "logs",
+        "log.dirs": apache_kafka_logs,
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": 1,
         "transaction.state.log.replication.factor": 1,

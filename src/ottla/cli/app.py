@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from ottla.cli.inspect import inspect
 from ottla.cli.produce import produce
 from ottla.cli.read import read
 from ottla.cli.run import run
@@ -23,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for command in (run, serve, topics, produce, read):
+for command in (run, serve, topics, produce, read, inspect):
     app.command()(command)
 
 
