@@ -136,6 +136,17 @@ def test_folders_of_a_topic_deleted_meanwhile_are_emptied_when_the_name_comes_ba
     assert restarted.end_offset().offset == 0
 
 
+def test_the_line_end_of_the_owners_file_decides_over_no_log() -> None:
+    world = filled()
+    storage = world.storages[1]
+    path = f"{TOPIC}-0/partition.metadata"
+    written = storage.read_file(path)
+    assert written is not None
+    assert not written.endswith(b"\n")  # as Kafka writes it
+    storage.write_file(path, written + b"\n")
+    assert World(1, world.storages).end_offset().offset == 8
+
+
 def test_foreign_files_in_a_log_folder_are_left_alone() -> None:
     world = filled(1)
     for name in ("notes.txt", "1.log", "000000000000000000xx.log"):
