@@ -32,10 +32,20 @@ APIS = (
     "Fetch",
     "ListOffsets",
     "Metadata",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "DescribeGroups",
+    "ListGroups",
     "ApiVersions",
     "CreateTopics",
     "DeleteTopics",
     "InitProducerId",
+    "DeleteGroups",
 )
 
 MESSAGES_FOLDER = Path(__file__).resolve().parents[1] / "src" / "ottla" / "protocol" / "messages"

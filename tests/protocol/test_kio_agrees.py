@@ -49,7 +49,9 @@ KIO_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "records": st.binary(max_size=50),
     "uuid": st.uuids(),
     "error_code": st.sampled_from(list(ErrorCode)),
+    "bytes": st.binary(max_size=50),
     "timedelta_i32": integers(32).map(lambda ms: ms * MILLISECOND),
+    "timedelta_i64": integers(32).map(lambda ms: ms * MILLISECOND),
     "datetime_i64": st.integers(0, LAST_DATETIME_MS).map(lambda ms: EPOCH + ms * MILLISECOND),
 }
 # What the protocol can hold.
@@ -57,6 +59,7 @@ ALL_VALUES = KIO_VALUES | {
     "uuid": st.binary(min_size=16, max_size=16),
     "error_code": integers(16),
     "timedelta_i32": integers(32),
+    "timedelta_i64": integers(64),
     "datetime_i64": integers(64),
 }
 

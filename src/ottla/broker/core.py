@@ -22,27 +22,10 @@ import json
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis import (
-    API_VERSIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    FETCH,
-    INIT_PRODUCER_ID,
-    LIST_OFFSETS,
-    METADATA,
-    PRODUCE,
-    VERSIONS,
-    api_versions,
-    create_topics,
-    delete_topics,
-    fetch,
-    init_producer_id,
-    list_offsets,
-    metadata,
-    produce,
-)
+from ottla.broker.apis import API_VERSIONS, FETCH, PRODUCE, VERSIONS, api_versions, fetch
+from ottla.broker.apis.handlers import handler_of
 from ottla.broker.events import (
     AskController,
     BrokerAddress,
@@ -62,21 +45,13 @@ from ottla.broker.replica import ReplicaFetcher
 from ottla.broker.request import Cancellable, Connection, Request, fault_context
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
+from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.faults.plan import FaultPlan
 from ottla.protocol.error_codes import ErrorCode
 
-Handler = Callable[["BrokerCore", Request, int], None]
+if TYPE_CHECKING:
+    from ottla.broker.group_coordinator import GroupCoordinator
 
-_HANDLERS: dict[int, Handler] = {
-    PRODUCE: produce.handle,
-    FETCH: fetch.handle,
-    LIST_OFFSETS: list_offsets.handle,
-    METADATA: metadata.handle,
-    API_VERSIONS: api_versions.handle,
-    CREATE_TOPICS: create_topics.handle,
-    DELETE_TOPICS: delete_topics.handle,
-    INIT_PRODUCER_ID: init_producer_id.handle,
-}
 # Written when a broker closes its logs in order; holds their high watermarks.
 _CLEAN_SHUTDOWN_FILE = "clean_shutdown.json"
 
@@ -125,7 +100,8 @@ class BrokerCore:
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._connections: dict[int, Connection] = {}
         self._due: deque[Connection] = deque()
-        self._asked: dict[int, tuple[Request, Callable[[Any], Any]]] = {}
+        self._asked: dict[int, Callable[[Any, int], None]] = {}
+        self._groups: GroupCoordinator | None = None
         self._outputs: list[Any] = []
         self._number = 0
         self._high_watermarks = self._take_clean_shutdown()
@@ -144,9 +120,7 @@ class BrokerCore:
             if connection is not None and connection.parked is not None:
                 connection.parked.cancel()
         elif kind is ControllerAnswered:
-            request, unreachable = self._asked.pop(event.token)
-            message = event.message if event.message is not None else unreachable(request.message)
-            self.answer(request, message, now_us)
+            self._asked.pop(event.token)(event.message, now_us)
         elif kind is ImagePublished:
             self._apply(event.image, now_us)
         else:
@@ -242,9 +216,26 @@ class BrokerCore:
 
     def ask_controller(self, request: Request, unreachable: Callable[[Any], Any]) -> None:
         """Answer the request with what the controller says, or with `unreachable(message)`."""
+
+        def answered(message: Any, now_us: int) -> None:
+            self.answer(request, message if message is not None else unreachable(request.message), now_us)
+
+        self.ask_controller_for(request.message, answered)
+
+    def ask_controller_for(self, message: Any, answered: Callable[[Any, int], None]) -> None:
+        """Call `answered(answer, now)` when the controller has said something; None: it cannot be reached."""
         token = self.next_number()
-        self._asked[token] = (request, unreachable)
-        self._outputs.append(AskController(token, request.message))
+        self._asked[token] = answered
+        self._outputs.append(AskController(token, message))
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The groups coordinated here, made when first asked for."""
+        if self._groups is None:
+            from ottla.broker.group_coordinator import GroupCoordinator
+
+            self._groups = GroupCoordinator(self)
+        return self._groups
 
     def next_number(self) -> int:
         """A number not given before; they grow."""
@@ -304,7 +295,7 @@ class BrokerCore:
                     self.send(request, None)
                 return
             request.refusal = struck
-        _HANDLERS[api_key](self, request, now_us)
+        handler_of(api_key)(self, request, now_us)
 
     def _settle(self, now_us: int) -> None:
         """Finish what the event set in motion: fetches that have news, requests whose turn has come."""
@@ -343,6 +334,8 @@ class BrokerCore:
                     if index not in partitions:
                         partitions[index] = self._new_partition(name, topic.topic_id, index, topic.configs)
                     self._take_role(partitions[index], role, changed, now_us)
+        if self._groups is not None or OFFSETS_TOPIC in self.topics:
+            self.groups.image_changed(old, now_us)
         for leader_id in changed:
             self._ask_leader(self._fetchers[leader_id], now_us)
 

@@ -18,6 +18,7 @@ class Request:
 
     __slots__ = (
         "after",
+        "client_id",
         "connection_id",
         "context",
         "correlation_id",
@@ -30,6 +31,7 @@ class Request:
     def __init__(self, event: RequestReceived) -> None:
         self.connection_id = event.connection_id
         self.correlation_id = event.correlation_id
+        self.client_id = event.client_id
         self.version = event.version
         self.message: Any = event.message
         self.expects_answer = True

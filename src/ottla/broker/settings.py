@@ -26,6 +26,15 @@ _BROKER_SETTINGS: tuple[tuple[str, int, int, int], ...] = (
     ("replica_fetch_response_max_bytes", 10 << 20, 0, INT32_MAX),
     ("replica_fetch_wait_max_ms", 500, 0, INT32_MAX),
     ("replica_fetch_backoff_ms", 50, 0, INT32_MAX),
+    # Kafka's default is 50 partitions, for clusters that coordinate thousands of groups. Each is a log on every replica
+    # here; three spread the groups over three brokers.
+    ("offsets_topic_num_partitions", 3, 1, 10_000),
+    ("offsets_commit_timeout_ms", 5000, 1, INT32_MAX),
+    ("offset_metadata_max_bytes", 4096, 0, 32_767),
+    ("group_min_session_timeout_ms", 6000, 0, INT32_MAX),
+    ("group_max_session_timeout_ms", 1_800_000, 0, INT32_MAX),
+    # Kafka's default of 3000 spares big applications rebalances while they start; a test would wait for it each time.
+    ("group_initial_rebalance_delay_ms", 0, 0, INT32_MAX),
     # Ours: how many bytes of appended batches a broker keeps in memory for followers that have not fetched them yet.
     ("recent_batches_bytes", 4 << 20, 0, INT32_MAX),
 )
@@ -65,6 +74,12 @@ class BrokerSettings:
     replica_fetch_response_max_bytes: int
     replica_fetch_wait_max_ms: int
     replica_fetch_backoff_ms: int
+    offsets_topic_num_partitions: int
+    offsets_commit_timeout_ms: int
+    offset_metadata_max_bytes: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_initial_rebalance_delay_ms: int
     recent_batches_bytes: int
 
     def __init__(self, **given: int) -> None:

@@ -1,8 +1,10 @@
-"""Which topic names Kafka allows."""
+"""Which topic names Kafka allows, and which one is the brokers' own."""
 
 from __future__ import annotations
 
 NAME_LENGTH_MAX = 249
+# Written by group coordinators alone; clients may read it.
+OFFSETS_TOPIC = "__consumer_offsets"
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 

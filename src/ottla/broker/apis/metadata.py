@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.events import ClusterImage, TopicImage
 from ottla.broker.request import Request
-from ottla.broker.topic_names import topic_name_fault
+from ottla.broker.topic_names import OFFSETS_TOPIC, topic_name_fault
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.metadata import (
@@ -63,6 +63,7 @@ def _known(topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
+        is_internal=topic.name == OFFSETS_TOPIC,
         partitions=[
             MetadataResponsePartition(
                 error_code=0 if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,

@@ -1,0 +1,38 @@
+"""DeleteGroups, versions 0 to 2: groups that nobody is in go, with their committed offsets.
+
+NON_EMPTY_GROUP where somebody is, GROUP_ID_NOT_FOUND where there is no such group, INVALID_GROUP_ID for an empty id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.group_members import GroupRefusal
+from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Delete them one by one."""
+    results = [
+        DeletableGroupResult(group_id=group_id, error_code=_delete(core, group_id, now_us))
+        for group_id in dict.fromkeys(request.message.groups_names)
+    ]
+    core.answer(request, DeleteGroupsResponse(results=results), now_us)
+
+
+def _delete(core: BrokerCore, group_id: str, now_us: int) -> int:
+    try:
+        if not group_id:
+            raise GroupRefusal(ErrorCode.INVALID_GROUP_ID)
+        group = core.groups.find(group_id, now_us)
+        if group is None:
+            raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND)
+        core.groups.delete(group, now_us)
+    except GroupRefusal as refusal:
+        return refusal.error_code
+    return 0

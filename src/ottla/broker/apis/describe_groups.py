@@ -1,0 +1,62 @@
+"""DescribeGroups, versions 0 to 6: state, protocol and members of groups.
+
+A group nobody knows is Dead, from version 6 on with GROUP_ID_NOT_FOUND. Members' metadata and assignments are told
+while the group is stable. Members' hosts are not known to a broker core and are empty; authorized operations are not
+told, as by a broker without an authorizer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.group_coordinator import CoordinatedGroup
+from ottla.broker.group_members import GroupRefusal, GroupState
+from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_NOT_FOUND_FROM_VERSION = 6
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Describe them one by one."""
+    described = [_describe(core, group_id, request.version, now_us) for group_id in request.message.groups]
+    core.answer(request, DescribeGroupsResponse(groups=described), now_us)
+
+
+def _describe(core: BrokerCore, group_id: str, version: int, now_us: int) -> DescribedGroup:
+    try:
+        group = core.groups.find(group_id, now_us)
+    except GroupRefusal as refusal:
+        return DescribedGroup(group_id=group_id, error_code=refusal.error_code)
+    if group is not None:
+        return _told(group)
+    dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+    if version >= _NOT_FOUND_FROM_VERSION:
+        dead.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        dead.error_message = f"there is no group {group_id!r}"
+    return dead
+
+
+def _told(group: CoordinatedGroup) -> DescribedGroup:
+    stable = group.state is GroupState.STABLE
+    protocol = (group.protocol or "") if stable else ""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                member_metadata=member.protocols.get(protocol, b""),
+                member_assignment=member.assignment if stable else b"",
+            )
+            for member in group.members.values()
+        ],
+    )

@@ -1,0 +1,71 @@
+"""FindCoordinator, versions 0 to 6: the broker that leads the group's partition of `__consumer_offsets`.
+
+The first to ask has that topic made, by the controller, before it is answered (Apache Kafka answers "ask again"
+meanwhile). Where it cannot be made, or its partition has no leader, the answer is COORDINATOR_NOT_AVAILABLE. There
+are no transactions and no share groups: other kinds of keys get INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.offsets import partition_of_group
+from ottla.broker.request import Request
+from ottla.broker.topic_names import OFFSETS_TOPIC
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_MANY_FROM_VERSION = 4
+_GROUP = 0
+_SEGMENT_BYTES = 100 << 20  # as Kafka's offsets.topic.segment.bytes
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Answer at once, or when the topic has been made."""
+    if request.message.key_type != _GROUP or OFFSETS_TOPIC in core.image.topics:
+        core.answer(request, _found(core, request), now_us)
+        return
+
+    def made(answer: Any, later_us: int) -> None:
+        core.answer(request, _found(core, request), later_us)
+
+    topic = CreatableTopic(
+        name=OFFSETS_TOPIC,
+        num_partitions=core.settings.offsets_topic_num_partitions,
+        replication_factor=-1,
+        configs=[CreatableTopicConfig(name="segment.bytes", value=str(_SEGMENT_BYTES))],
+    )
+    core.ask_controller_for(CreateTopicsRequest(topics=[topic]), made)
+
+
+def _found(core: BrokerCore, request: Request) -> FindCoordinatorResponse:
+    message = request.message
+    if request.version >= _MANY_FROM_VERSION:
+        return FindCoordinatorResponse(
+            coordinators=[_coordinator(core, message.key_type, key) for key in message.coordinator_keys]
+        )
+    one = _coordinator(core, message.key_type, message.key)
+    return FindCoordinatorResponse(
+        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
+    )
+
+
+def _coordinator(core: BrokerCore, key_type: int, key: str) -> Coordinator:
+    if key_type != _GROUP:
+        return _nobody(key, ErrorCode.INVALID_REQUEST, "this broker coordinates consumer groups only")
+    topic = core.image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} cannot be made")
+    index = partition_of_group(key, len(topic.partitions))
+    leader, _, address = core.leader_of(OFFSETS_TOPIC, index)
+    if address is None:
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC}-{index} has no leader")
+    return Coordinator(key=key, node_id=leader, host=address.host, port=address.port, error_message=None)
+
+
+def _nobody(key: str, error_code: int, detail: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error_code, error_message=detail)

@@ -1,0 +1,76 @@
+"""Which function handles which API; those of groups are imported when one is first asked for.
+
+Most clusters in tests never see a group: they need not wait for, nor hold in memory, what coordinates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ottla.broker.apis import (
+    API_VERSIONS,
+    CREATE_TOPICS,
+    DELETE_GROUPS,
+    DELETE_TOPICS,
+    DESCRIBE_GROUPS,
+    FETCH,
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+    SYNC_GROUP,
+    api_versions,
+    create_topics,
+    delete_topics,
+    fetch,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    produce,
+)
+from ottla.broker.request import Request
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+Handler = Callable[["BrokerCore", Request, int], None]
+
+_HANDLERS: dict[int, Handler] = {
+    PRODUCE: produce.handle,
+    FETCH: fetch.handle,
+    LIST_OFFSETS: list_offsets.handle,
+    METADATA: metadata.handle,
+    API_VERSIONS: api_versions.handle,
+    CREATE_TOPICS: create_topics.handle,
+    DELETE_TOPICS: delete_topics.handle,
+    INIT_PRODUCER_ID: init_producer_id.handle,
+}
+_OF_GROUPS = {
+    OFFSET_COMMIT: "offset_commit",
+    OFFSET_FETCH: "offset_fetch",
+    FIND_COORDINATOR: "find_coordinator",
+    JOIN_GROUP: "join_group",
+    HEARTBEAT: "heartbeat",
+    LEAVE_GROUP: "leave_group",
+    SYNC_GROUP: "sync_group",
+    DESCRIBE_GROUPS: "describe_groups",
+    LIST_GROUPS: "list_groups",
+    DELETE_GROUPS: "delete_groups",
+}
+
+
+def handler_of(api_key: int) -> Handler:
+    """What handles requests with this key, one of `VERSIONS`."""
+    found = _HANDLERS.get(api_key)
+    if found is None:
+        found = _HANDLERS[api_key] = import_module(f"ottla.broker.apis.{_OF_GROUPS[api_key]}").handle
+    return found

@@ -1,0 +1,38 @@
+"""ListGroups, versions 0 to 5: the groups this broker coordinates, all of type "classic".
+
+Filters by state (version 4) and type (version 5) are names in any case; names that no group has find nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.group_members import GroupRefusal
+from ottla.broker.request import Request
+from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+CLASSIC = "classic"
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """List them."""
+    states = [name.lower() for name in request.message.states_filter]
+    types = [name.lower() for name in request.message.types_filter]
+    try:
+        groups = [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )
+            for group in core.groups.all_groups(now_us)
+            if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+        ]
+    except GroupRefusal as refusal:
+        core.answer(request, ListGroupsResponse(error_code=refusal.error_code), now_us)
+        return
+    core.answer(request, ListGroupsResponse(groups=groups), now_us)

@@ -1,0 +1,91 @@
+"""OffsetCommit, versions 2 to 9: offsets of a group, stored in `__consumer_offsets` before they are answered.
+
+By a member of the current generation, or, without a generation, while nobody is in the group. Partitions that do not
+exist get UNKNOWN_TOPIC_OR_PARTITION, metadata of more than `offset.metadata.max.bytes` OFFSET_METADATA_TOO_LARGE; the
+others are stored together. `retention_time_ms` is ignored, as in Kafka since 2.1. Topic ids (version 10) are not
+spoken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.group_members import GroupRefusal
+from ottla.broker.offsets import CommittedOffset
+from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Check who commits, then what, and store it."""
+    message: OffsetCommitRequest = request.message
+    offsets: dict[tuple[str, int], CommittedOffset] = {}
+    errors: dict[tuple[str, int], int] = {}
+    for topic in message.topics:
+        for asked in topic.partitions:
+            place = (topic.name, asked.partition_index)
+            metadata = asked.committed_metadata or ""
+            error_code = _fault(core, place, metadata)
+            if error_code:
+                errors[place] = error_code
+            else:
+                offset, epoch = asked.committed_offset, asked.committed_leader_epoch
+                offsets[place] = CommittedOffset(offset, epoch, metadata, now_us // 1000)
+
+    def answer(error_code: int, later_us: int) -> None:
+        core.answer(request, _response(message, errors, error_code), later_us)
+
+    group = None
+    try:
+        group = core.groups.find(message.group_id, now_us)
+        generation = message.generation_id_or_member_epoch
+        if group is None:
+            if generation >= 0:
+                raise GroupRefusal(ErrorCode.ILLEGAL_GENERATION)
+            group = core.groups.find_or_make(message.group_id, now_us)
+        group.check_commit(message.member_id, message.group_instance_id, generation, now_us)
+        if offsets:
+            core.groups.commit(group, offsets, answer, now_us)
+        else:
+            answer(0, now_us)
+    except GroupRefusal as refusal:
+        answer(refusal.error_code, now_us)
+    if group is not None:
+        core.groups.settle(group, now_us)
+
+
+def _fault(core: BrokerCore, place: tuple[str, int], metadata: str) -> int:
+    topic = core.image.topics.get(place[0])
+    if topic is None or not 0 <= place[1] < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    too_long = len(metadata.encode()) > core.settings.offset_metadata_max_bytes
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE if too_long else 0
+
+
+def _response(
+    message: OffsetCommitRequest, errors: dict[tuple[str, int], int], error_code: int
+) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=asked.partition_index,
+                        error_code=errors.get((topic.name, asked.partition_index), error_code),
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )

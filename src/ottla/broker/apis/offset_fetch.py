@@ -1,0 +1,107 @@
+"""OffsetFetch, versions 1 to 9: what a group has committed; -1 for partitions it has committed nothing for.
+
+One group up to version 7, many from version 8 on; no topics (null, from version 2 on) means all that are committed.
+Unknown groups have committed nothing. Errors (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE) concern a whole group; in
+version 1 they stand with every partition. There are no transactions, so what is committed is stable; the member id
+of version 9 belongs to the new group protocol and is not looked at. Topic ids (version 10) are not spoken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ottla.broker.group_members import GroupRefusal
+from ottla.broker.offsets import CommittedOffset
+from ottla.broker.request import Request
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_MANY_FROM_VERSION = 8
+_ERROR_AT_TOP_FROM_VERSION = 2
+_NOTHING = CommittedOffset(-1, -1, "", -1)
+Asked = list[tuple[str, list[int]]]
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Look the offsets up."""
+    message = request.message
+    if request.version >= _MANY_FROM_VERSION:
+        groups = [_group(core, each.group_id, _asked(each.topics), now_us) for each in message.groups]
+        core.answer(request, OffsetFetchResponse(groups=groups), now_us)
+        return
+    asked = _asked(message.topics)
+    found = _group(core, message.group_id, asked, now_us)
+    topics = [OffsetFetchResponseTopic(name=topic.name, partitions=_older(topic)) for topic in found.topics]
+    if request.version < _ERROR_AT_TOP_FROM_VERSION:
+        if found.error_code:
+            topics = [_failed(name, indexes, found.error_code) for name, indexes in asked or ()]
+        core.answer(request, OffsetFetchResponse(topics=topics), now_us)
+        return
+    core.answer(request, OffsetFetchResponse(topics=topics, error_code=found.error_code), now_us)
+
+
+def _asked(topics: Iterable[object] | None) -> Asked | None:
+    if topics is None:
+        return None
+    return [(topic.name, list(topic.partition_indexes)) for topic in topics]  # type: ignore[attr-defined]
+
+
+def _group(core: BrokerCore, group_id: str, asked: Asked | None, now_us: int) -> OffsetFetchResponseGroup:
+    try:
+        group = core.groups.find(group_id, now_us)
+    except GroupRefusal as refusal:
+        return OffsetFetchResponseGroup(group_id=group_id, error_code=refusal.error_code)
+    offsets = group.offsets if group is not None else {}
+    if asked is None:
+        places: dict[str, list[int]] = {}
+        for name, index in offsets:
+            places.setdefault(name, []).append(index)
+        asked = list(places.items())
+    topics = [
+        OffsetFetchResponseTopics(
+            name=name, partitions=[_partition(index, offsets.get((name, index), _NOTHING)) for index in indexes]
+        )
+        for name, indexes in asked
+    ]
+    return OffsetFetchResponseGroup(group_id=group_id, topics=topics)
+
+
+def _partition(index: int, committed: CommittedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def _older(topic: OffsetFetchResponseTopics) -> list[OffsetFetchResponsePartition]:
+    return [
+        OffsetFetchResponsePartition(
+            partition_index=each.partition_index,
+            committed_offset=each.committed_offset,
+            committed_leader_epoch=each.committed_leader_epoch,
+            metadata=each.metadata,
+        )
+        for each in topic.partitions
+    ]
+
+
+def _failed(name: str, indexes: list[int], error_code: int) -> OffsetFetchResponseTopic:
+    return OffsetFetchResponseTopic(
+        name=name,
+        partitions=[
+            OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, error_code=error_code)
+            for index in indexes
+        ],
+    )

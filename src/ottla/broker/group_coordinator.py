@@ -1,0 +1,294 @@
+"""The groups this broker coordinates: those whose partition of `__consumer_offsets` it leads.
+
+A group belongs to the partition that `partition_of_group` names. Its partition's log is the truth: a broker that
+begins to lead one reads it when it is first asked, and forgets what it read when it leads it no more, telling whoever
+waits NOT_COORDINATOR. Offsets count as committed (and are answered) when the high watermark has passed them, like
+acks=all, or the client hears COORDINATOR_NOT_AVAILABLE after `offsets.commit.timeout.ms`. Groups are written down
+when they become stable or empty, without waiting for followers: where that is lost, members join again.
+
+Committed offsets of a topic go when the topic goes. They and empty groups do not expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ottla.broker.events import ClusterImage
+from ottla.broker.group_members import GroupRefusal, GroupState
+from ottla.broker.groups import Group
+from ottla.broker.log import Log
+from ottla.broker.offsets import (
+    CommittedOffset,
+    Pair,
+    StoredGroup,
+    group_key,
+    group_value,
+    offset_key,
+    offset_value,
+    partition_of_group,
+    read_entries,
+)
+from ottla.broker.partition import Partition
+from ottla.broker.topic_names import OFFSETS_TOPIC
+from ottla.protocol.error_codes import ErrorCode
+from ottla.records.batch_header import CorruptBatch, read_header
+from ottla.records.plain import Record, decode_batches, encode_batch
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_LOAD_BYTES = 1 << 20
+_MEMBER_ID_PREFIX_MAX = 1000
+Place = tuple[str, int]
+
+
+class CoordinatedGroup(Group):
+    """A group with its committed offsets; the purgatory wakes it when its own time has come."""
+
+    def __init__(self, coordinator: GroupCoordinator, partition: Partition, group_id: str) -> None:
+        delay_us = coordinator.core.settings.group_initial_rebalance_delay_ms * 1000
+        super().__init__(group_id, delay_us, coordinator.new_member_id)
+        self.bucket = -1
+        self.partition = partition
+        self.offsets: dict[Place, CommittedOffset] = {}
+        self._coordinator = coordinator
+
+    def expire(self, now_us: int) -> None:
+        """Its deadline has come."""
+        self.time_passed(now_us)
+        self._coordinator.settle(self, now_us)
+
+
+class PendingCommit:
+    """Offsets in the log that are not replicated yet: `answer` is called once, `apply` when they are."""
+
+    def __init__(self, core: BrokerCore, apply: Callable[[], None], answer: Callable[[int, int], None]) -> None:
+        self.bucket = -1
+        self._core = core
+        self._apply = apply
+        self._answer: Callable[[int, int], None] | None = answer
+
+    def replicated(self, order: int, error_code: int, now_us: int) -> None:
+        """They are replicated, or this broker will never know."""
+        self._core.purgatory.remove(self)
+        if not error_code:
+            self._apply()
+        self._finish(ErrorCode.NOT_COORDINATOR if error_code else 0, now_us)
+
+    def expire(self, now_us: int) -> None:
+        """The client waits no more; they may still be replicated."""
+        self._finish(ErrorCode.COORDINATOR_NOT_AVAILABLE, now_us)
+
+    def _finish(self, error_code: int, now_us: int) -> None:
+        if self._answer is not None:
+            self._answer(error_code, now_us)
+            self._answer = None
+
+
+class GroupCoordinator:
+    """Made when a broker is first asked about groups."""
+
+    def __init__(self, core: BrokerCore) -> None:
+        self.core = core
+        # Partition index -> (leader epoch it was loaded in, its groups)
+        self._loaded: dict[int, tuple[int, dict[str, CoordinatedGroup]]] = {}
+
+    def groups_beside(self, group_id: str, now_us: int) -> tuple[Partition, dict[str, CoordinatedGroup]]:
+        """The partition that coordinates this group, and all groups there; GroupRefusal where that is not here."""
+        topic = self.core.image.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise GroupRefusal(ErrorCode.NOT_COORDINATOR)
+        index = partition_of_group(group_id, len(topic.partitions))
+        partition = self.core.topics.get(OFFSETS_TOPIC, {}).get(index)
+        if partition is None or not partition.is_leader:
+            raise GroupRefusal(ErrorCode.NOT_COORDINATOR)
+        return partition, self._groups_of(partition, now_us)
+
+    def find(self, group_id: str, now_us: int) -> CoordinatedGroup | None:
+        """The group, or None where there is no such; GroupRefusal."""
+        return self.groups_beside(group_id, now_us)[1].get(group_id)
+
+    def known(self, group_id: str, now_us: int) -> CoordinatedGroup:
+        """The group a member speaks of; GroupRefusal."""
+        if not group_id:
+            raise GroupRefusal(ErrorCode.INVALID_GROUP_ID)
+        group = self.find(group_id, now_us)
+        if group is None:
+            raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
+
+    def find_or_make(self, group_id: str, now_us: int) -> CoordinatedGroup:
+        """The group, which may be new; GroupRefusal."""
+        partition, groups = self.groups_beside(group_id, now_us)
+        group = groups.get(group_id)
+        if group is None:
+            group = groups[group_id] = CoordinatedGroup(self, partition, group_id)
+        return group
+
+    def all_groups(self, now_us: int) -> Iterator[CoordinatedGroup]:
+        """Every group coordinated here; GroupRefusal."""
+        for partition in list(self.core.topics.get(OFFSETS_TOPIC, {}).values()):
+            if partition.is_leader:
+                yield from list(self._groups_of(partition, now_us).values())
+
+    def settle(self, group: CoordinatedGroup, now_us: int) -> None:
+        """Carry out what a group has decided: write it down, answer, and wake it in time."""
+        core = self.core
+        if group.changed:
+            group.changed = False
+            pair = (group_key(group.group_id), group_value(group, now_us // 1000))
+            # Where it fails, members know what the group decided; a coordinator after this one has them join again.
+            with suppress(GroupRefusal):
+                self._append(group.partition, [pair], now_us)
+        for request, answer in group.take_answers():
+            core.answer(request, answer, now_us)
+        core.purgatory.remove(group)
+        deadline_us = group.deadline_us()
+        if deadline_us is not None:
+            core.purgatory.add(group, deadline_us)
+
+    def commit(
+        self,
+        group: CoordinatedGroup,
+        offsets: dict[Place, CommittedOffset],
+        answer: Callable[[int, int], None],
+        now_us: int,
+    ) -> None:
+        """Store offsets, then call `answer(error code, now)`; GroupRefusal where nothing was stored."""
+
+        def apply() -> None:
+            group.offsets.update(offsets)
+
+        pairs: list[Pair] = [
+            (offset_key(group.group_id, topic, index), offset_value(committed))
+            for (topic, index), committed in offsets.items()
+        ]
+        partition = group.partition
+        end_offset = self._append(partition, pairs, now_us)
+        pending = PendingCommit(self.core, apply, answer)
+        if end_offset <= partition.high_watermark:
+            pending.replicated(0, 0, now_us)
+            return
+        partition.await_replication(end_offset, self.core.next_number(), pending)
+        self.core.purgatory.add(pending, now_us + self.core.settings.offsets_commit_timeout_ms * 1000)
+
+    def delete(self, group: CoordinatedGroup, now_us: int) -> None:
+        """Delete a group nobody is in, and its offsets; GroupRefusal."""
+        if group.state is not GroupState.EMPTY:
+            raise GroupRefusal(ErrorCode.NON_EMPTY_GROUP)
+        pairs: list[Pair] = [(offset_key(group.group_id, *place), None) for place in group.offsets]
+        self._append(group.partition, [*pairs, (group_key(group.group_id), None)], now_us)
+        group.end(ErrorCode.UNKNOWN_MEMBER_ID)
+        del self.groups_beside(group.group_id, now_us)[1][group.group_id]
+        self.settle(group, now_us)
+
+    def image_changed(self, old: ClusterImage, now_us: int) -> None:
+        """Let go of what is coordinated elsewhere now, and of the offsets of deleted topics."""
+        partitions = self.core.topics.get(OFFSETS_TOPIC, {})
+        for index, (epoch, groups) in list(self._loaded.items()):
+            partition = partitions.get(index)
+            if partition is None or not partition.is_leader or partition.leader_epoch != epoch:
+                del self._loaded[index]
+                for group in groups.values():
+                    group.end(ErrorCode.NOT_COORDINATOR)
+                    group.changed = False
+                    self.settle(group, now_us)
+        topics = self.core.image.topics
+        gone = {
+            name: None
+            for name, topic in old.topics.items()
+            if name not in topics or topics[name].topic_id != topic.topic_id
+        }
+        if gone and partitions:
+            self._forget_topics(gone, now_us)
+
+    def new_member_id(self, prefix: str) -> str:
+        """An id nobody has: what the client calls itself, and a random (version 4) uuid."""
+        bits = self.core.rng.getrandbits(128) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
+        digits = f"{bits:032x}"
+        uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        return f"{prefix[:_MEMBER_ID_PREFIX_MAX]}-{uuid}"
+
+    def _forget_topics(self, gone: dict[str, None], now_us: int) -> None:
+        try:
+            for group in self.all_groups(now_us):
+                places = [place for place in group.offsets if place[0] in gone]
+                for place in places:
+                    del group.offsets[place]
+                if places:
+                    self._append(
+                        group.partition, [(offset_key(group.group_id, *place), None) for place in places], now_us
+                    )
+        except GroupRefusal:
+            # Storage fails here: the offsets are of no topic, and are given to nobody who does not ask for it.
+            pass
+
+    # The log.
+
+    def _groups_of(self, partition: Partition, now_us: int) -> dict[str, CoordinatedGroup]:
+        found = self._loaded.get(partition.index)
+        if found is not None and found[0] == partition.leader_epoch:
+            return found[1]
+        if not partition.open_log():
+            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        assert partition.log is not None
+        groups: dict[str, CoordinatedGroup] = {}
+        try:
+            self._load(partition, partition.log, groups)
+        except (OSError, CorruptBatch) as error:
+            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        self._loaded[partition.index] = (partition.leader_epoch, groups)
+        for group in groups.values():
+            group.restore(list(group.members.values()), now_us)
+            self.settle(group, now_us)
+        return groups
+
+    def _load(self, partition: Partition, log: Log, groups: dict[str, CoordinatedGroup]) -> None:
+        for group_id, place, told in read_entries(_pairs(log)):
+            group = groups.get(group_id)
+            if group is None:
+                group = groups[group_id] = CoordinatedGroup(self, partition, group_id)
+            if place is None and told is None:
+                del groups[group_id]
+            elif place is None:
+                assert isinstance(told, StoredGroup)
+                group.protocol_type, group.generation = told.protocol_type or None, told.generation
+                group.protocol, group.leader_id = told.protocol, told.leader_id
+                group.members = {member.member_id: member for member in told.members}
+            elif isinstance(told, CommittedOffset):
+                group.offsets[place] = told
+            else:
+                group.offsets.pop(place, None)
+
+    def _append(self, partition: Partition, pairs: list[Pair], now_us: int) -> int:
+        """Append records and return the log's end behind them; GroupRefusal where that cannot be."""
+        if not partition.is_leader:
+            raise GroupRefusal(ErrorCode.NOT_COORDINATOR)
+        if partition.log is None or len(partition.isr) < partition.min_insync_replicas:
+            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        records = [Record(index, now_us // 1000, key, value) for index, (key, value) in enumerate(pairs)]
+        batch = bytearray(encode_batch(records))
+        if len(batch) > partition.max_message_bytes:
+            raise GroupRefusal(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+        try:
+            partition.append(batch, read_header(batch), now_us)
+        except OSError as error:
+            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        return partition.log.log_end_offset
+
+
+def _pairs(log: Log) -> Iterator[Pair]:
+    """Keys and values of the whole log, in order."""
+    position = log.log_start_offset
+    while position < log.log_end_offset:
+        found = log.slice(position, log.log_end_offset, _LOAD_BYTES, True)
+        if found is None:
+            return
+        for header, records in decode_batches(found.read()):
+            position = header.base_offset + header.last_offset_delta + 1
+            if not header.is_control:
+                for record in records:
+                    if record.key is not None:
+                        yield record.key, record.value
