@@ -160,7 +160,7 @@ class Exchange:
 
     @staticmethod
     def reading(address: str) -> Consumer:
-        """A consumer without a group: it commits nothing, since there is no coordinator to commit to."""
+        """A consumer that is in no group: it is told what to read, and commits nothing."""
         config = {"group.id": "not used", "enable.auto.commit": False, "check.crcs": True, "log_level": 0}
         return Consumer({"bootstrap.servers": address, **config})
 

@@ -1,0 +1,85 @@
+"""Every version of the group APIs that is advertised is answered in a way that can be put on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.broker.apis import VERSIONS
+from ottla.protocol.apis import REQUESTS
+from ottla.protocol.frames import decode_response, encode_response
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.messages.list_groups import ListGroupsRequest
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
+from ottla.protocol.messages.sync_group import SyncGroupRequest
+
+from .group_world import GROUP, Client, asked_for
+from .world import TOPIC, World
+
+PROTOCOLS = [JoinGroupRequestProtocol(name="range", metadata=b"about me")]
+TIMEOUTS = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000}
+GROUP_APIS = [8, 9, 10, 11, 12, 13, 14, 15, 16, 42]
+
+
+def questions(client: Client) -> list[Any]:
+    """Requests of all kinds, as a member, as a stranger, and about groups that are not there."""
+    by = {"group_id": GROUP, "member_id": client.member_id, "group_instance_id": client.instance_id}
+    stranger = {"group_id": GROUP, "member_id": "nobody"}
+    place = OffsetCommitRequestTopic(name=TOPIC, partitions=[OffsetCommitRequestPartition(committed_offset=3)])
+    older = [OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0, 1])]
+    newer = [OffsetFetchRequestGroup(group_id=name, topics=[asked_for(TOPIC, 0, 1)]) for name in (GROUP, "nobody")]
+    joining = {"protocol_type": "consumer", "protocols": PROTOCOLS, **TIMEOUTS}
+    leaving = [MemberIdentity(member_id="nobody"), MemberIdentity(group_instance_id=client.instance_id)]
+    return [
+        FindCoordinatorRequest(key=GROUP, coordinator_keys=[GROUP, "other"]),
+        FindCoordinatorRequest(key=GROUP, key_type=1, coordinator_keys=[GROUP]),
+        OffsetCommitRequest(topics=[place], generation_id_or_member_epoch=client.generation, **by),
+        OffsetCommitRequest(topics=[place], generation_id_or_member_epoch=1, **stranger),
+        OffsetFetchRequest(group_id=GROUP, topics=older, groups=newer),
+        HeartbeatRequest(generation_id=client.generation, **by),
+        HeartbeatRequest(generation_id=1, **stranger),
+        SyncGroupRequest(generation_id=client.generation, **by),
+        SyncGroupRequest(generation_id=1, **stranger),
+        DescribeGroupsRequest(groups=[GROUP, "nobody"]),
+        ListGroupsRequest(),
+        JoinGroupRequest(**joining, **stranger),
+        JoinGroupRequest(**joining, **by),
+        JoinGroupRequest(**joining, **{**by, "member_id": ""}),
+        JoinGroupRequest(**joining, group_id="new"),
+        DeleteGroupsRequest(groups_names=[GROUP, "nobody"]),
+        LeaveGroupRequest(group_id=GROUP, members=leaving, member_id="nobody"),
+        LeaveGroupRequest(group_id="nobody", members=leaving, member_id="nobody"),
+    ]
+
+
+@pytest.mark.parametrize("api_key", GROUP_APIS)
+def test_every_version_is_answered_on_the_wire(api_key: int) -> None:
+    lowest, highest = VERSIONS[api_key]
+    for version in range(lowest, highest + 1):
+        world = World(1)
+        world.create_topic()
+        client = Client(world, instance_id="one")
+        client.join()
+        client.sync({client: b"all"})
+        asked = [question for question in questions(client) if REQUESTS[api_key] is type(question)]
+        assert asked
+        for question in asked:
+            answer = world.ask(client.node, question, version=version)
+            assert not isinstance(answer, str), (version, question, answer)
+            frame = b"".join(bytes(chunk) for chunk in encode_response(1, answer, version))
+            decode_response(memoryview(frame)[4:], REQUESTS[api_key], version)
