@@ -107,7 +107,7 @@ def test_a_stranger_commits_only_while_the_group_is_empty(world: World) -> None:
     client.sync({client: b"all"})
     assert client.commit(8, generation_id_or_member_epoch=7) == ErrorCode.ILLEGAL_GENERATION
     assert client.commit(8, member_id="nobody") == ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit(world, 8, group_id="unheard of", generation_id_or_member_epoch=1) == ErrorCode.ILLEGAL_GENERATION
+    assert commit(world, 8, group_id="unheard of", generation_id_or_member_epoch=1) == ErrorCode.GROUP_ID_NOT_FOUND
     assert committed(world) == {(TOPIC, 0): (7, 3, "")}
 
 

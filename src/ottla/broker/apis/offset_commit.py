@@ -2,7 +2,8 @@
 
 By a member of the current generation, or, without a generation, while nobody is in the group. Partitions that do not
 exist get UNKNOWN_TOPIC_OR_PARTITION, metadata of more than `offset.metadata.max.bytes` OFFSET_METADATA_TOO_LARGE; the
-others are stored together. `retention_time_ms` is ignored, as in Kafka since 2.1. Topic ids (version 10) are not
+others are stored together. A generation of a group nobody knows is GROUP_ID_NOT_FOUND, before version 9
+ILLEGAL_GENERATION. `retention_time_ms` is ignored, as in Kafka since 2.1. Topic ids (version 10) are not
 spoken.
 """
 
@@ -23,6 +24,8 @@ from ottla.protocol.messages.offset_commit import (
 
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
+
+_GROUP_MAY_BE_UNKNOWN_FROM_VERSION = 9
 
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
@@ -50,7 +53,8 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         generation = message.generation_id_or_member_epoch
         if group is None:
             if generation >= 0:
-                raise GroupRefusal(ErrorCode.ILLEGAL_GENERATION)
+                named = request.version >= _GROUP_MAY_BE_UNKNOWN_FROM_VERSION
+                raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION)
             group = core.groups.find_or_make(message.group_id, now_us)
         group.check_commit(message.member_id, message.group_instance_id, generation, now_us)
         if offsets:
