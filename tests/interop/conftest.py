@@ -92,6 +92,8 @@ def apache_kafka(java: Java, apache_kafka_logs: Path) -> Iterator[str]:
         "log.dirs": apache_kafka_logs,
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 3,
+        "group.initial.rebalance.delay.ms": 0,
         "transaction.state.log.replication.factor": 1,
         "transaction.state.log.min.isr": 1,
     }
