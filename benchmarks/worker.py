@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 DISTINCT = 100_000
@@ -25,7 +26,8 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def confluent(bootstrap: str, topic: str, records: int) -> Callable[[], None]:
+def confluent(bootstrap: str, topic: str, records: int, *, with_callback: bool) -> Callable[[], None]:
+    """With a callback each record's outcome is learned, as `send` tells it; without, it is as fast as it goes."""
     from confluent_kafka import Producer
 
     failed: list[Any] = []
@@ -35,17 +37,19 @@ def confluent(bootstrap: str, topic: str, records: int) -> Callable[[], None]:
         if error is not None:
             failed.append(error)
 
+    asked = {"on_delivery": delivered} if with_callback else {}
+
     def send() -> None:
         produce, poll = producer.produce, producer.poll
         for _ in range(records // DISTINCT):
             for key, value in zip(KEYS, VALUES, strict=True):
                 try:
-                    produce(topic, value, key, on_delivery=delivered)
+                    produce(topic, value, key, **asked)
                 except BufferError:
                     poll(0.1)
-                    produce(topic, value, key, on_delivery=delivered)
+                    produce(topic, value, key, **asked)
             poll(0)
-        producer.flush()
+        assert producer.flush() == 0
         assert not failed, failed[0]
 
     producer.produce(topic, b"warm", b"up")
@@ -53,50 +57,10 @@ def confluent(bootstrap: str, topic: str, records: int) -> Callable[[], None]:
     return send
 
 
-def confluent_bare(bootstrap: str, topic: str, records: int) -> Callable[[], None]:
-    """As fast as it goes: no callback per record."""
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "queue.buffering.max.messages": 2_000_000})
-
-    def send() -> None:
-        produce, poll = producer.produce, producer.poll
-        for _ in range(records // DISTINCT):
-            for key, value in zip(KEYS, VALUES, strict=True):
-                try:
-                    produce(topic, value, key)
-                except BufferError:
-                    poll(0.1)
-                    produce(topic, value, key)
-            poll(0)
-        assert producer.flush() == 0
-
-    producer.produce(topic, b"warm", b"up")
-    producer.flush()
-    return send
-
-
-def ottla_send(bootstrap: str, topic: str, records: int) -> Callable[[], None]:
+def ottla_send(bootstrap: str, topic: str, records: int, **settings: Any) -> Callable[[], None]:
     import ottla
 
-    # confluent's own batch size; Kafka's default of 16 KiB is measured apart.
-    producer = ottla.Producer(bootstrap, batch_size=1_000_000)
-    producer.send(topic, b"warm", b"up").result(30)
-
-    def send() -> None:
-        send = producer.send
-        for _ in range(records // DISTINCT):
-            for key, value in zip(KEYS, VALUES, strict=True):
-                send(topic, value, key)
-        producer.flush()
-
-    return send
-
-
-def ottla_send_default(bootstrap: str, topic: str, records: int) -> Callable[[], None]:
-    import ottla
-
-    producer = ottla.Producer(bootstrap)
+    producer = ottla.Producer(bootstrap, **settings)
     producer.send(topic, b"warm", b"up").result(30)
 
     def send() -> None:
@@ -126,11 +90,12 @@ def ottla_send_table(bootstrap: str, topic: str, records: int) -> Callable[[], N
     return send
 
 
-CLIENTS = {
-    "confluent": confluent,
-    "confluent-bare": confluent_bare,
-    "send": ottla_send,
-    "send-16k": ottla_send_default,
+CLIENTS: dict[str, Callable[[str, str, int], Callable[[], None]]] = {
+    "confluent": partial(confluent, with_callback=True),
+    "confluent-bare": partial(confluent, with_callback=False),
+    # confluent's own batch size; with Kafka's default of 16 KiB beside it.
+    "send": partial(ottla_send, batch_size=1_000_000),
+    "send-16k": ottla_send,
     "send_table": ottla_send_table,
 }
 
