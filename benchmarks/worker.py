@@ -37,17 +37,17 @@ def confluent(bootstrap: str, topic: str, records: int, *, with_callback: bool) 
         if error is not None:
             failed.append(error)
 
-    asked = {"on_delivery": delivered} if with_callback else {}
+    callback = delivered if with_callback else None
 
     def send() -> None:
         produce, poll = producer.produce, producer.poll
         for _ in range(records // DISTINCT):
             for key, value in zip(KEYS, VALUES, strict=True):
                 try:
-                    produce(topic, value, key, **asked)
+                    produce(topic, value, key, on_delivery=callback)
                 except BufferError:
                     poll(0.1)
-                    produce(topic, value, key, **asked)
+                    produce(topic, value, key, on_delivery=callback)
             poll(0)
         assert producer.flush() == 0
         assert not failed, failed[0]
