@@ -10,13 +10,11 @@ import time
 from random import Random
 from typing import Any
 
-from ottla.client import lifetime
 from ottla.client.bootstrap import all_refused, lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
-from ottla.client.io_loop import IoLoop
-from ottla.client.waiting import Waiting
+from ottla.client.driver import Driver
 from ottla.connection.core import Answer, ConnectionCore
-from ottla.errors import ClosedError, OttlaError, Unreachable
+from ottla.errors import Unreachable
 from ottla.reader.settings import ReaderSettings
 
 
@@ -58,33 +56,19 @@ class AskingCore:
         self._connection.tick(now_us)
 
 
-class AdminDriver:
+class AdminDriver(Driver):
     """Front of the loop that asks."""
+
+    KIND = "admin client"
+    THREAD = "ottla-admin"
+    CLOSED = "this admin client is closed; make a new one"
+    AFTER_CRASH = "make a new one"
 
     def __init__(self, settings: ReaderSettings, rng: Random, buffers: SocketBuffers) -> None:
         self._settings = settings
-        self._waiting = Waiting()
         self._answers: dict[int, Answer] = {}
         self._tokens = itertools.count(1)
-        self._changed = False
-        self._forked = False
-        self._closed = False
-        self._crash: OttlaError | None = None
-        connection = settings.connection
-        self.loop = IoLoop(
-            AskingCore(settings, rng),
-            self,
-            client_id=connection.client_id,
-            thread_name=f"ottla-admin-{connection.client_id}",
-            buffers=buffers,
-        )
-
-    # ---- the user's thread --------------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Start the thread."""
-        lifetime.began(self)
-        self.loop.start()
+        super().__init__(AskingCore(settings, rng), settings.connection, buffers)
 
     def ask(self, message: Any, where: int) -> Any:
         """The answer to this request; Unreachable or NotKafka when none comes within `default.api.timeout.ms`."""
@@ -115,68 +99,8 @@ class AdminDriver:
         """Let time pass before the next try; ends at once where the driver does."""
         self._waiting.wait(self._is_over, pause_s)
 
-    def close(self) -> None:
-        """End the thread."""
-        if self._forked or self._closed:
-            return
-        self._closed = True
-        self.loop.stop()
-        if not self.loop.is_own_thread():
-            self.loop.join()
-        self._waiting.look()
-        lifetime.ended(self)
-
-    def at_exit(self) -> None:
-        """The interpreter ends."""
-        self.close()
-
-    def after_fork_in_child(self) -> None:
-        """Make everything in the child say that it cannot use its parent's client."""
-        self._forked = True
-        self.loop.abandon_in_child()
-
-    def _is_over(self) -> bool:
-        return self._closed or self._forked or self._crash is not None
-
-    def _check_usable(self) -> None:
-        if self._forked:
-            raise lifetime.forked("admin client")
-        if self._crash is not None:
-            raise self._crash
-        if self._closed:
-            raise ClosedError("this admin client is closed; make a new one")
-
-    # ---- the I/O thread -----------------------------------------------------------------------------------------
-
-    def feed(self, now_us: int) -> None:
-        """Everything asked is posted to the loop."""
-
-    def set_sleeping(self, sleeping: bool) -> None:
-        """Nobody but the loop itself needs to know."""
-
-    def deadline_us(self) -> int | None:
-        """Nothing is due by itself."""
-        return None
-
     def perform(self, output: Any) -> None:
         """Hand an answer over."""
         if isinstance(output, Answer):
             self._answers[output.token] = output
             self._changed = True
-
-    def turn_ended(self) -> None:
-        """Let go whoever waits for what has come."""
-        if self._changed or not self.loop.answered:
-            self._changed = False
-            self._waiting.look()
-
-    def crashed(self, error: BaseException) -> None:
-        """Nothing will be answered any more."""
-        crash = OttlaError(
-            f"the admin client's I/O thread stopped because of an internal error ({type(error).__name__}: {error}); "
-            "make a new one, and please report it"
-        )
-        crash.__cause__ = error
-        self._crash = crash
-        self._waiting.look()
-        lifetime.ended(self)
