@@ -127,6 +127,19 @@ def test_a_client_that_only_sends_fills_its_own_buffers(broker: Any, connect: An
     assert answers == sent // len(request)
 
 
+def test_a_client_that_has_said_its_last_word_still_gets_the_answer(
+    broker: Any, connect: Any, make: Any, kafka_name: str
+) -> None:
+    broker.create_topic(kafka_name)
+    wire = connect(broker)
+    with broker.faults.delay_ack(topic=kafka_name, delay_ms=100) as late:
+        wire.ask(make.produce(kafka_name, b"last words"), 9)
+        wire.socket.shutdown(socket.SHUT_WR)
+        assert wire.answer().responses[0].partition_responses[0].base_offset == 0
+        assert wire.is_closed_by_broker()
+        assert late.fired == 1
+
+
 @pytest.mark.parametrize("first", [0, 17, 39])
 def test_fetched_bytes_are_those_that_were_stored(
     broker: Any, connect: Any, make: Any, filled: str, first: int

@@ -142,7 +142,7 @@ class ClientConnection:
 
     def _end_if_done(self) -> None:
         """The client sends no more: what it sent is handled, what it still reads is sent, then it is gone."""
-        if not self._waiting and not self._out:
+        if not self._busy and not self._waiting and not self._out:
             self._lose("closed by the client")
 
     def _readable(self) -> None:
