@@ -77,9 +77,8 @@ def _run(arguments: list[str]) -> int:
     from ottla.cli.app import app
 
     # What matters is said in sentences; a broker whose requests are lost on purpose has much to log besides, and so
-    # has the bridge to a Java that is gone.
-    for name in ("ottla", "py4j"):
-        logging.getLogger(name).addHandler(logging.NullHandler())
+    # has the bridge to a Java that is gone, which logs to the root: without a handler there it would print tracebacks.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         status = app(arguments, prog_name="ottla", standalone_mode=False)
     except Exception as error:
