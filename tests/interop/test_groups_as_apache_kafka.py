@@ -249,6 +249,10 @@ def story(address: str) -> list[Any]:
 def test_a_groups_life_is_answered_as_by_apache_kafka(apache_kafka: str) -> None:
     admin = AdminClient({"bootstrap.servers": apache_kafka, "log_level": 0})
     admin.create_topics([NewTopic(_TOPIC, 1, 1)])[_TOPIC].result(_PATIENCE_S)
+    # The controller has made it; the broker may hear of it a little later, and refuses commits for it until then.
+    give_up = time.monotonic() + _PATIENCE_S
+    while _TOPIC not in admin.list_topics(timeout=_PATIENCE_S).topics:
+        assert time.monotonic() < give_up
     theirs = story(apache_kafka)
     with Cluster(brokers=1) as cluster:
         cluster.create_topic(_TOPIC)
