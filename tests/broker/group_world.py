@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.broker.offsets import partition_of_group
+from ottla.broker.groups.offsets import partition_of_group
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker import files
-from ottla.broker.files import (
+from ottla.broker.log import files
+from ottla.broker.log.files import (
     AbortedTransaction,
     CorruptFile,
     EpochEntry,

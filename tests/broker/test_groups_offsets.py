@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from ottla.broker.group_members import GroupState
-from ottla.broker.offsets import OFFSETS_TOPIC, group_key, offset_key, partition_of_group, read_entries
+from ottla.broker.groups.members import GroupState
+from ottla.broker.groups.offsets import OFFSETS_TOPIC, group_key, offset_key, partition_of_group, read_entries
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.group_members import GroupState
+from ottla.broker.groups.members import GroupState
 
 from .group_world import GROUP, Client
 from .world import World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.producer_state import SEQUENCE_MODULO
+from ottla.broker.log.producer_state import SEQUENCE_MODULO
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 

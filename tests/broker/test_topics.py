@@ -90,8 +90,8 @@ def test_defaults_are_the_brokers() -> None:
         (topic(partitions=2_000_000_000), ErrorCode.INVALID_PARTITIONS),
         (topic(factor=0), ErrorCode.INVALID_REPLICATION_FACTOR),
         (topic(factor=2), ErrorCode.INVALID_REPLICATION_FACTOR),
-        (topic(configs=[CreatableTopicConfig(name="retention.ms", value="1000")]), ErrorCode.INVALID_CONFIG),
-        (topic(configs=[CreatableTopicConfig(name="cleanup.policy", value="compact")]), ErrorCode.INVALID_CONFIG),
+        (topic(configs=[CreatableTopicConfig(name="retention.ms", value="-2")]), ErrorCode.INVALID_CONFIG),
+        (topic(configs=[CreatableTopicConfig(name="cleanup.policy", value="shrink")]), ErrorCode.INVALID_CONFIG),
         (topic(configs=[CreatableTopicConfig(name="segment.bytes", value="12")]), ErrorCode.INVALID_CONFIG),
         (topic(configs=[CreatableTopicConfig(name="segment.bytes", value="1e6")]), ErrorCode.INVALID_CONFIG),
         (topic(configs=[CreatableTopicConfig(name="segment.bytes", value=None)]), ErrorCode.INVALID_CONFIG),
@@ -233,7 +233,7 @@ def test_metadata_by_topic_id(world: World) -> None:
 def test_a_given_cluster_id_is_told() -> None:
     import random
 
-    from ottla.broker.controller import ControllerCore
+    from ottla.broker.controller.core import ControllerCore
     from ottla.broker.events import BrokerAddress
     from ottla.broker.settings import BrokerSettings
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.broker import files
+from ottla.broker.log import files
 from ottla.records.plain import Record, encode_batch
 
 TIMEOUT_S = 60

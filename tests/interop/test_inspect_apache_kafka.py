@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Producer
 
 import ottla
-from ottla.broker import files
-from ottla.broker.survey import Kind, kind_of
+from ottla.broker.log import files
+from ottla.broker.log.survey import Kind, kind_of
 
 pytestmark = pytest.mark.kafka
 

@@ -125,9 +125,16 @@ def kio_class_itself(kio_class: type) -> Any:
     )
 
 
+def struct_of_ours(ours: type, name: str) -> Any:
+    """Our class of that name; where a request and its response name different structs alike, that of `ours`."""
+    module = import_module(ours.__module__)
+    kind = "Request" if ours.__name__.endswith("Request") else "Response"
+    return getattr(module, name, None) or getattr(module, f"{kind}{name}")
+
+
 def class_of_ours(ours: type, kio_class: type) -> Any:
     """Our class for the same struct, taking kio's field names."""
-    found = getattr(import_module(ours.__module__), kio_class.__name__)
+    found = struct_of_ours(ours, kio_class.__name__)
     return lambda **fields: found(**{name_of_ours(found, name): value for name, value in fields.items()})
 
 
@@ -150,7 +157,7 @@ def to_ours(ours: type, theirs: Any) -> Any:
         return [to_ours(ours, element) for element in theirs]
     if not dataclasses.is_dataclass(theirs):
         return theirs
-    found = getattr(import_module(ours.__module__), type(theirs).__name__)
+    found = struct_of_ours(ours, type(theirs).__name__)
     values = {}
     for field, element, many, nullable in fields_of(type(theirs)):
         value = getattr(theirs, field.name)

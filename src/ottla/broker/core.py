@@ -46,11 +46,12 @@ from ottla.broker.request import Cancellable, Connection, Request, fault_context
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.broker.topic_names import OFFSETS_TOPIC
+from ottla.broker.topic_settings import TopicSettings
 from ottla.faults.plan import FaultPlan
 from ottla.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.broker.group_coordinator import GroupCoordinator
+    from ottla.broker.groups.coordinator import GroupCoordinator
 
 # Written when a broker closes its logs in order; holds their high watermarks.
 _CLEAN_SHUTDOWN_FILE = "clean_shutdown.json"
@@ -76,6 +77,7 @@ class BrokerCore:
     """One broker: `storage` is its own folder, `faults` (shared by the brokers of a cluster) strikes its requests.
 
     Logs are opened and recovered when the first `ImagePublished` names them; until then no partition is known.
+    `wall_offset_us` is what must be added to `now_us` for the time since 1970; a driver may change it (a clock jump).
     """
 
     def __init__(
@@ -85,8 +87,11 @@ class BrokerCore:
         settings: BrokerSettings,
         rng: Random,
         faults: FaultPlan | None = None,
+        *,
+        wall_offset_us: int = 0,
     ) -> None:
         self.broker_id = broker_id
+        self.wall_offset_us = wall_offset_us
         self.storage = storage
         self.settings = settings
         self.rng = rng
@@ -172,6 +177,10 @@ class BrokerCore:
 
     # What the APIs in `apis/` work with.
 
+    def wall_ms(self, now_us: int) -> int:
+        """The time since 1970 in milliseconds, as this broker's clock has it."""
+        return (now_us + self.wall_offset_us) // 1000
+
     def answer(self, request: Request, message: Any, now_us: int) -> None:
         """Give a request its answer, or do to it what the fault plan says."""
         if request.context is not None:
@@ -232,7 +241,7 @@ class BrokerCore:
     def groups(self) -> GroupCoordinator:
         """The groups coordinated here, made when first asked for."""
         if self._groups is None:
-            from ottla.broker.group_coordinator import GroupCoordinator
+            from ottla.broker.groups.coordinator import GroupCoordinator
 
             self._groups = GroupCoordinator(self)
         return self._groups
@@ -328,23 +337,21 @@ class BrokerCore:
         for name, topic in image.topics.items():
             if old.topics.get(name) is topic:
                 continue
+            settings = TopicSettings(topic.configs, self.settings)
             for index, role in enumerate(topic.partitions):
                 if self.broker_id in role.replicas:
                     partitions = self.topics.setdefault(name, {})
                     if index not in partitions:
-                        partitions[index] = self._new_partition(name, topic.topic_id, index, topic.configs)
+                        partitions[index] = self._new_partition(name, topic.topic_id, index, settings)
+                    partitions[index].configure(settings)
                     self._take_role(partitions[index], role, changed, now_us)
         if self._groups is not None or OFFSETS_TOPIC in self.topics:
             self.groups.image_changed(old, now_us)
         for leader_id in changed:
             self._ask_leader(self._fetchers[leader_id], now_us)
 
-    def _new_partition(
-        self, topic: str, topic_id: bytes, index: int, configs: tuple[tuple[str, str], ...]
-    ) -> Partition:
-        partition = Partition(
-            self.broker_id, topic, topic_id, index, configs, self.settings, self.storage, self._budget
-        )
+    def _new_partition(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> Partition:
+        partition = Partition(self.broker_id, topic, topic_id, index, settings, self.storage, self._budget)
         if self._high_watermarks is not None and partition.folder in self._high_watermarks:
             partition.high_watermark = self._high_watermarks.pop(partition.folder)
             partition.verify = False

@@ -16,9 +16,9 @@ from collections import deque
 from typing import Protocol
 
 from ottla.broker.events import PartitionImage
-from ottla.broker.log import Log
-from ottla.broker.settings import BrokerSettings
+from ottla.broker.log.log import Log
 from ottla.broker.storage import Buffer, FileSlice, Storage
+from ottla.broker.topic_settings import TopicSettings
 from ottla.records.batch_header import BatchHeader
 
 NO_BROKER = -1
@@ -69,10 +69,9 @@ class Partition:
         "leader",
         "leader_epoch",
         "log",
-        "max_message_bytes",
-        "min_insync_replicas",
         "recent",
         "replicas",
+        "settings",
         "topic",
         "topic_id",
         "verify",
@@ -84,8 +83,7 @@ class Partition:
         topic: str,
         topic_id: bytes,
         index: int,
-        configs: tuple[tuple[str, str], ...],
-        settings: BrokerSettings,
+        settings: TopicSettings,
         storage: Storage,
         budget: RecentBudget,
     ) -> None:
@@ -101,8 +99,7 @@ class Partition:
         self.epoch_start_offset = 0
         self.log: Log | None = None
         self.verify = True
-        self.max_message_bytes = settings.topic_integer(configs, "max.message.bytes")
-        self.min_insync_replicas = settings.topic_integer(configs, "min.insync.replicas")
+        self.settings = settings
         self.follower_ends: dict[int, int] = {}
         self.fetch_again_us = 0
         # (base offset, next offset, batch)
@@ -112,11 +109,13 @@ class Partition:
         # (offset to be replicated up to, order of arrival, who waits), ascending
         self._waiting_acks: list[tuple[int, int, AckWaiter]] = []
         self._budget = budget
-        self._storage = (
-            storage,
-            settings.topic_integer(configs, "segment.bytes"),
-            settings.topic_integer(configs, "index.interval.bytes"),
-        )
+        self._storage = storage
+
+    def configure(self, settings: TopicSettings) -> None:
+        """Go by these settings from now on."""
+        self.settings = settings
+        if self.log is not None:
+            self.log.settings = settings
 
     @property
     def folder(self) -> str:
@@ -131,8 +130,7 @@ class Partition:
         """Open and recover the log; False where the storage fails, True where it is (already) open."""
         if self.log is not None:
             return True
-        storage, segment_bytes, index_interval_bytes = self._storage
-        log = Log(storage, self.folder, segment_bytes=segment_bytes, index_interval_bytes=index_interval_bytes)
+        log = Log(self._storage, self.folder, self.settings)
         try:
             log.open(self.topic_id, verify=self.verify)
         except OSError:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from ottla.broker.survey import SEGMENT_KINDS, Damage, Kind, Row, Survey, kind_of
+from ottla.broker.log.survey import SEGMENT_KINDS, Damage, Kind, Row, Survey, kind_of
 from ottla.errors import UserMistake
 
 _FAILED = 1

@@ -48,7 +48,7 @@ class Cluster:
         data_dir: str | os.PathLike[str] | None = None,
         port: int = 0,
         in_process: bool = False,
-        settings: Mapping[str, int] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         _check_arguments(brokers, port)
         self.faults = Faults(self._ask)

@@ -11,10 +11,11 @@ import logging
 import os
 import random
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
-from ottla.broker.controller import ControllerCore
+from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import BrokerAddress, PartitionImage
 from ottla.broker.settings import BrokerSettings
@@ -84,7 +85,7 @@ class ClusterHost:
         data_dir: str,
         temporary: bool,
         port: int,
-        settings: dict[str, int],
+        settings: dict[str, Any],
     ) -> None:
         broker_settings = BrokerSettings(**settings)
         self._temporary = temporary
@@ -121,7 +122,8 @@ class ClusterHost:
         for address in addresses:
             storage = data_dir.storage(f"broker-{address.broker_id}")
             rng = random.Random(seed.random())
-            core = BrokerCore(address.broker_id, storage, settings, rng, self._faults)
+            wall_offset_us = (time.time_ns() - time.monotonic_ns()) // 1000
+            core = BrokerCore(address.broker_id, storage, settings, rng, self._faults, wall_offset_us=wall_offset_us)
             self._cores.append(core)
             self._links.join(address.broker_id, core)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.group_coordinator import CoordinatedGroup
-from ottla.broker.group_members import GroupRefusal, GroupState
+from ottla.broker.groups.coordinator import CoordinatedGroup
+from ottla.broker.groups.members import GroupRefusal, GroupState
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.offsets import partition_of_group
+from ottla.broker.groups.offsets import partition_of_group
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.protocol.error_codes import ErrorCode

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.log import Log
+from ottla.broker.log.log import Log
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
 from ottla.errors import OttlaError

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.group_members import GroupRefusal
-from ottla.broker.offsets import CommittedOffset
+from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.groups.offsets import CommittedOffset
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.offset_commit import (

@@ -162,11 +162,11 @@ def _append(
     header = _checked_header(records, request.version)
     if request.message.transactional_id is not None or header.attributes & TRANSACTIONAL:
         raise Refused(ErrorCode.INVALID_TXN_STATE, "this broker has no transactions")
-    if len(records) > partition.max_message_bytes:
-        limit = partition.max_message_bytes
+    if len(records) > partition.settings.max_message_bytes:
+        limit = partition.settings.max_message_bytes
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; max.message.bytes is {limit}")
-    if acks == -1 and len(partition.isr) < partition.min_insync_replicas:
-        enough = partition.min_insync_replicas
+    if acks == -1 and len(partition.isr) < partition.settings.min_insync_replicas:
+        enough = partition.settings.min_insync_replicas
         raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replicas in sync, {enough} wanted")
     try:
         log = partition.log

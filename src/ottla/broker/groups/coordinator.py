@@ -16,10 +16,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.broker.events import ClusterImage
-from ottla.broker.group_members import GroupRefusal, GroupState
-from ottla.broker.groups import Group
-from ottla.broker.log import Log
-from ottla.broker.offsets import (
+from ottla.broker.groups.group import Group
+from ottla.broker.groups.members import GroupRefusal, GroupState
+from ottla.broker.groups.offsets import (
     CommittedOffset,
     Pair,
     StoredGroup,
@@ -30,6 +29,7 @@ from ottla.broker.offsets import (
     partition_of_group,
     read_entries,
 )
+from ottla.broker.log.log import Log
 from ottla.broker.partition import Partition
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.protocol.error_codes import ErrorCode
@@ -266,11 +266,11 @@ class GroupCoordinator:
         """Append records and return the log's end behind them; GroupRefusal where that cannot be."""
         if not partition.is_leader:
             raise GroupRefusal(ErrorCode.NOT_COORDINATOR)
-        if partition.log is None or len(partition.isr) < partition.min_insync_replicas:
+        if partition.log is None or len(partition.isr) < partition.settings.min_insync_replicas:
             raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         records = [Record(index, now_us // 1000, key, value) for index, (key, value) in enumerate(pairs)]
         batch = bytearray(encode_batch(records))
-        if len(batch) > partition.max_message_bytes:
+        if len(batch) > partition.settings.max_message_bytes:
             raise GroupRefusal(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
         try:
             partition.append(batch, read_header(batch), now_us)

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.broker.group_members import Member
-from ottla.broker.groups import Group
+from ottla.broker.groups.group import Group
+from ottla.broker.groups.members import Member
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.primitives import Decoder

@@ -14,10 +14,11 @@ from __future__ import annotations
 from binascii import b2a_base64
 from bisect import bisect_right
 
-from ottla.broker.leader_epochs import LeaderEpochs
-from ottla.broker.producer_state import ProducerStates
-from ottla.broker.segment import Segment, segment_base_offset
+from ottla.broker.log.leader_epochs import LeaderEpochs
+from ottla.broker.log.producer_state import ProducerStates
+from ottla.broker.log.segment import Segment, segment_base_offset
 from ottla.broker.storage import Buffer, FileSlice, Storage
+from ottla.broker.topic_settings import TopicSettings
 from ottla.records.batch_header import BatchHeader, stamp_offset
 
 _METADATA_FILE = "partition.metadata"
@@ -27,21 +28,19 @@ class Log:
     """The log of one partition replica; sizes in bytes, offsets as Kafka counts them."""
 
     __slots__ = (
-        "_index_interval_bytes",
-        "_segment_bytes",
         "_segments",
         "_storage",
         "epochs",
         "folder",
         "log_end_offset",
         "producers",
+        "settings",
     )
 
-    def __init__(self, storage: Storage, folder: str, *, segment_bytes: int, index_interval_bytes: int) -> None:
+    def __init__(self, storage: Storage, folder: str, settings: TopicSettings) -> None:
         self.folder = folder
+        self.settings = settings
         self._storage = storage
-        self._segment_bytes = segment_bytes
-        self._index_interval_bytes = index_interval_bytes
         self._segments: list[Segment] = []
         self.log_end_offset = 0
         self.producers = ProducerStates()
@@ -70,7 +69,7 @@ class Log:
         bases = [segment_base_offset(name) for name in self._storage.files(self.folder)]
         end: int | None = None
         for base_offset in sorted(base for base in bases if base is not None):
-            segment = Segment(self._storage, self.folder, base_offset, self._index_interval_bytes)
+            segment = Segment(self._storage, self.folder, base_offset, self.settings.index_interval_bytes)
             if end is not None and base_offset != end:
                 # The segment before it was cut, or one is missing: what follows can belong to no log any more.
                 self._remove(segment)
@@ -81,7 +80,7 @@ class Log:
             self._segments.append(segment)
             end = segment.next_offset
         if not self._segments:
-            self._segments.append(Segment(self._storage, self.folder, 0, self._index_interval_bytes))
+            self._segments.append(Segment(self._storage, self.folder, 0, self.settings.index_interval_bytes))
         self.log_end_offset = end or 0
 
     @property
@@ -102,7 +101,7 @@ class Log:
         base_offset = self.log_end_offset
         stamp_offset(records, 0, base_offset, leader_epoch)
         segment = self._segments[-1]
-        if segment.size and segment.size + len(records) > self._segment_bytes:
+        if segment.size and segment.size + len(records) > self.settings.segment_bytes:
             segment = self._roll()
         segment.append_at(records, header, base_offset)
         self.log_end_offset = base_offset + header.last_offset_delta + 1
@@ -113,7 +112,7 @@ class Log:
     def append_copies(self, buffers: list[Buffer], headers: list[BatchHeader]) -> None:
         """Append checked batches as a leader gave them, offsets and epochs included; OSError: nothing was appended."""
         segment = self._segments[-1]
-        if segment.size and segment.size + sum(map(len, buffers)) > self._segment_bytes:
+        if segment.size and segment.size + sum(map(len, buffers)) > self.settings.segment_bytes:
             segment = self._roll()
         segment.append(buffers, headers)
         for header in headers:
@@ -166,7 +165,7 @@ class Log:
         self._storage.remove(self.folder)
 
     def _roll(self) -> Segment:
-        segment = Segment(self._storage, self.folder, self.log_end_offset, self._index_interval_bytes)
+        segment = Segment(self._storage, self.folder, self.log_end_offset, self.settings.index_interval_bytes)
         self._segments.append(segment)
         return segment
 

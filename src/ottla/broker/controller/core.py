@@ -33,9 +33,10 @@ from ottla.broker.events import (
     PartitionImage,
     TopicImage,
 )
-from ottla.broker.settings import BrokerSettings, check_topic_configs
+from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.broker.topic_names import topic_name_fault
+from ottla.broker.topic_settings import topic_config_fault
 from ottla.errors import UserMistake
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.create_topics import (
@@ -159,7 +160,7 @@ class ControllerCore:
         if asked.name in topics:
             raise _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {asked.name!r} exists already")
         configs = [(config.name, config.value) for config in asked.configs]
-        wrong = check_topic_configs(configs)
+        wrong = topic_config_fault(configs)
         if wrong is not None:
             raise _Refused(ErrorCode.INVALID_CONFIG, wrong)
         replicas = self._given_replicas(asked) if asked.assignments else self._spread_replicas(asked, made)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ottla.broker.group_members import TRANSITIONS, GroupRefusal, GroupState, Member, protocols_of
+from ottla.broker.groups.members import TRANSITIONS, GroupRefusal, GroupState, Member, protocols_of
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

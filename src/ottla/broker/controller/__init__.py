@@ -1,0 +1,1 @@
+"""The controller: which topics there are, who leads and who holds their partitions."""

@@ -1,0 +1,1 @@
+"""A partition's log on disk: segments, indexes, producer state, leader epochs, and the files they are kept in."""
