@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.faults.plan import FaultRule
+from ottla.faults.rule import FaultRule
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.metadata import MetadataRequest
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ottla.faults.plan import FaultRule
+from ottla.faults.rule import FaultRule
 
 from .world import TOPIC, World, batch_of, records_of
 

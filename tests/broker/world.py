@@ -22,6 +22,7 @@ from ottla.broker.events import (
     PeerAnswered,
     RequestReceived,
     Respond,
+    Struck,
 )
 from ottla.broker.settings import BrokerSettings
 from ottla.faults.plan import FaultPlan
@@ -159,6 +160,7 @@ class World:
         self.answers: dict[int, list[Any]] = {}
         self.questions: dict[int, tuple[int, int, int]] = {}
         self.order: list[str] = []
+        self.struck: list[tuple[int, str]] = []
         self.last_connection = 0
         self.drain()
 
@@ -201,7 +203,11 @@ class World:
                 self.brokers[broker_id].receive(ControllerAnswered(output.token, None), self.now_us)
             else:
                 self.controller.receive(ControllerRequest(broker_id, output.token, output.message), self.now_us)
+        elif isinstance(output, Struck):
+            self.struck.append((broker_id, output.kind))
         elif output.connection_id < 0:
+            if output.connection_id not in self.questions:
+                return
             asker, peer, token = self.questions[output.connection_id]
             self.brokers[asker].receive(PeerAnswered(peer, token, output.message), self.now_us)
         elif isinstance(output, HangUp):

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from ottla.errors import ConfigError
-from ottla.faults.plan import FaultContext, FaultPlan, FaultRule
+from ottla.faults.plan import FaultContext, FaultPlan
+from ottla.faults.rule import FaultRule
 
 
 def strikes(plan: FaultPlan, requests: int, topic: str = "flights", partition: int = 0) -> list[str]:
@@ -149,3 +150,59 @@ def test_impossible_rules_are_refused_with_the_reason(fields: dict[str, object],
 def test_unknown_ids_are_refused() -> None:
     with pytest.raises(ConfigError, match="id 7"):
         FaultPlan().fired(7)
+
+
+def test_a_rule_for_one_broker_counts_that_brokers_requests_only() -> None:
+    plan = FaultPlan()
+    rule_id = plan.add(FaultRule("lose_request", broker_id=2))
+    assert plan.before_append(FaultContext("Produce", (("flights", 0),), 1)) is None
+    assert plan.before_append(FaultContext("Produce", (("flights", 0),), 2)) is not None
+    assert plan.matched(rule_id) == 1
+
+
+def test_chance_is_drawn_from_the_seed_alone() -> None:
+    def run(seed: int) -> list[str]:
+        plan = FaultPlan()
+        plan.add(FaultRule("lose_ack", probability=0.3, seed=seed))
+        return strikes(plan, 200)
+
+    assert run(1) == run(1) != run(2)
+    assert 30 < run(1).count("lose_ack") < 90
+
+
+def test_a_rule_is_in_force_for_its_time_only() -> None:
+    plan = FaultPlan()
+    rule_id = plan.add(FaultRule("lose_request", after_ms=10, duration_ms=5), 1_000_000)
+    struck = [
+        plan.before_append(FaultContext("Produce"), 1_000_000 + ms * 1000) is not None for ms in (0, 9, 10, 14, 15, 99)
+    ]
+    assert struck == [False, False, True, True, False, False]
+    assert (plan.fired(rule_id), plan.matched(rule_id)) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"kind": "lose_ack", "probability": 1.5}, "probability=1.5"),
+        ({"kind": "lose_ack", "probability": 0.5, "nth": 2}, "excludes nth"),
+        ({"kind": "lose_ack", "seed": 3}, "goes with a probability"),
+        ({"kind": "lose_ack", "moment": "append"}, "moment='append'"),
+        ({"kind": "kill", "moment": "lunch"}, "moment='lunch'"),
+        ({"kind": "delay_request"}, "delay_ms=None"),
+        ({"kind": "lose_ack", "delay_ms": 5}, "delay_ms=5"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_says_why(fields: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        FaultRule.from_dict(fields)
+
+
+@pytest.mark.parametrize("moment", ["request", "append", "ack"])
+def test_a_crash_strikes_at_its_moment(moment: str) -> None:
+    plan = FaultPlan()
+    plan.add(FaultRule("kill", nth=1, moment=moment))
+    context = FaultContext("Produce", (("flights", 0),))
+    before = plan.before_append(context)
+    assert (before is not None) == (moment == "request")
+    after = plan.after_append(context)
+    assert (after is None) == (moment == "request")

@@ -17,7 +17,7 @@ from ottla.audit import findings as kinds
 from ottla.audit.history import PartitionHistory, Sent, Stored
 from ottla.audit.partition import Audit, audit_partition
 from ottla.errors import BufferFull, DeliveryFailed, DeliveryUnknown, KafkaError
-from ottla.faults.plan import FaultRule
+from ottla.faults.rule import FaultRule
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import ACKED, FAILED, SEQUENCE_HEADER, UNKNOWN, pack_sequence, unpack_sequence
 from ottla.simulation.clients import SimulatedProducer

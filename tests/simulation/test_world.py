@@ -11,7 +11,7 @@ from ottla.audit.history import PartitionHistory, Sent, Stored
 from ottla.audit.partition import Audit, add_audits, audit_partition
 from ottla.audit.verdict import judge
 from ottla.errors import DeliveryFailed, DeliveryUnknown
-from ottla.faults.plan import FaultRule
+from ottla.faults.rule import FaultRule
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import (
     ACKED,

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker import strikes
 from ottla.broker.apis import API_VERSIONS, FETCH, PRODUCE, VERSIONS, api_versions, fetch
 from ottla.broker.apis.handlers import handler_of
 from ottla.broker.events import (
@@ -38,6 +39,7 @@ from ottla.broker.events import (
     PeerAnswered,
     RequestReceived,
     Respond,
+    Struck,
 )
 from ottla.broker.partition import NO_BROKER, Partition, RecentBudget
 from ottla.broker.purgatory import Purgatory
@@ -47,7 +49,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.broker.topic_settings import TopicSettings
-from ottla.faults.plan import FaultPlan
+from ottla.faults.plan import Action, FaultPlan
 from ottla.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -55,22 +57,6 @@ if TYPE_CHECKING:
 
 # Written when a broker closes its logs in order; holds their high watermarks.
 _CLEAN_SHUTDOWN_FILE = "clean_shutdown.json"
-
-
-class DelayedAnswer:
-    """An answer that the fault plan holds back."""
-
-    __slots__ = ("_core", "_message", "_request", "bucket")
-
-    def __init__(self, core: BrokerCore, request: Request, message: Any) -> None:
-        self.bucket = 0
-        self._core = core
-        self._request = request
-        self._message = message
-
-    def expire(self, now_us: int) -> None:
-        """Now it may go."""
-        self._core.send(self._request, self._message)
 
 
 class BrokerCore:
@@ -184,16 +170,9 @@ class BrokerCore:
     def answer(self, request: Request, message: Any, now_us: int) -> None:
         """Give a request its answer, or do to it what the fault plan says."""
         if request.context is not None:
-            request.after = self.faults.after_append(request.context)
-            request.context = None
-        after = request.after
-        if after is not None and request.expects_answer:
-            if after.kind == "lose_ack":
-                self.hang_up(request.connection_id, f"answer lost by fault {after.rule_id}")
-                return
-            if after.kind == "delay_ack":
-                self.purgatory.add(DelayedAnswer(self, request, message), now_us + after.delay_us)
-                return
+            strikes.handled(self, request, None, now_us)
+        if request.after is not None and strikes.instead_of_answer(self, request, message, now_us):
+            return
         self.send(request, message if request.expects_answer else None)
 
     def send(self, request: Request, message: Any) -> None:
@@ -216,6 +195,20 @@ class BrokerCore:
         connection.hung_up = True
         connection.waiting.clear()
         self._outputs.append(HangUp(connection_id, reason))
+
+    def go_deaf(self, connection_id: int) -> None:
+        """Leave the connection open, and neither hear nor say anything on it any more."""
+        connection = self._connections[connection_id]
+        connection.hung_up = True
+        connection.waiting.clear()
+
+    def unheard_connection_id(self) -> int:
+        """The id of a connection that does not exist: what is answered there reaches nobody."""
+        return -1 - self.next_number() * 2**32
+
+    def crash(self, action: Action) -> None:
+        """Have the driver do to this broker what a fault says."""
+        self._outputs.append(Struck(action.kind, action.rule_id))
 
     def park(self, request: Request, waiter: Cancellable) -> None:
         """Let `waiter` be cancelled when the connection is lost."""
@@ -295,16 +288,14 @@ class BrokerCore:
         if api_key == PRODUCE and message.acks == 0:
             request.expects_answer = False
         if self.faults.active and not from_peer:
-            request.context = fault_context(message)
-            struck = self.faults.before_append(request.context)
-            if struck is not None and struck.kind == "lose_request":
-                if request.expects_answer:
-                    self.hang_up(event.connection_id, f"request lost by fault {struck.rule_id}")
-                else:
-                    self.send(request, None)
+            request.context = fault_context(message, self.broker_id)
+            if strikes.before(self, request, now_us):
                 return
-            request.refusal = struck
         handler_of(api_key)(self, request, now_us)
+
+    def dispatch(self, request: Request, now_us: int) -> None:
+        """Handle a request whose time has come, checked and asked about before."""
+        handler_of(request.message.API_KEY)(self, request, now_us)
 
     def _settle(self, now_us: int) -> None:
         """Finish what the event set in motion: fetches that have news, requests whose turn has come."""

@@ -73,6 +73,17 @@ class HangUp:
 
 
 @dataclass(slots=True, frozen=True)
+class Struck:
+    """Output: a fault ends or freezes this broker here: `kind` is one of `faults.rule.CRASHES`.
+
+    For "pause" what comes behind it in the outputs is carried out when the broker goes on, otherwise never.
+    """
+
+    kind: str
+    rule_id: int
+
+
+@dataclass(slots=True, frozen=True)
 class AskPeer:
     """Output: send this request to another broker."""
 

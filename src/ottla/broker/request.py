@@ -60,7 +60,7 @@ class Connection:
         self.hung_up = False
 
 
-def fault_context(message: Any) -> FaultContext:
+def fault_context(message: Any, broker_id: int) -> FaultContext:
     """What the fault plan is told of a request."""
     api = type(message).__name__.removesuffix("Request")
     if api == "Produce":
@@ -71,4 +71,4 @@ def fault_context(message: Any) -> FaultContext:
         pairs = tuple((topic.name, wanted.partition_index) for topic in message.topics for wanted in topic.partitions)
     else:
         pairs = ()
-    return FaultContext(api, pairs)
+    return FaultContext(api, pairs, broker_id)

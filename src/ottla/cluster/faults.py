@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from ottla.errors import OttlaError
-from ottla.faults.plan import FaultRule
+from ottla.faults.rule import FaultRule
 
 
 class Fault:

@@ -23,7 +23,8 @@ from ottla.cluster.data_dir import DataDir, unusable
 from ottla.cluster.links import Links
 from ottla.cluster.server import BrokerServer, listen
 from ottla.errors import OttlaError
-from ottla.faults.plan import FaultPlan, FaultRule
+from ottla.faults.plan import FaultPlan
+from ottla.faults.rule import FaultRule
 
 logger = logging.getLogger("ottla.cluster")
 

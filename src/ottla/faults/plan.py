@@ -1,135 +1,79 @@
 """A fault plan: which of the requests that reach a broker are struck, by what, and whether that really happened.
 
-A `FaultRule` says what goes wrong and for which requests; a `FaultPlan` counts, per rule, the requests that match it
-(a retry is one more request) and answers two questions of the broker: what strikes this request before its records
-are appended, and what strikes it afterwards. All brokers of a cluster share one plan, so that "the third request"
-means the third of the cluster.
+A `FaultRule` (`rule.py` lists the kinds) says what goes wrong and for which requests; a `FaultPlan` counts, per rule,
+the requests that match it (a retry is one more request) and answers two questions of the broker: what strikes this
+request before its records are appended, and what strikes it afterwards. All brokers of a cluster share one plan, so
+that "the third request" means the third of the cluster.
 
-Invariants: both questions are decided when the request arrives, from counts alone, so that the same requests in the
-same order are struck in the same way; at most one rule strikes a request, one that strikes before the append first,
-then the rule added first; `fired` counts only what really happened: an answer is lost only where something had been
-appended.
+Invariants: both questions are decided when the request arrives, from counts, the time and the rule's own seed alone,
+so that the same requests in the same order are struck in the same way; at most one rule strikes a request, one that
+strikes before the append first, then the rule added first; `fired` counts only what really happened: an answer is
+lost only where something had been appended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from random import Random
 
 from ottla.errors import ConfigError
-
-BEFORE_APPEND = ("lose_request", "refuse")
-AFTER_APPEND = ("lose_ack", "refuse_after_append", "delay_ack")
-KINDS = BEFORE_APPEND + AFTER_APPEND
-
-NOT_ENOUGH_REPLICAS = 19
-NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
-_DEFAULT_ERROR = {"refuse": NOT_ENOUGH_REPLICAS, "refuse_after_append": NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+from ottla.faults.rule import FaultRule
 
 ANYWHERE: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(slots=True, frozen=True)
-class FaultRule:
-    """One thing that goes wrong: `kind` for the requests of `api` that touch `topic` and `partition` (None: any).
-
-    Kinds: "lose_request" (thrown away before the append, connection cut), "refuse" (answered with `error`, nothing
-    appended), "lose_ack" (appended, connection cut instead of an answer), "refuse_after_append" (appended and
-    answered with `error`), "delay_ack" (appended, answered `delay_ms` late). A request that expects no answer keeps
-    its connection when it or its answer is lost.
-
-    `nth` strikes the n-th matching request only (from 1), `every` each k-th; without both every one is struck;
-    `times` bounds how often. `error` is Kafka's error code. Raises ConfigError.
-    """
-
-    kind: str
-    topic: str | None = None
-    partition: int | None = None
-    nth: int | None = None
-    every: int | None = None
-    times: int | None = None
-    api: str = "Produce"
-    error: int | None = None
-    delay_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ConfigError(f"fault kind {self.kind!r} is unknown; known kinds are {', '.join(KINDS)}")
-        for name, least in (("nth", 1), ("every", 1), ("times", 1), ("partition", 0), ("delay_ms", 1)):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < least):
-                raise ConfigError(f"fault {self.kind}: {name}={value!r} must be an integer of at least {least}")
-        if self.nth is not None and (self.every is not None or self.times is not None):
-            raise ConfigError(
-                f"fault {self.kind}: nth strikes once and excludes every and times; give one or the other"
-            )
-        if self.partition is not None and self.topic is None:
-            raise ConfigError(f"fault {self.kind}: partition={self.partition} needs a topic")
-        refusing = self.kind in _DEFAULT_ERROR
-        if refusing and self.api != "Produce":
-            raise ConfigError(f"fault {self.kind} is for Produce requests only, not for {self.api}")
-        if refusing and self.error is None:
-            object.__setattr__(self, "error", _DEFAULT_ERROR[self.kind])
-        elif self.error is not None and not (refusing and isinstance(self.error, int) and self.error != 0):
-            raise ConfigError(f"fault {self.kind}: error={self.error!r} must be one of Kafka's error codes, for refuse")
-        if (self.kind == "delay_ack") != (self.delay_ms is not None):
-            raise ConfigError(f"fault {self.kind}: delay_ms={self.delay_ms} goes with delay_ack, and only with it")
-
-    def to_dict(self) -> dict[str, object]:
-        """The rule as plain values (JSON keeps them); what was not given is left out."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, object]) -> FaultRule:
-        """The rule that `to_dict` wrote; raises ConfigError for unknown fields."""
-        unknown = [name for name in fields if name not in cls.__slots__]
-        if unknown:
-            raise ConfigError(f"fault field {unknown[0]!r} is unknown; known fields are {', '.join(cls.__slots__)}")
-        return cls(**fields)  # type: ignore[arg-type]
 
 
 class FaultContext:
     """What a plan needs to know of one request; made anew for each request, carried through it.
 
     `partitions` are the (topic, partition) pairs the request touches; none for requests that touch no topic.
+    `broker_id` is the broker that handles it.
     """
 
-    __slots__ = ("_after", "api", "partitions")
+    __slots__ = ("_after", "api", "broker_id", "partitions")
 
-    def __init__(self, api: str, partitions: tuple[tuple[str, int], ...] = ANYWHERE) -> None:
+    def __init__(self, api: str, partitions: tuple[tuple[str, int], ...] = ANYWHERE, broker_id: int = -1) -> None:
         self.api = api
         self.partitions = partitions
+        self.broker_id = broker_id
         self._after: tuple[_Entry, tuple[tuple[str, int], ...]] | None = None
 
 
 class Action:
     """What to do to a request, and to which of its partitions (for the kinds that answer with an error)."""
 
-    __slots__ = ("delay_us", "error", "kind", "partitions", "rule_id")
+    __slots__ = ("delay_us", "error", "kind", "moment", "partitions", "rule_id")
 
     def __init__(self, rule_id: int, rule: FaultRule, partitions: tuple[tuple[str, int], ...]) -> None:
         self.rule_id = rule_id
         self.kind = rule.kind
         self.error = rule.error or 0
         self.delay_us = (rule.delay_ms or 0) * 1000
+        self.moment = rule.moment
         self.partitions = partitions
 
 
 class _Entry:
     """A rule with its counts."""
 
-    __slots__ = ("fired", "matched", "rule", "rule_id")
+    __slots__ = ("_begin_us", "_chance", "_end_us", "fired", "matched", "rule", "rule_id")
 
-    def __init__(self, rule_id: int, rule: FaultRule) -> None:
+    def __init__(self, rule_id: int, rule: FaultRule, now_us: int) -> None:
         self.rule_id = rule_id
         self.rule = rule
+        self._chance = Random(rule.seed or 0) if rule.probability is not None else None
+        self._begin_us = now_us + rule.after_ms * 1000 if rule.after_ms is not None else None
+        begin_us = self._begin_us or now_us
+        self._end_us = begin_us + rule.duration_ms * 1000 if rule.duration_ms is not None else None
         self.matched = 0
         self.fired = 0
 
-    def touched(self, context: FaultContext) -> tuple[tuple[str, int], ...] | None:
+    def touched(self, context: FaultContext, now_us: int) -> tuple[tuple[str, int], ...] | None:
         """The partitions of the request the rule is about; None where the rule is about another request."""
         rule = self.rule
-        if rule.api != context.api:
+        if rule.api != context.api or (rule.broker_id is not None and rule.broker_id != context.broker_id):
+            return None
+        if (self._begin_us is not None and now_us < self._begin_us) or (
+            self._end_us is not None and now_us >= self._end_us
+        ):
             return None
         if rule.topic is None:
             return context.partitions
@@ -147,6 +91,8 @@ class _Entry:
             return self.matched == rule.nth
         if rule.times is not None and self.fired >= rule.times:
             return False
+        if self._chance is not None:
+            return self._chance.random() < (rule.probability or 0)
         return rule.every is None or self.matched % rule.every == 0
 
     def strike(self, partitions: tuple[tuple[str, int], ...]) -> Action:
@@ -164,10 +110,10 @@ class FaultPlan:
         self._in_force: tuple[_Entry, ...] = ()
         self.active = False
 
-    def add(self, rule: FaultRule) -> int:
-        """Put a rule in force and return its id."""
+    def add(self, rule: FaultRule, now_us: int = 0) -> int:
+        """Put a rule in force and return its id; times of the rule count from `now_us`."""
         rule_id = len(self._entries) + 1
-        entry = _Entry(rule_id, rule)
+        entry = _Entry(rule_id, rule, now_us)
         self._entries[rule_id] = entry
         self._in_force += (entry,)
         self.active = True
@@ -187,18 +133,18 @@ class FaultPlan:
         """How many requests the rule was about while it was in force, struck or not."""
         return self._entry(rule_id).matched
 
-    def before_append(self, context: FaultContext) -> Action | None:
+    def before_append(self, context: FaultContext, now_us: int = 0) -> Action | None:
         """Count the request and say what strikes it before anything is appended; call it once per request."""
         before: tuple[_Entry, tuple[tuple[str, int], ...]] | None = None
         context._after = None
         for entry in self._in_force:
-            partitions = entry.touched(context)
+            partitions = entry.touched(context, now_us)
             if partitions is None:
                 continue
             entry.matched += 1
             if not entry.is_due():
                 continue
-            if entry.rule.kind in BEFORE_APPEND:
+            if entry.rule.is_before_append:
                 before = before or (entry, partitions)
             else:
                 context._after = context._after or (entry, partitions)

@@ -27,7 +27,8 @@ from ottla.broker.events import (
     Respond,
 )
 from ottla.broker.settings import BrokerSettings
-from ottla.faults.plan import FaultPlan, FaultRule
+from ottla.faults.plan import FaultPlan
+from ottla.faults.rule import FaultRule
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.simulation.clients import SimulatedProducer, SimulatedReader

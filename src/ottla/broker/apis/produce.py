@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker import strikes
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC
@@ -118,8 +119,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
                 waiting.append((partition, end_offset, answer))
         responses.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
     if request.context is not None:
-        request.after = core.faults.after_append(request.context, tuple(stored))
-        request.context = None
+        strikes.handled(core, request, tuple(stored), now_us)
     response = ProduceResponse(responses=responses)
     if failed and acks == 0:
         core.hang_up(request.connection_id, "a Produce request with acks=0 failed")
