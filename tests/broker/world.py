@@ -25,6 +25,7 @@ from ottla.broker.events import (
     Struck,
 )
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.write_back import WriteBack
 from ottla.faults.plan import FaultPlan
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -64,6 +65,7 @@ class MemoryFile:
         self.storage.check_writable(self.path)
         position = len(self.content)
         self.content += b"".join(buffers)
+        self.storage.write_back.wrote(self.path, position, len(self.content))
         self.storage.appends += 1
         return position
 
@@ -80,8 +82,10 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         self.storage.check_writable(self.path)
         del self.content[size:]
+        self.storage.write_back.cut(self.path, size)
 
     def sync(self) -> None:
+        self.storage.write_back.synced(self.path)
         self.storage.syncs += 1
 
     def close(self) -> None:
@@ -96,10 +100,18 @@ class MemoryStorage:
         self.failure: int | None = None
         self.failing = ""
         self.appends = self.reads = self.syncs = 0
+        self.write_back = WriteBack()
 
     def check_writable(self, path: str) -> None:
         if self.failure is not None and path.startswith(self.failing):
             raise OSError(self.failure, os.strerror(self.failure))
+
+    def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
+        if self.files(path):
+            return False
+        for name, content in files:
+            self.write_file(f"{path}/{name}", content)
+        return True
 
     def open(self, path: str) -> MemoryFile:
         if path not in self.contents:
@@ -123,11 +135,22 @@ class MemoryStorage:
     def write_file(self, path: str, content: bytes) -> None:
         self.check_writable(path)
         self.contents[path] = bytearray(content)
+        self.write_back.synced(path)
+
+    def rename(self, old: str, new: str) -> None:
+        self.check_writable(old)
+        self.contents[new] = self.contents.pop(old)
+        self.write_back.renamed(old, new)
 
     def remove(self, path: str) -> None:
         self.check_writable(path)
         for name in [n for n in self.contents if n == path or n.startswith(path + "/")]:
             del self.contents[name]
+        self.write_back.removed(path)
+
+    def power_off(self, rng: random.Random) -> None:
+        for path, size in self.write_back.survivors(rng):
+            self.contents[path] = self.contents[path][:size]
 
 
 class World:

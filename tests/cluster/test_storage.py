@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from ottla.cluster.storage import DiskFile, DiskStorage
+from ottla.cluster.storage import DiskFile, DiskStorage, OpenFiles
+from ottla.simulation.disk import Disk
 
 
 @pytest.fixture
@@ -208,3 +210,77 @@ def test_synced_files_read_the_same(storage: DiskStorage) -> None:
     file.append([b"x"])
     file.sync()
     assert file.read(0, 1) == b"x"
+
+
+def test_a_power_cut_takes_the_same_from_real_files_and_from_simulated_ones(tmp_path: Path) -> None:
+    for seed in range(20):
+        root = tmp_path / str(seed)
+        root.mkdir()
+        real, simulated = DiskStorage(str(root)), Disk()
+        for storage in (real, simulated):
+            rng = Random(seed)
+            for _ in range(40):
+                path = f"t-{rng.randrange(3)}/0.log"
+                storage.write_back.now_us += rng.randrange(3_000_000)
+                file = storage.open(path)
+                choice = rng.random()
+                if choice < 0.7:
+                    file.append([rng.randbytes(rng.randrange(200))])
+                elif choice < 0.8:
+                    file.sync()
+                elif choice < 0.9:
+                    file.truncate(file.size // 2)
+                else:
+                    storage.write_file(path, rng.randbytes(50))
+                file.close()
+            storage.power_off(rng)
+        for folder in simulated.folders():
+            assert real.read_file(f"{folder}/0.log") == simulated.read_file(f"{folder}/0.log")
+
+
+def test_a_power_cut_leaves_synced_bytes_and_cuts_the_rest(storage: DiskStorage, tmp_path: Path) -> None:
+    file = storage.open("t-0/0.log")
+    file.append([b"synced"])
+    file.sync()
+    file.append([b" not synced"])
+    storage.power_off(Random(5))
+    left = (tmp_path / "t-0" / "0.log").read_bytes()
+    assert left.startswith(b"synced")
+    assert len(left) < len(b"synced not synced")
+    again = storage.open("t-0/0.log")
+    assert again.append([b"!"]) == len(left)
+
+
+def test_more_files_than_descriptors_can_be_used_at_once(tmp_path: Path) -> None:
+    open_files = OpenFiles(limit=4)
+    storage = DiskStorage(str(tmp_path), open_files)
+    files = [storage.open(f"{number}.log") for number in range(50)]
+    for turn in range(3):
+        for number, file in enumerate(files):
+            assert file.append([b"%02d" % number]) == 2 * turn
+    kept = [file.file_slice(0, 6) for file in files]
+    held = os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd") else []
+    assert [part.read() for part in kept] == [b"%02d" % number * 3 for number in range(50)]
+    del kept
+    if held:
+        assert len(held) - len(os.listdir("/proc/self/fd")) == 50 - 4
+
+
+def test_a_new_folder_comes_with_its_files_or_not_at_all(storage: DiskStorage, tmp_path: Path) -> None:
+    assert storage.make_folder("t-0", [("meta", b"x"), ("0.log", b"")])
+    assert not storage.make_folder("t-0", [("meta", b"y")])
+    assert storage.read_file("t-0/meta") == b"x"
+    assert storage.open("t-0/0.log").size == 0
+    with pytest.raises(OSError, match="deep"):
+        storage.make_folder("t-1", [("meta", b"x"), ("deep/0.log", b"")])
+    assert not (tmp_path / "t-1").exists()
+
+
+def test_a_renamed_file_takes_the_place_of_another(storage: DiskStorage) -> None:
+    for name in ("a", "b"):
+        file = storage.open(name)
+        file.append([name.encode()])
+        file.close()
+    storage.rename("a", "b")
+    assert storage.read_file("b") == b"a"
+    assert not storage.exists("a")

@@ -95,10 +95,13 @@ class BrokerCore:
         self._groups: GroupCoordinator | None = None
         self._outputs: list[Any] = []
         self._number = 0
+        self._write_back = storage.write_back
+        self._write_back.set_interval(settings.os_flush_interval_ms * 1000)
         self._high_watermarks = self._take_clean_shutdown()
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take a RequestReceived, ConnectionLost, PeerAnswered, ControllerAnswered or ImagePublished."""
+        self._write_back.now_us = now_us
         kind = type(event)
         if kind is RequestReceived:
             self._request_received(event, now_us)
@@ -134,6 +137,7 @@ class BrokerCore:
 
     def tick(self, now_us: int) -> None:
         """Answer what has waited long enough, and ask leaders again."""
+        self._write_back.now_us = now_us
         self.purgatory.expire(now_us)
         for fetcher in self._fetchers.values():
             if fetcher.ask_again_us is not None and fetcher.ask_again_us <= now_us:

@@ -3,12 +3,18 @@
 `cluster/` implements it with files, `simulation/` in memory with faults. Paths are relative, with forward slashes:
 "flights-0/00000000000000000000.log". All calls are synchronous; a failure is an OSError with errno set (ENOSPC,
 EROFS, EIO), and after a failed append the file holds what it held before.
+
+A storage outlives the core it was given to: after a kill (the core is dropped without `close`) or a `power_off` it is
+handed to a new one, and handles of the old one are used no more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any, Protocol
+
+from ottla.broker.write_back import WriteBack
 
 Buffer = bytes | bytearray | memoryview
 
@@ -61,7 +67,14 @@ class FileSlice(Protocol):
 
 
 class Storage(Protocol):
-    """A folder of files."""
+    """A folder of files; `write_back` knows what of them a power cut would leave."""
+
+    @property
+    def write_back(self) -> WriteBack: ...
+
+    def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
+        """Make a folder with these files in it (names and contents); False, and nothing done, where it exists."""
+        ...
 
     def open(self, path: str) -> StorageFile:
         """The file at `path`, made (with its folders) where it is missing."""
@@ -85,6 +98,14 @@ class Storage(Protocol):
         """Replace a small file at once: afterwards it holds the old or the new content, never a mixture."""
         ...
 
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, in place of what is there; handles of it must be closed. At once and durable."""
+        ...
+
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it; nothing happens where it is missing."""
+        ...
+
+    def power_off(self, rng: Random) -> None:
+        """Leave of every file what a power cut at `write_back.now_us` would; open handles are void."""
         ...

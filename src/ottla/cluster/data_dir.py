@@ -13,7 +13,7 @@ import errno
 import fcntl
 import os
 
-from ottla.cluster.storage import DiskStorage, remove_tree
+from ottla.cluster.storage import DiskStorage, OpenFiles, remove_tree
 from ottla.errors import UserMistake
 
 
@@ -27,6 +27,7 @@ class DataDir:
         self.path = path
         self._temporary = temporary
         self._lock: int | None = None
+        self._open_files = OpenFiles()
         try:
             os.makedirs(path, exist_ok=True)
             self._lock = _take_lock(path)
@@ -40,7 +41,7 @@ class DataDir:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
             raise unusable(self.path, error) from error
-        return DiskStorage(path)
+        return DiskStorage(path, self._open_files)
 
     def release(self) -> None:
         """Give the folder back. Releasing twice is allowed."""

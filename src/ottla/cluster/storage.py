@@ -2,7 +2,11 @@
 
 Appends go straight from the buffers of the request to the page cache (`writev`, nothing joined, nothing copied in
 Python); reads are positional; a slice of a file is a promise that the server keeps with `sendfile`. Nothing is
-synced to the disk unless the broker core asks for it, as with Kafka.
+synced to the disk unless the broker core asks for it, as with Kafka. `power_off` really cuts the files back to what
+counts as synced (`broker.write_back`).
+
+A log of a thousand topics must not need a thousand descriptors: files are opened when they are first used, and
+`OpenFiles` closes those that have not been used for longest.
 
 Invariants: after a failed append the file is as long as before; the first failure of a file is logged, and the next
 one after a success. A slice stays readable after its file was closed or
@@ -14,13 +18,18 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import resource
+from collections import deque
 from collections.abc import Sequence
+from random import Random
 
 from ottla.broker.storage import Buffer
+from ottla.broker.write_back import WriteBack
 
 logger = logging.getLogger("ottla.cluster")
 
 _BUFFERS_PER_WRITE = 1024  # IOV_MAX on Linux and macOS
+_OPEN_FILES_MAX = 8192
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
@@ -55,24 +64,67 @@ class DiskSlice:
         return self._descriptor.fd, self._position
 
 
+class OpenFiles:
+    """The files of one process that hold a descriptor: at most `limit`, where all of them can be opened again.
+
+    The default leaves three quarters of what the process may open to its clients. A file used since it was last looked
+    at gets a second chance.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        if limit is None:
+            allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            limit = _OPEN_FILES_MAX if allowed == resource.RLIM_INFINITY else min(allowed // 4, _OPEN_FILES_MAX)
+        self.limit = max(1, limit)
+        self._files: deque[DiskFile] = deque()
+
+    def open(self, file: DiskFile) -> _Descriptor:
+        """A descriptor for the file, which is made where it is missing; OSError."""
+        self._make_room(self.limit - 1)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        try:
+            fd = os.open(file.path, flags, 0o644)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            self._make_room(len(self._files) // 2)
+            fd = os.open(file.path, flags, 0o644)
+        self._files.append(file)
+        return _Descriptor(fd)
+
+    def _make_room(self, most: int) -> None:
+        files = self._files
+        while len(files) > most:
+            file = files.popleft()
+            if file.used:
+                file.used = False
+                files.append(file)
+            else:
+                file.rest()
+
+
 class DiskFile:
-    """An append-only file that can be cut; it must have no other writer."""
+    """An append-only file that can be cut; it must have no other writer. Made by `DiskStorage.open`."""
 
-    __slots__ = ("_descriptor", "_failing", "path", "size")
+    __slots__ = ("_closed", "_descriptor", "_failing", "_name", "_open_files", "_write_back", "path", "size", "used")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, name: str, size: int, open_files: OpenFiles, write_back: WriteBack) -> None:
         self.path = path
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._descriptor: _Descriptor | None = _Descriptor(fd)
-        self.size = os.fstat(fd).st_size
+        self.size = size
+        self.used = False
+        self._name = name
+        self._open_files = open_files
+        self._write_back = write_back
+        self._descriptor: _Descriptor | None = None
+        self._closed = False
         self._failing = False
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         """Write the buffers at the end; return where the first begins. OSError: nothing was appended."""
-        fd = self._open_descriptor().fd
         begin = self.size
         wanted = sum(map(len, buffers))
         try:
+            fd = self._open_descriptor().fd
             if len(buffers) <= _BUFFERS_PER_WRITE:
                 written = os.writev(fd, buffers)
                 if written != wanted:
@@ -88,6 +140,7 @@ class DiskFile:
             raise
         self.size = begin + wanted
         self._failing = False
+        self._write_back.wrote(self._name, begin, self.size)
         return begin
 
     def read(self, position: int, size: int) -> bytes:
@@ -102,27 +155,39 @@ class DiskFile:
         """Cut the file to `size` bytes."""
         os.ftruncate(self._open_descriptor().fd, size)
         self.size = size
+        self._write_back.cut(self._name, size)
 
     def sync(self) -> None:
         """Return once everything written so far would survive a power cut."""
         _sync(self._open_descriptor().fd)
+        self._write_back.synced(self._name)
 
     def close(self) -> None:
         """Give the file back; slices of it stay readable. Closing twice is allowed."""
+        self._closed = True
+        self._descriptor = None
+
+    def rest(self) -> None:
+        """Give the descriptor back until the file is used again."""
         self._descriptor = None
 
     def _open_descriptor(self) -> _Descriptor:
         descriptor = self._descriptor
         if descriptor is None:
-            raise OSError(errno.EBADF, "the file is closed", self.path)
+            if self._closed:
+                raise OSError(errno.EBADF, "the file is closed", self.path)
+            descriptor = self._descriptor = self._open_files.open(self)
+        self.used = True
         return descriptor
 
     def _cut_back(self, size: int) -> None:
         """Undo half an append; where even that fails the file takes no more, so that no torn batch gets followers."""
+        if self._descriptor is None:
+            return
         try:
-            os.ftruncate(self._open_descriptor().fd, size)
+            os.ftruncate(self._descriptor.fd, size)
         except OSError:
-            self._descriptor = None
+            self.close()
 
 
 def _write_all(fd: int, buffers: Sequence[Buffer]) -> None:
@@ -140,19 +205,46 @@ def _rest(buffers: Sequence[Buffer], written: int) -> list[Buffer]:
 
 
 class DiskStorage:
-    """A folder of files; `root` must exist."""
+    """A folder of files; `root` must exist. Storages of one process share `open_files`."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, open_files: OpenFiles | None = None) -> None:
+        self.write_back = WriteBack()
         self._root = root
+        self._open_files = open_files if open_files is not None else OpenFiles()
+
+    def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
+        """Make a folder with these files in it; False where there is one. OSError: there is none."""
+        full = os.path.join(self._root, path)
+        try:
+            os.mkdir(full)
+        except FileExistsError:
+            return False
+        try:
+            for name, content in files:
+                fd = os.open(f"{full}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+                try:
+                    if content:
+                        _write_all(fd, [content])
+                finally:
+                    os.close(fd)
+        except OSError:
+            remove_tree(full)
+            raise
+        return True
 
     def open(self, path: str) -> DiskFile:
         """The file at `path`, made (with its folders) where it is missing."""
         full = os.path.join(self._root, path)
         try:
-            return DiskFile(full)
+            return self._file(path, full, os.stat(full).st_size)
         except FileNotFoundError:
             os.makedirs(os.path.dirname(full), exist_ok=True)
-            return DiskFile(full)
+            file = self._file(path, full, 0)
+            file.append([])
+            return file
+
+    def _file(self, path: str, full: str, size: int) -> DiskFile:
+        return DiskFile(full, path, size, self._open_files, self.write_back)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or a folder at `path`."""
@@ -191,10 +283,25 @@ class DiskStorage:
         except OSError:
             _remove_file(fresh)
             raise
+        self.write_back.synced(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, in place of what is there."""
+        os.replace(os.path.join(self._root, old), os.path.join(self._root, new))
+        self.write_back.renamed(old, new)
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it; nothing happens where it is missing."""
         remove_tree(os.path.join(self._root, path))
+        self.write_back.removed(path)
+
+    def power_off(self, rng: Random) -> None:
+        """Cut the files back to what counts as synced, or a little more, as a power cut would leave them."""
+        for path, size in self.write_back.survivors(rng):
+            try:
+                os.truncate(os.path.join(self._root, path), size)
+            except FileNotFoundError:
+                continue
 
 
 def remove_tree(path: str) -> None:

@@ -1,16 +1,17 @@
 """A disk in memory behind the broker's storage port.
 
-It keeps what was written apart from what was synced, so that a later power cut knows what to take away. A full disk
-answers as a real one does, with ENOSPC and nothing written.
+`power_off` takes away what was not synced. A full disk answers as a real one does, with ENOSPC and nothing written.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 from ottla.broker.storage import Buffer
+from ottla.broker.write_back import WriteBack
 
 
 class DiskSlice:
@@ -32,10 +33,10 @@ class DiskSlice:
 class DiskFile:
     """One simulated file."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, path: str, content: bytearray) -> None:
         self._disk = disk
-        self._content = bytearray()
-        self.synced = 0
+        self._path = path
+        self._content = content
 
     @property
     def size(self) -> int:
@@ -48,6 +49,7 @@ class DiskFile:
         self._disk.take(len(content))
         position = len(self._content)
         self._content += content
+        self._disk.write_back.wrote(self._path, position, position + len(content))
         return position
 
     def read(self, position: int, size: int) -> bytes:
@@ -62,11 +64,11 @@ class DiskFile:
         """Cut the file to `size` bytes."""
         self._disk.used -= max(0, len(self._content) - size)
         del self._content[size:]
-        self.synced = min(self.synced, size)
+        self._disk.write_back.cut(self._path, size)
 
     def sync(self) -> None:
         """Everything written so far would now survive a power cut."""
-        self.synced = len(self._content)
+        self._disk.write_back.synced(self._path)
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -78,8 +80,8 @@ class Disk:
     def __init__(self, capacity: int = 1 << 30) -> None:
         self.capacity = capacity
         self.used = 0
-        self._files: dict[str, DiskFile] = {}
-        self._small: dict[str, bytes] = {}
+        self.write_back = WriteBack()
+        self._files: dict[str, bytearray] = {}
 
     def take(self, size: int) -> None:
         """Count `size` more bytes, or fail as a full disk does."""
@@ -87,36 +89,61 @@ class Disk:
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
         self.used += size
 
+    def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
+        """Make a folder with these files in it; False where there is one."""
+        if self.exists(path):
+            return False
+        for name, content in files:
+            self.write_file(f"{path}/{name}", content)
+        return True
+
     def open(self, path: str) -> DiskFile:
         """The file at `path`, made where it is missing."""
-        return self._files.setdefault(path, DiskFile(self))
+        return DiskFile(self, path, self._files.setdefault(path, bytearray()))
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file."""
-        return path in self._files or path in self._small
+        """Whether there is such a file or folder."""
+        start = path + "/"
+        return path in self._files or any(name.startswith(start) for name in self._files)
 
     def folders(self) -> list[str]:
         """The folders at the top, sorted."""
-        names = {path.split("/")[0]: None for path in (*self._files, *self._small) if "/" in path}
-        return sorted(names)
+        return sorted({path.split("/")[0]: None for path in self._files if "/" in path})
 
     def files(self, folder: str) -> list[str]:
         """The file names in `folder`, sorted."""
         start = folder.rstrip("/") + "/"
-        return sorted(path[len(start) :] for path in (*self._files, *self._small) if path.startswith(start))
+        return sorted(path[len(start) :] for path in self._files if path.startswith(start))
 
     def read_file(self, path: str) -> bytes | None:
-        """The whole of a small file, or None."""
-        return self._small.get(path)
+        """The whole of a file, or None."""
+        content = self._files.get(path)
+        return None if content is None else bytes(content)
 
     def write_file(self, path: str, content: bytes) -> None:
         """Replace a small file at once."""
-        self._small[path] = bytes(content)
+        before = self._files.get(path, b"")
+        self.take(len(content) - len(before))
+        self._files[path] = bytearray(content)
+        self.write_back.synced(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name."""
+        content = self._files.pop(old)
+        self.used -= len(self._files.pop(new, b""))
+        self._files[new] = content
+        self.write_back.renamed(old, new)
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it."""
         start = path.rstrip("/") + "/"
         for name in [n for n in self._files if n == path or n.startswith(start)]:
-            self.used -= self._files.pop(name).size
-        for name in [n for n in self._small if n == path or n.startswith(start)]:
-            del self._small[name]
+            self.used -= len(self._files.pop(name))
+        self.write_back.removed(path)
+
+    def power_off(self, rng: Random) -> None:
+        """Cut every file back to what counts as synced, or a little more."""
+        for path, size in self.write_back.survivors(rng):
+            content = self._files[path]
+            self.used -= max(0, len(content) - size)
+            self._files[path] = content[:size]

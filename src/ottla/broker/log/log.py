@@ -16,7 +16,7 @@ from bisect import bisect_right
 
 from ottla.broker.log.leader_epochs import LeaderEpochs
 from ottla.broker.log.producer_state import ProducerStates
-from ottla.broker.log.segment import Segment, segment_base_offset
+from ottla.broker.log.segment import Segment, segment_base_offset, segment_file_name
 from ottla.broker.storage import Buffer, FileSlice, Storage
 from ottla.broker.topic_settings import TopicSettings
 from ottla.records.batch_header import BatchHeader, stamp_offset
@@ -53,6 +53,10 @@ class Log:
         """
         path = f"{self.folder}/{_METADATA_FILE}"
         owner = f"version: 0\ntopic_id: {_uuid_text(topic_id)}".encode()
+        first = (segment_file_name(0), b"")
+        if self._storage.make_folder(self.folder, ((_METADATA_FILE, owner), first)):
+            self._segments = [Segment(self._storage, self.folder, 0, self.settings.index_interval_bytes)]
+            return
         found = self._storage.read_file(path)
         # Words, not bytes: whether the last line has an end says nothing about whose log this is.
         if found is None or found.split() != owner.split():

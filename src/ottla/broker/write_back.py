@@ -1,0 +1,132 @@
+"""What of a broker's files would outlive a power cut: bookkeeping for every implementation of the storage port.
+
+A write goes to the page cache. It reaches the disk when the broker syncs the file, or when the operating system's
+flusher comes by: what was written longer ago than `interval_us` (`os.flush.interval.ms`) counts as synced. Nothing
+runs for that: each file remembers which end it had when, in steps of a sixteenth of the interval, and who asks gets
+the answer as of `now_us`, which the broker core sets whenever it is entered.
+
+Truncations, removals, renames, new folders, new (empty) files and small files replaced whole are durable at once; a
+file system does more of the opposite than of this, and Kafka's recovery is not about that. Bytes found in a file when
+it is first written count as synced.
+
+Invariants: `survivors` never names more bytes than the file has; bytes that were once synced stay so until cut off.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+
+_STEPS = 16
+_DEFAULT_INTERVAL_US = 30_000_000
+
+
+class _Unsynced:
+    """One file: `synced` bytes are safe; `ends` holds (when, size) of later steps, oldest first."""
+
+    __slots__ = ("ends", "size", "step_begin_us", "synced", "written_us")
+
+    def __init__(self, begin: int, end: int, now_us: int) -> None:
+        self.synced = begin
+        self.ends: deque[tuple[int, int]] | None = None
+        self.step_begin_us = now_us
+        self.written_us = now_us
+        self.size = end
+
+    def next_step(self, end: int, now_us: int, interval_us: int) -> None:
+        self.settle(now_us, interval_us)
+        if self.ends is None:
+            self.ends = deque()
+        self.ends.append((self.written_us, self.size))
+        self.step_begin_us = self.written_us = now_us
+        self.size = end
+
+    def settle(self, now_us: int, interval_us: int) -> None:
+        """What the flusher has written meanwhile is synced."""
+        safe_us = now_us - interval_us
+        ends = self.ends
+        while ends and ends[0][0] <= safe_us:
+            self.synced = ends.popleft()[1]
+        if self.written_us <= safe_us:
+            self.synced = self.size
+
+    def cut(self, size: int) -> None:
+        self.size = min(self.size, size)
+        self.synced = min(self.synced, size)
+        if self.ends:
+            self.ends = deque((when, min(end, size)) for when, end in self.ends)
+
+
+class WriteBack:
+    """The unsynced rests of the files of one storage; paths as in the storage port, sizes in bytes."""
+
+    __slots__ = ("_files", "_step_us", "interval_us", "now_us")
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self._files: dict[str, _Unsynced] = {}
+        self.set_interval(_DEFAULT_INTERVAL_US)
+
+    def set_interval(self, interval_us: int) -> None:
+        """The flusher comes by when a write is this old."""
+        self.interval_us = interval_us
+        self._step_us = max(1, interval_us // _STEPS)
+
+    def wrote(self, path: str, begin: int, end: int) -> None:
+        """The file had `begin` bytes and has `end` bytes now."""
+        unsynced = self._files.get(path)
+        now_us = self.now_us
+        if unsynced is None:
+            self._files[path] = _Unsynced(begin, end, now_us)
+        elif now_us - unsynced.step_begin_us < self._step_us:
+            unsynced.size = end
+            unsynced.written_us = now_us
+        else:
+            unsynced.next_step(end, now_us, self.interval_us)
+
+    def synced(self, path: str) -> None:
+        """All of the file is on the disk."""
+        self._files.pop(path, None)
+
+    def cut(self, path: str, size: int) -> None:
+        """The file was cut to `size` bytes."""
+        unsynced = self._files.get(path)
+        if unsynced is not None:
+            unsynced.cut(size)
+
+    def renamed(self, old: str, new: str) -> None:
+        """The file at `old` is at `new` now, in place of what was there."""
+        unsynced = self._files.pop(old, None)
+        self._files.pop(new, None)
+        if unsynced is not None:
+            self._files[new] = unsynced
+
+    def removed(self, path: str) -> None:
+        """The file, or the folder with all its files, is gone."""
+        if self._files.pop(path, None) is None:
+            start = path + "/"
+            for name in [name for name in self._files if name.startswith(start)]:
+                del self._files[name]
+
+    def synced_bytes(self, path: str, size: int) -> int:
+        """How much of a file of `size` bytes would be there after a power cut now."""
+        unsynced = self._files.get(path)
+        if unsynced is None:
+            return size
+        unsynced.settle(self.now_us, self.interval_us)
+        return min(size, unsynced.synced)
+
+    def survivors(self, rng: Random) -> list[tuple[str, int]]:
+        """(path, size) of the files that a power cut now leaves shorter than they are; everything is synced then.
+
+        Of what was not synced nothing survives, or as often a part from its beginning, cut anywhere.
+        """
+        found = []
+        for path, unsynced in self._files.items():
+            unsynced.settle(self.now_us, self.interval_us)
+            rest = unsynced.size - unsynced.synced
+            kept = rng.randint(0, rest) if rng.random() < 0.5 else 0
+            if kept < rest:
+                found.append((path, unsynced.synced + kept))
+        self._files.clear()
+        return found
