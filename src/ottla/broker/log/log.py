@@ -14,12 +14,15 @@ from __future__ import annotations
 from binascii import b2a_base64
 from bisect import bisect_right
 
+from ottla.broker.log.aborted_transactions import AbortedTransactions
+from ottla.broker.log.end_markers import end_markers_of, read_end_marker
+from ottla.broker.log.files import AbortedTransaction
 from ottla.broker.log.leader_epochs import LeaderEpochs
-from ottla.broker.log.producer_state import ProducerStates
+from ottla.broker.log.producer_state import EndMarker, ProducerStates
 from ottla.broker.log.segment import Segment, segment_base_offset, segment_file_name
 from ottla.broker.storage import Buffer, FileSlice, Storage
 from ottla.broker.topic_settings import TopicSettings
-from ottla.records.batch_header import BatchHeader, stamp_offset
+from ottla.records.batch_header import CONTROL, BatchHeader, stamp_offset
 
 _METADATA_FILE = "partition.metadata"
 
@@ -30,6 +33,7 @@ class Log:
     __slots__ = (
         "_segments",
         "_storage",
+        "aborted",
         "epochs",
         "folder",
         "log_end_offset",
@@ -44,6 +48,7 @@ class Log:
         self._segments: list[Segment] = []
         self.log_end_offset = 0
         self.producers = ProducerStates()
+        self.aborted = AbortedTransactions()
         self.epochs = LeaderEpochs()
 
     def open(self, topic_id: bytes, *, verify: bool) -> None:
@@ -69,6 +74,7 @@ class Log:
         self.close()
         self._segments = []
         self.producers = ProducerStates()
+        self.aborted = AbortedTransactions()
         self.epochs = LeaderEpochs()
         bases = [segment_base_offset(name) for name in self._storage.files(self.folder)]
         end: int | None = None
@@ -79,7 +85,11 @@ class Log:
                 self._remove(segment)
                 continue
             for header in segment.load(verify=verify):
-                self.producers.note(header, header.base_offset)
+                if header.attributes & CONTROL:
+                    batch = segment.file.read(segment.size - header.size_bytes, header.size_bytes)
+                    self._note_marker(header, header.base_offset, read_end_marker(batch))
+                else:
+                    self.producers.note(header, header.base_offset)
                 self.epochs.note(header.partition_leader_epoch, header.base_offset)
             self._segments.append(segment)
             end = segment.next_offset
@@ -109,7 +119,10 @@ class Log:
             segment = self._roll()
         segment.append_at(records, header, base_offset)
         self.log_end_offset = base_offset + header.last_offset_delta + 1
-        self.producers.note(header, base_offset)
+        if header.attributes & CONTROL:
+            self._note_marker(header, base_offset, read_end_marker(records))
+        else:
+            self.producers.note(header, base_offset)
         self.epochs.note(leader_epoch, base_offset)
         return base_offset
 
@@ -118,9 +131,13 @@ class Log:
         segment = self._segments[-1]
         if segment.size and segment.size + sum(map(len, buffers)) > self.settings.segment_bytes:
             segment = self._roll()
+        markers = end_markers_of(buffers, headers)
         segment.append(buffers, headers)
-        for header in headers:
-            self.producers.note(header, header.base_offset)
+        for header, marker in zip(headers, markers, strict=True):
+            if marker is not None:
+                self._note_marker(header, header.base_offset, marker)
+            else:
+                self.producers.note(header, header.base_offset)
             self.epochs.note(header.partition_leader_epoch, header.base_offset)
         self.log_end_offset = segment.next_offset
 
@@ -167,6 +184,14 @@ class Log:
         """Close and remove the log with its folder."""
         self.close()
         self._storage.remove(self.folder)
+
+    def _note_marker(self, header: BatchHeader, offset: int, marker: EndMarker | None) -> None:
+        """Remember a control batch, and the transaction that it aborts."""
+        ended = self.producers.note(header, offset, end_marker=marker)
+        if ended is not None and not ended.committed:
+            self.aborted.add(
+                AbortedTransaction(ended.producer_id, ended.first_offset, offset, ended.last_stable_offset)
+            )
 
     def _roll(self) -> Segment:
         segment = Segment(self._storage, self.folder, self.log_end_offset, self.settings.index_interval_bytes)

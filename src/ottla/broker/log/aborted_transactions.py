@@ -1,0 +1,65 @@
+"""The aborted transactions of a partition: what a reader of committed records must pass over (KIP-98).
+
+A Fetch with `isolation_level` 1 is answered with whole batches, committed or not, and with the aborted transactions
+among them; the client leaves those records out. Kafka keeps one `NNN.txnindex` file for each segment, with the
+transactions whose marker stands in it: `to_bytes` and `load` speak its format.
+
+Invariants: in the order of their markers; `last_stable_offset` of one is never below that of one before it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from ottla.broker.log.files import AbortedTransaction, read_transaction_index, write_transaction_index
+
+
+class AbortedTransactions:
+    """The aborted transactions of one log."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: list[AbortedTransaction] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, row: AbortedTransaction) -> None:
+        """One more, whose marker is behind all others."""
+        self._rows.append(row)
+
+    def between(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """Those that have records or their marker from `fetch_offset` on and begin below `upper_offset`."""
+        rows = self._rows
+        found: list[AbortedTransaction] = []
+        for index in range(bisect_left(rows, fetch_offset, key=_last_offset), len(rows)):
+            row = rows[index]
+            if row.first_offset < upper_offset:
+                found.append(row)
+            if row.last_stable_offset >= upper_offset:
+                # Whatever was aborted later began behind this.
+                break
+        return found
+
+    def truncate(self, offset: int) -> None:
+        """Forget those whose marker is cut off: it stood at `offset` or behind."""
+        del self._rows[bisect_left(self._rows, offset, key=_last_offset) :]
+
+    def forget_below(self, offset: int) -> None:
+        """Forget those that end in front of `offset`, where the log begins now."""
+        del self._rows[: bisect_left(self._rows, offset, key=_last_offset)]
+
+    def to_bytes(self, base_offset: int, next_offset: int) -> bytes:
+        """The `.txnindex` of a segment: those whose marker is from `base_offset` on and below `next_offset`."""
+        begin = bisect_left(self._rows, base_offset, key=_last_offset)
+        end = bisect_left(self._rows, next_offset, key=_last_offset)
+        return write_transaction_index(self._rows[begin:end])
+
+    def load(self, data: bytes) -> None:
+        """Take the `.txnindex` of the next segment; CorruptFile."""
+        self._rows += read_transaction_index(data)
+
+
+def _last_offset(row: AbortedTransaction) -> int:
+    return row.last_offset

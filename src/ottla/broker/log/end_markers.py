@@ -1,0 +1,61 @@
+"""The control batches that end a transaction in a partition (KIP-98), read and written.
+
+A control batch holds one record. Key: version int16, type int16 (0 abort, 1 commit; others are no end of a
+transaction). Value: version int16, coordinator epoch int32. Newer versions may append fields, which are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+
+from ottla.broker.log.producer_state import EndMarker
+from ottla.broker.storage import Buffer
+from ottla.records.batch_header import CONTROL, BatchHeader
+
+_KEY = Struct(">hh")
+_VALUE = Struct(">hi")
+_ABORT, _COMMIT = 0, 1
+
+
+def end_marker_batch(producer_id: int, producer_epoch: int, marker: EndMarker, timestamp_ms: int) -> bytearray:
+    """The control batch of a marker, offset 0."""
+    # Imported here: most brokers never meet a transaction.
+    from ottla.records.plain import Record, encode_batch
+
+    key = _KEY.pack(0, _COMMIT if marker.committed else _ABORT)
+    record = Record(0, timestamp_ms, key, _VALUE.pack(0, marker.coordinator_epoch))
+    batch = encode_batch(
+        [record], producer_id=producer_id, producer_epoch=producer_epoch, is_transactional=True, is_control=True
+    )
+    return bytearray(batch)
+
+
+def read_end_marker(batch: Buffer) -> EndMarker | None:
+    """What a control batch says; None for one that ends no transaction, or whose records were compacted away."""
+    from ottla.records.plain import decode_batches
+
+    for _, records in decode_batches(batch, verify=False):
+        for record in records:
+            key, value = record.key or b"", record.value or b""
+            if len(key) >= _KEY.size and len(value) >= _VALUE.size:
+                kind = _KEY.unpack_from(key)[1]
+                if kind in (_ABORT, _COMMIT):
+                    return EndMarker(kind == _COMMIT, _VALUE.unpack_from(value)[1])
+    return None
+
+
+def end_markers_of(buffers: Iterable[Buffer], headers: Sequence[BatchHeader]) -> list[EndMarker | None]:
+    """For each batch in the buffers (one behind the other): what it says as a control batch, None for others."""
+    if not any(header.attributes & CONTROL for header in headers):
+        return [None] * len(headers)
+    found: list[EndMarker | None] = []
+    rest = iter(buffers)
+    view, position = memoryview(b""), 0
+    for header in headers:
+        while position >= len(view):
+            view, position = memoryview(next(rest)), 0
+        end = position + header.size_bytes
+        found.append(read_end_marker(view[position:end]) if header.is_control else None)
+        position = end
+    return found
