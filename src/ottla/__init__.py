@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from ottla.client.tables import read_table as read_table
     from ottla.client.tables import write_table as write_table
     from ottla.cluster.cluster import Cluster as Cluster
+    from ottla.cluster.listener import Listener as Listener
     from ottla.records.delivery import Delivery as Delivery
 
 _HOMES = {
     "Admin": "ottla.client.admin",
     "Cluster": "ottla.cluster.cluster",
     "Delivery": "ottla.records.delivery",
+    "Listener": "ottla.cluster.listener",
     "Producer": "ottla.client.producer",
     "Reader": "ottla.client.reader",
     "RecordMetadata": "ottla.records.delivery",

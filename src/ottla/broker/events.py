@@ -13,7 +13,10 @@ from typing import Any
 
 @dataclass(slots=True, frozen=True)
 class RequestReceived:
-    """Event: a decoded request. One connection's requests are handled one at a time, in order, by the core."""
+    """Event: a decoded request. One connection's requests are handled one at a time, in order, by the core.
+
+    `listener` names the one it came in by; addresses in the answer are those of that listener.
+    """
 
     connection_id: int
     correlation_id: int
@@ -21,6 +24,7 @@ class RequestReceived:
     client_id: str | None
     message: Any
     size: int = 0
+    listener: str = ""
 
 
 @dataclass(slots=True, frozen=True)
@@ -119,12 +123,29 @@ class ControllerResponse:
 
 
 @dataclass(slots=True, frozen=True)
+class Endpoint:
+    """Where clients of one listener reach a broker."""
+
+    listener: str
+    host: str
+    port: int
+
+
+@dataclass(slots=True, frozen=True)
 class BrokerAddress:
-    """Where clients reach a broker."""
+    """Where clients reach a broker: `host` and `port` by its first listener, `endpoints` by those with names."""
 
     broker_id: int
     host: str
     port: int
+    endpoints: tuple[Endpoint, ...] = ()
+
+    def on(self, listener: str) -> tuple[str, int]:
+        """Host and port for clients of this listener; those of the first one where the broker has none so named."""
+        for endpoint in self.endpoints:
+            if endpoint.listener == listener:
+                return endpoint.host, endpoint.port
+        return self.host, self.port
 
 
 @dataclass(slots=True, frozen=True)

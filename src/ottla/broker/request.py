@@ -23,6 +23,7 @@ class Request:
         "context",
         "correlation_id",
         "expects_answer",
+        "listener",
         "message",
         "refusal",
         "version",
@@ -33,6 +34,7 @@ class Request:
         self.correlation_id = event.correlation_id
         self.client_id = event.client_id
         self.version = event.version
+        self.listener = event.listener
         self.message: Any = event.message
         self.expects_answer = True
         self.context: FaultContext | None = None

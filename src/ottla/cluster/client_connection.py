@@ -27,7 +27,7 @@ from ottla.protocol.errors import ProtocolError, UnsupportedVersion
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_response
 
 if TYPE_CHECKING:
-    from ottla.cluster.server import BrokerServer
+    from ottla.cluster.server import BrokerServer, Door
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -58,6 +58,7 @@ class ClientConnection:
         "_closed",
         "_ending",
         "_frames",
+        "_listener",
         "_loop",
         "_out",
         "_reading",
@@ -69,9 +70,10 @@ class ClientConnection:
         "peer",
     )
 
-    def __init__(self, server: BrokerServer, connection_id: int, sock: socket.socket, peer: str) -> None:
+    def __init__(self, server: BrokerServer, connection_id: int, sock: socket.socket, peer: str, door: Door) -> None:
         self.connection_id = connection_id
         self.peer = peer
+        self._listener = door.name
         self._server = server
         self._loop = server.loop
         self._socket = sock
@@ -200,6 +202,7 @@ class ClientConnection:
                 header.client_id,
                 message,
                 len(frame),
+                self._listener,
             )
             # Nothing here may hold the frame's memory while the core works or waits.
             del frame, message

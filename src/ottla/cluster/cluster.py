@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ottla.cluster.control import ControlClient
 from ottla.cluster.faults import Faults
+from ottla.cluster.listener import DEFAULT_NAME, Listener, bootstrap, check_listeners
 from ottla.cluster.storage import remove_tree
 from ottla.errors import ClosedError, ConfigError, ForkError, OttlaError, UserMistake
 
@@ -34,6 +35,7 @@ class Cluster:
 
     `brokers`: how many, with ids from 1. `data_dir`: where the logs are kept; a temporary folder, removed at the
     end, where it is None. `port`: broker 1 listens there, the next ones on the ports after it; 0 takes free ports.
+    `listeners`: several ways in, by name, instead of the one on `port`; see `Listener`.
     `in_process`: run the brokers in a thread of this program, to debug them. `settings`: broker settings under
     Kafka's names with underscores (`log_segment_bytes`).
 
@@ -47,10 +49,14 @@ class Cluster:
         *,
         data_dir: str | os.PathLike[str] | None = None,
         port: int = 0,
+        listeners: Mapping[str, Listener] | None = None,
         in_process: bool = False,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         _check_arguments(brokers, port)
+        if listeners is not None and port:
+            raise ConfigError("port= and listeners= exclude each other: give each listener its port.")
+        doors = check_listeners({DEFAULT_NAME: Listener(port=port)} if listeners is None else listeners, brokers)
         self.faults = Faults(self._ask)
         self._brokers = brokers
         self._owner_pid = os.getpid()
@@ -62,13 +68,13 @@ class Cluster:
         atexit.register(self.close)
         try:
             self._control = ControlClient(self._launch(in_process))
-            self._addresses: list[tuple[str, int]] = self._ask(
+            self._addresses: dict[str, list[tuple[str, int]]] = self._ask(
                 "start",
                 _START_TIMEOUT_S,
                 brokers=brokers,
                 data_dir=self._data_dir,
                 temporary=self._temporary,
-                port=port,
+                listeners={name: listener.to_dict() for name, listener in doors.items()},
                 settings=dict(settings or {}),
             )
         except BaseException:
@@ -77,8 +83,15 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers' addresses, "host:port,host:port"."""
-        return ",".join(f"{host}:{port}" for host, port in self._addresses)
+        """The brokers' addresses on the first listener, "host:port,host:port"."""
+        return bootstrap(next(iter(self._addresses.values())))
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """The brokers' addresses on the listener of this name, "host:port,host:port"; raises ConfigError."""
+        addresses = self._addresses.get(listener)
+        if addresses is None:
+            raise ConfigError(f"this Cluster has no listener {listener!r}, only {', '.join(self._addresses)}")
+        return bootstrap(addresses)
 
     @property
     def pid(self) -> int:

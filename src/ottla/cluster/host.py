@@ -10,25 +10,24 @@ import asyncio
 import logging
 import os
 import random
-import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
-from ottla.broker.events import BrokerAddress, PartitionImage
+from ottla.broker.events import BrokerAddress, Endpoint, PartitionImage
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.data_dir import DataDir, unusable
 from ottla.cluster.links import Links
-from ottla.cluster.server import BrokerServer, listen
+from ottla.cluster.listener import Listener
+from ottla.cluster.server import BrokerServer, Door, open_doors
 from ottla.errors import OttlaError
 from ottla.faults.plan import FaultPlan
 from ottla.faults.rule import FaultRule
 
 logger = logging.getLogger("ottla.cluster")
 
-_HOST = "127.0.0.1"
 _TIMEOUT_MS = 30_000
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 
@@ -85,34 +84,33 @@ class ClusterHost:
         brokers: int,
         data_dir: str,
         temporary: bool,
-        port: int,
+        listeners: dict[str, dict[str, Any]],
         settings: dict[str, Any],
     ) -> None:
         broker_settings = BrokerSettings(**settings)
         self._temporary = temporary
-        listeners: list[socket.socket] = []
+        doors: list[list[Door]] = []
         try:
             # Ports first: taking one and letting go of it leaves nothing behind, making a folder does.
-            for number in range(brokers):
-                listeners.append(listen(_HOST, port + number if port else 0))
+            wanted = {name: Listener(**fields) for name, fields in listeners.items()}
+            for broker_id in range(1, brokers + 1):
+                doors.append(open_doors(wanted, broker_id))
             self._data_dir = DataDir(data_dir, temporary=temporary)
-            addresses = [
-                BrokerAddress(number, _HOST, listener.getsockname()[1])
-                for number, listener in enumerate(listeners, start=1)
-            ]
+            addresses = [_address(number, of_broker) for number, of_broker in enumerate(doors, start=1)]
             self._join(addresses, broker_settings, self._data_dir)
         except BaseException as error:
-            for listener in listeners:
-                listener.close()
+            for of_broker in doors:
+                for door in of_broker:
+                    door.socket.close()
             if self._data_dir is not None:
                 self._data_dir.release()
             if isinstance(error, OSError):
                 raise unusable(data_dir, error) from error
             raise
         self._links.start()
-        for node, listener in zip(self._links.brokers(), listeners, strict=True):
-            self._servers.append(BrokerServer(self._links, self._loop, node, listener))
-        answer([[address.host, address.port] for address in addresses])
+        for node, of_broker in zip(self._links.brokers(), doors, strict=True):
+            self._servers.append(BrokerServer(self._links, self._loop, node, of_broker))
+        answer({name: [address.on(name) for address in addresses] for name in wanted})
 
     def _join(self, addresses: list[BrokerAddress], settings: BrokerSettings, data_dir: DataDir) -> None:
         seed = random.Random(int.from_bytes(os.urandom(16)))
@@ -177,6 +175,11 @@ class ClusterHost:
 
     def _count_fault(self, answer: Answer, fault_id: int) -> None:
         answer({"fired": self._faults.fired(fault_id), "matched": self._faults.matched(fault_id)})
+
+
+def _address(broker_id: int, doors: list[Door]) -> BrokerAddress:
+    endpoints = tuple(Endpoint(door.name, *door.advertised) for door in doors)
+    return BrokerAddress(broker_id, endpoints[0].host, endpoints[0].port, endpoints)
 
 
 def _outcome(result: Any) -> OttlaError | None:

@@ -1,4 +1,4 @@
-"""A broker's door: the listening socket, and the clients that came in."""
+"""A broker's doors: one listening socket for each listener, and the clients that came in by them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import asyncio
 import errno
 import logging
 import socket
+from collections.abc import Mapping
 from typing import Any
 
 from ottla.cluster.client_connection import ClientConnection
 from ottla.cluster.links import Links, Node
+from ottla.cluster.listener import Listener
 from ottla.errors import UserMistake
 
 logger = logging.getLogger("ottla.cluster")
@@ -21,9 +23,34 @@ _REST_S = 0.2  # how long nobody is accepted when the process has no descriptor 
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
+class Door:
+    """A listener as one broker has it: the listening socket, and what clients are told of it."""
+
+    __slots__ = ("advertised", "listener", "name", "socket")
+
+    def __init__(self, name: str, listener: Listener, broker_id: int) -> None:
+        self.name = name
+        self.listener = listener
+        self.socket = listen(listener.host, listener.port + broker_id - 1 if listener.port else 0)
+        self.advertised = listener.advertised(broker_id, self.socket.getsockname()[1])
+
+
+def open_doors(listeners: Mapping[str, Listener], broker_id: int) -> list[Door]:
+    """All doors of a broker, or UserMistake and none."""
+    doors: list[Door] = []
+    try:
+        for name, listener in listeners.items():
+            doors.append(Door(name, listener, broker_id))
+    except BaseException:
+        for door in doors:
+            door.socket.close()
+        raise
+    return doors
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket on `port`, or on a free one where that is 0; UserMistake where it cannot be had."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
@@ -44,14 +71,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class BrokerServer:
-    """The clients of one broker; made around a listening socket, which it owns from then on."""
+    """The clients of one broker; made around its doors, which it owns from then on."""
 
-    def __init__(self, links: Links, loop: asyncio.AbstractEventLoop, node: Node, listener: socket.socket) -> None:
+    def __init__(self, links: Links, loop: asyncio.AbstractEventLoop, node: Node, doors: list[Door]) -> None:
         self.links = links
         self.loop = loop
         self.broker_id = node.broker_id
         self._node = node
-        self._listener = listener
+        self._doors = doors
         self._accepting = False
         self._closed = False
         self._accept_on()
@@ -69,22 +96,27 @@ class BrokerServer:
         """Stop listening and drop every connection."""
         self._closed = True
         self._accept_off()
-        self._listener.close()
+        for door in self._doors:
+            door.socket.close()
         for client in list(self._node.clients.values()):
             client.close()
 
     def _accept_on(self) -> None:
         if not self._accepting and not self._closed:
             self._accepting = True
-            self.loop.add_reader(self._listener, self._acceptable)
+            for door in self._doors:
+                self.loop.add_reader(door.socket, self._acceptable, door)
 
     def _accept_off(self) -> None:
         if self._accepting:
             self._accepting = False
-            self.loop.remove_reader(self._listener)
+            for door in self._doors:
+                self.loop.remove_reader(door.socket)
 
-    def _acceptable(self) -> None:
+    def _acceptable(self, door: Door) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
+            if not self._accepting:
+                return
             if len(self._node.clients) >= _CONNECTIONS_MAX:
                 logger.warning(
                     "broker %d has %d connections and accepts no more until one is closed",
@@ -94,7 +126,7 @@ class BrokerServer:
                 self._accept_off()
                 return
             try:
-                sock, (host, port) = self._listener.accept()
+                sock, address = door.socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -107,4 +139,4 @@ class BrokerServer:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             number = self.links.next_number()
-            self._node.clients[number] = ClientConnection(self, number, sock, f"{host}:{port}")
+            self._node.clients[number] = ClientConnection(self, number, sock, f"{address[0]}:{address[1]}", door)

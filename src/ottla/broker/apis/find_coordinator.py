@@ -46,16 +46,16 @@ def _found(core: BrokerCore, request: Request) -> FindCoordinatorResponse:
     message = request.message
     if request.version >= _MANY_FROM_VERSION:
         return FindCoordinatorResponse(
-            coordinators=[_coordinator(core, message.key_type, key) for key in message.coordinator_keys]
+            coordinators=[_coordinator(core, request, key) for key in message.coordinator_keys]
         )
-    one = _coordinator(core, message.key_type, message.key)
+    one = _coordinator(core, request, message.key)
     return FindCoordinatorResponse(
         error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
     )
 
 
-def _coordinator(core: BrokerCore, key_type: int, key: str) -> Coordinator:
-    if key_type != _GROUP:
+def _coordinator(core: BrokerCore, request: Request, key: str) -> Coordinator:
+    if request.message.key_type != _GROUP:
         return _nobody(key, ErrorCode.INVALID_REQUEST, "this broker coordinates consumer groups only")
     topic = core.image.topics.get(OFFSETS_TOPIC)
     if topic is None:
@@ -64,7 +64,8 @@ def _coordinator(core: BrokerCore, key_type: int, key: str) -> Coordinator:
     leader, _, address = core.leader_of(OFFSETS_TOPIC, index)
     if address is None:
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC}-{index} has no leader")
-    return Coordinator(key=key, node_id=leader, host=address.host, port=address.port, error_message=None)
+    host, port = address.on(request.listener)
+    return Coordinator(key=key, node_id=leader, host=host, port=port, error_message=None)
 
 
 def _nobody(key: str, error_code: int, detail: str) -> Coordinator:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.events import ClusterImage, TopicImage
+from ottla.broker.events import BrokerAddress, ClusterImage, TopicImage
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC, topic_name_fault
 from ottla.protocol.error_codes import ErrorCode
@@ -37,12 +37,17 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     else:
         topics = [_find(image, topic) for topic in asked]
     response = MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=b.broker_id, host=b.host, port=b.port) for b in image.brokers],
+        brokers=[_broker(address, request.listener) for address in image.brokers],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         topics=topics,
     )
     core.answer(request, response, now_us)
+
+
+def _broker(address: BrokerAddress, listener: str) -> MetadataResponseBroker:
+    host, port = address.on(listener)
+    return MetadataResponseBroker(node_id=address.broker_id, host=host, port=port)
 
 
 def _find(image: ClusterImage, asked: MetadataRequestTopic) -> MetadataResponseTopic:

@@ -238,19 +238,19 @@ def _answer(core: BrokerCore, request: Request, response: ProduceResponse, now_u
                 if _concerns(after, topic.name, answer.index):
                     _fail_after_append(answer, after.error, "refused by the fault plan after the append")
     if request.version >= 10:
-        _name_leaders(core, response)
+        _name_leaders(core, request, response)
     core.answer(request, response, now_us)
 
 
-def _name_leaders(core: BrokerCore, response: ProduceResponse) -> None:
+def _name_leaders(core: BrokerCore, request: Request, response: ProduceResponse) -> None:
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 leader, epoch, address = core.leader_of(topic.name, answer.index)
                 answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
                 if address is not None and all(known.node_id != leader for known in response.node_endpoints):
-                    endpoint = NodeEndpoint(node_id=leader, host=address.host, port=address.port)
-                    response.node_endpoints.append(endpoint)
+                    host, port = address.on(request.listener)
+                    response.node_endpoints.append(NodeEndpoint(node_id=leader, host=host, port=port))
 
 
 def _concerns(action: Action, topic: str, index: int) -> bool:
