@@ -43,6 +43,14 @@ def test_begin_end_and_times(world: World) -> None:
     assert ask(world, 5002) == (0, -1, -1)
 
 
+@pytest.mark.parametrize("version", range(1, 9))
+def test_every_version_is_answered_with_what_it_can_carry(world: World, version: int) -> None:
+    world.produce(batch_of(b"a", b"b", timestamp_ms=1000))
+    assert ask(world, -1, version=version) == (0, 2, -1)
+    assert ask(world, -2, version=version) == (0, 0, -1)
+    assert ask(world, 1001, version=version) == (0, 1, 1001)
+
+
 def test_what_is_not_replicated_is_not_found() -> None:
     world = World(2)
     world.create_topic(replicas=2)

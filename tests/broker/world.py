@@ -27,6 +27,7 @@ from ottla.broker.events import (
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.write_back import WriteBack
 from ottla.faults.plan import FaultPlan
+from ottla.protocol.frames import encode_response
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -238,6 +239,8 @@ class World:
             self.brokers[broker_id].receive(ConnectionLost(output.connection_id), self.now_us)
         else:
             assert isinstance(output, Respond)
+            if output.message is not None:
+                encode_response(1, output.message, output.version)  # raises where the version cannot carry the answer
             self.answers.setdefault(output.connection_id, []).append(output.message)
 
     def pass_time(self, ms: int) -> None:

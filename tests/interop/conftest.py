@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import ottla
+from ottla.cluster.cluster import Cluster
 from ottla.records.plain import Record, decode_batches
 
 PARTITIONS = 3
@@ -139,6 +140,15 @@ class Exchange:
         return made
 
     @staticmethod
+    def plain_rows(count: int) -> list[Row]:
+        """Rows without what the clients written in Python refuse: neither key nor value, headers that are null."""
+        return [
+            (key, value, tuple(header for header in headers if header[1] is not None), timestamp)
+            for key, value, headers, timestamp in Exchange.rows(count)
+            if key is not None or value is not None
+        ]
+
+    @staticmethod
     def confluent_writes(address: str, topic: str, given: list[Row], **settings: Any) -> dict[tuple[int, int], Row]:
         """Produce rows; where librdkafka says each of them went, by (partition, offset)."""
         config = {"bootstrap.servers": address, "log_level": 0, "linger.ms": 5, **settings}
@@ -200,3 +210,23 @@ class Exchange:
 def exchange() -> type[Exchange]:
     """Writes and reads the same rows with either client."""
     return Exchange
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Three embedded brokers, for the tests of one file."""
+    with Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka_name(request: pytest.FixtureRequest) -> str:
+    """A name for topics and groups of the test's own; nothing is made."""
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
+
+
+@pytest.fixture
+def topic(cluster: Cluster, kafka_name: str) -> str:
+    """A topic of the test's own in the embedded cluster."""
+    cluster.create_topic(kafka_name, partitions=PARTITIONS)
+    return kafka_name

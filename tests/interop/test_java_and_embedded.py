@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,3 +93,45 @@ def test_javas_log_dump_finds_nothing_wrong_with_our_segments(
         offsets = [int(found) for found in re.findall(r"^\| offset: (\d+)", said, re.MULTILINE)]
         assert offsets == list(range(3000))
         assert set(re.findall(r"isvalid: (\w+)", said)) == {"true"}
+
+
+def events(said: bytes) -> list[dict[str, Any]]:
+    """What Kafka's verifiable clients tell of themselves: one JSON object a line."""
+    return [json.loads(line) for line in said.splitlines() if line.startswith(b"{")]
+
+
+def test_javas_verifiable_clients_agree_on_what_was_acked(cluster: Cluster, java: Any) -> None:
+    cluster.create_topic("verified", partitions=3)
+    where = ["--bootstrap-server", cluster.bootstrap_servers, "--topic", "verified"]
+    said = events(java.run(f"{_TOOLS}.VerifiableProducer", *where, "--max-messages", "2000", "--acks", "-1"))
+    acked = [event["value"] for event in said if event["name"] == "producer_send_success"]
+    assert sorted(map(int, acked)) == list(range(2000))
+    (told,) = [event for event in said if event["name"] == "tool_data"]
+    assert (told["sent"], told["acked"]) == (2000, 2000)
+    reading = ["--group-id", "verifiers", "--max-messages", "2000", "--verbose", "--reset-policy", "earliest"]
+    said = events(java.run(f"{_TOOLS}.VerifiableConsumer", *where, *reading))
+    read = [event["value"] for event in said if event["name"] == "record_data"]
+    assert sorted(map(int, read)) == list(range(2000))
+    commits = [event for event in said if event["name"] == "offsets_committed"]
+    assert all(event["success"] for event in commits)
+    committed = {place["partition"]: place["offset"] for event in commits for place in event["offsets"]}
+    assert sum(committed.values()) == 2000
+
+
+def test_javas_perf_consumer_reads_all_there_is(cluster: Cluster, java: Any) -> None:
+    cluster.create_topic("perf-read", partitions=3)
+    with ottla.Producer(cluster.bootstrap_servers, compression_type="lz4") as producer:
+        for number in range(20_000):
+            producer.send("perf-read", b"%0100d" % number)
+    where = ["--bootstrap-server", cluster.bootstrap_servers, "--topic", "perf-read"]
+    said = java.run(f"{_TOOLS}.ConsumerPerformance", *where, "--num-records", "20000", "--timeout", "30000")
+    heading, figures = (line.split(", ") for line in said.decode().strip().splitlines()[-2:])
+    assert int(figures[next(at for at, name in enumerate(heading) if name.startswith("data.consumed.in.nM"))]) == 20_000
+
+
+def test_javas_end_to_end_latency_finds_every_record_it_sent(cluster: Cluster, java: Any) -> None:
+    cluster.create_topic("end-to-end", partitions=1)
+    where = ["--bootstrap-server", cluster.bootstrap_servers, "--topic", "end-to-end"]
+    sending = ["--num-records", "500", "--producer-acks", "all", "--record-size", "100"]
+    said = java.run(f"{_TOOLS}.EndToEndLatency", *where, *sending)
+    assert b"Avg latency" in said

@@ -31,6 +31,7 @@ LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
+_LEADER_EPOCH_FROM_VERSION = 4
 _OFFSET_NOT_AVAILABLE_FROM_VERSION = 5
 
 
@@ -47,6 +48,8 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
                 answer.error_code = core.why_not_here(topic.name, asked.partition_index)[0]
             else:
                 _look_up(partition, asked, request.version, answer)
+            if request.version < _LEADER_EPOCH_FROM_VERSION:
+                answer.leader_epoch = -1  # these versions cannot carry it
             answers.append(answer)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     core.answer(request, ListOffsetsResponse(topics=topics), now_us)
