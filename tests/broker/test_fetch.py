@@ -117,7 +117,7 @@ def test_a_lost_connection_ends_its_long_poll(world: World) -> None:
 
     poll = world.send(1, fetch_request(max_wait_ms=2_000_000_000))
     world.brokers[1].receive(ConnectionLost(poll), world.now_us)
-    assert world.brokers[1].deadline_us() is None
+    assert world.brokers[1].purgatory.deadline_us() is None
     world.produce(batch_of(b"a"))
     assert poll not in world.answers
 

@@ -52,7 +52,7 @@ def test_every_request_is_answered_and_the_group_comes_to_rest(delay_ms: int) ->
         world.pass_time(60_000)
         group = world.brokers[1].groups.find(GROUP, world.now_us)
         assert group is None or group.state is GroupState.EMPTY
-        assert world.brokers[1].deadline_us() is None
+        assert world.brokers[1].purgatory.deadline_us() is None
         asked = world.last_connection
         assert [number for number in range(1, asked + 1) if len(world.answers.get(number, [])) != 1] == []
     assert [state for state in GroupState if state not in seen] == [GroupState.DEAD]

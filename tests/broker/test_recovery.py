@@ -130,6 +130,7 @@ def test_folders_of_a_topic_deleted_meanwhile_are_emptied_when_the_name_comes_ba
     state = json.loads(world.storages[0].contents["controller.json"])
     state["topics"] = {}
     world.storages[0].contents["controller.json"] = bytearray(json.dumps(state).encode())
+    world.storages[0].contents["controller.changes"].clear()
     restarted = World(1, world.storages)
     assert restarted.storages[1].exists(FIRST)
     restarted.create_topic()

@@ -247,11 +247,12 @@ class World:
         """Move the clock, stopping wherever a broker wants to be told."""
         end_us = self.now_us + ms * 1000
         while True:
-            due = [d for d in (core.deadline_us() for core in self.brokers.values()) if d is not None]
+            cores: list[Any] = [self.controller, *self.brokers.values()]
+            due = [d for d in (core.deadline_us() for core in cores) if d is not None]
             if not due or min(due) > end_us:
                 break
             self.now_us = max(self.now_us, min(due))
-            for core in self.brokers.values():
+            for core in cores:
                 deadline = core.deadline_us()
                 if deadline is not None and deadline <= self.now_us:
                     core.tick(self.now_us)

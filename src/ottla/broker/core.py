@@ -41,6 +41,7 @@ from ottla.broker.events import (
     Respond,
     Struck,
 )
+from ottla.broker.heartbeats import Heartbeats
 from ottla.broker.partition import NO_BROKER, Partition, RecentBudget
 from ottla.broker.purgatory import Purgatory
 from ottla.broker.replica import ReplicaFetcher
@@ -75,8 +76,10 @@ class BrokerCore:
         faults: FaultPlan | None = None,
         *,
         wall_offset_us: int = 0,
+        broker_epoch: int = 1,
     ) -> None:
         self.broker_id = broker_id
+        self.broker_epoch = broker_epoch
         self.wall_offset_us = wall_offset_us
         self.storage = storage
         self.settings = settings
@@ -94,6 +97,7 @@ class BrokerCore:
         self._asked: dict[int, Callable[[Any, int], None]] = {}
         self._groups: GroupCoordinator | None = None
         self._outputs: list[Any] = []
+        self._heartbeats = Heartbeats(self)
         self._number = 0
         self._write_back = storage.write_back
         self._write_back.set_interval(settings.os_flush_interval_ms * 1000)
@@ -122,13 +126,15 @@ class BrokerCore:
         self._settle(now_us)
 
     def outputs(self) -> list[Any]:
-        """What must now be done, in order: Respond, HangUp, AskPeer, AskController; each is handed out once."""
+        """What must now be done, in order: Respond, HangUp, AskPeer, AskController, LetGo; each is handed out once."""
         outputs, self._outputs = self._outputs, []
         return outputs
 
     def deadline_us(self) -> int | None:
-        """When `tick` is due at the latest; None while nothing waits."""
+        """When `tick` is due at the latest."""
         due = self.purgatory.deadline_us()
+        if due is None or self._heartbeats.due_us < due:
+            due = self._heartbeats.due_us
         for fetcher in self._fetchers.values():
             again = fetcher.ask_again_us
             if again is not None and (due is None or again < due):
@@ -139,6 +145,8 @@ class BrokerCore:
         """Answer what has waited long enough, and ask leaders again."""
         self._write_back.now_us = now_us
         self.purgatory.expire(now_us)
+        if self._heartbeats.due_us <= now_us:
+            self._heartbeats.send(now_us)
         for fetcher in self._fetchers.values():
             if fetcher.ask_again_us is not None and fetcher.ask_again_us <= now_us:
                 self._ask_leader(fetcher, now_us)
@@ -148,6 +156,10 @@ class BrokerCore:
         """Requests of this connection that wait for their turn (the one being handled not counted)."""
         connection = self._connections.get(connection_id)
         return len(connection.waiting) if connection is not None else 0
+
+    def shut_down(self, now_us: int) -> None:
+        """Ask the controller to move leadership elsewhere; `LetGo` comes out when that is done."""
+        self._heartbeats.go(now_us)
 
     def close(self, *, sync: bool = True) -> None:
         """Close all logs in order and leave a mark, so that the next start need not check every byte.
@@ -234,6 +246,10 @@ class BrokerCore:
         self._asked[token] = answered
         self._outputs.append(AskController(token, message))
 
+    def put_out(self, output: Any) -> None:
+        """Have the driver do something."""
+        self._outputs.append(output)
+
     @property
     def groups(self) -> GroupCoordinator:
         """The groups coordinated here, made when first asked for."""
@@ -317,7 +333,8 @@ class BrokerCore:
 
     def _apply(self, image: ClusterImage, now_us: int) -> None:
         """Take a new image: open, lead, follow and remove partitions as it says."""
-        if image.version <= self.image.version:
+        if image.version <= self.image.version or image.broker_epochs.get(self.broker_id) != self.broker_epoch:
+            # Older than what is known, or it tells what an earlier start of this broker was to do.
             return
         old, self.image = self.image, image
         changed: dict[int, None] = {}
@@ -344,6 +361,7 @@ class BrokerCore:
             self.groups.image_changed(old, now_us)
         for leader_id in changed:
             self._ask_leader(self._fetchers[leader_id], now_us)
+        self._heartbeats.image_applied()
 
     def _new_partition(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> Partition:
         partition = Partition(self.broker_id, topic, topic_id, index, settings, self.storage, self._budget)

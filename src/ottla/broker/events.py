@@ -7,7 +7,7 @@ Records in requests are memoryviews of the frame; records in Fetch responses may
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -88,6 +88,11 @@ class Struck:
 
 
 @dataclass(slots=True, frozen=True)
+class LetGo:
+    """Output: the controller lets this broker go, which had asked to; its core may be closed."""
+
+
+@dataclass(slots=True, frozen=True)
 class AskPeer:
     """Output: send this request to another broker."""
 
@@ -150,12 +155,16 @@ class BrokerAddress:
 
 @dataclass(slots=True, frozen=True)
 class PartitionImage:
-    """One partition: who leads it, who holds it, who is in sync."""
+    """One partition: who leads it (-1: nobody can), who holds it, who is in sync.
+
+    `leader_epoch` grows with every change of the leader, `partition_epoch` with every change at all.
+    """
 
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    partition_epoch: int = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -170,10 +179,15 @@ class TopicImage:
 
 @dataclass(slots=True, frozen=True)
 class ClusterImage:
-    """Everything a broker knows of the cluster; replaced whole, never changed. `version` only grows."""
+    """Everything a broker knows of the cluster; replaced whole, never changed. `version` only grows.
+
+    `brokers` are those that are alive. `broker_epochs`: which start of each broker the controller knows of, those
+    that are not alive included; an image that does not name a broker's own start is not meant for it.
+    """
 
     version: int
     cluster_id: str
     controller_id: int
     brokers: tuple[BrokerAddress, ...]
     topics: dict[str, TopicImage]
+    broker_epochs: dict[int, int] = field(default_factory=dict)

@@ -1,0 +1,239 @@
+"""Who leads and who is in sync, decided and stored: brokers that come and go, AlterPartition, ElectLeaders, rebalance.
+
+`elections` says what becomes of one partition; here are the partitions concerned, the checks of what leaders and
+people ask for, and one new image for all that one event changes.
+
+AlterPartition (KIP-497): a leader proposes who is in sync. It is heard while it leads in the newest leader epoch and
+knows the newest partition epoch; whom it names must be alive, and be the very start of that broker which the leader
+saw fetching (KIP-903), so that a broker that lost its log meanwhile is not taken for in sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.broker.controller import elections
+from ottla.broker.controller.elections import NO_LEADER
+from ottla.broker.controller.state import ControllerState
+from ottla.broker.events import ClusterImage, PartitionImage, TopicImage
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.topic_settings import TopicSettings
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    RequestPartitionData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from ottla.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+PREFERRED, UNCLEAN = 0, 1
+_IMBALANCE_PERCENT = 10  # leader.imbalance.per.broker.percentage, Kafka's default
+
+Change = Callable[[TopicImage, PartitionImage], PartitionImage]
+
+
+class Leadership:
+    """Elects leaders and keeps the replicas in sync; `alive` and `epoch_of` speak of brokers."""
+
+    def __init__(
+        self,
+        state: ControllerState,
+        settings: BrokerSettings,
+        alive: Callable[[int], bool],
+        epoch_of: Callable[[int], int],
+        publish: Callable[[ClusterImage], None],
+    ) -> None:
+        self._state = state
+        self._settings = settings
+        self._alive = alive
+        self._epoch_of = epoch_of
+        self._publish = publish
+
+    def restart(self, *, clean: bool) -> None:
+        """All brokers have been started anew: every leader begins a new epoch; OSError."""
+        topics = self._changed(
+            lambda topic, each: elections.restarted(
+                each, self._alive, clean=clean, unclean_election=self._may_be_unclean(topic)
+            )
+        )
+        if topics:
+            self._state.change(topics)
+
+    def leave(self, broker_id: int) -> None:
+        """Take a broker that is gone, or about to go, out of leadership and of the replicas in sync; OSError."""
+        self._change(
+            lambda topic, each: elections.without(each, broker_id, self._alive, unclean=self._may_be_unclean(topic))
+        )
+
+    def fill_vacancies(self) -> None:
+        """A broker is alive again: elect leaders where there are none, as far as that is allowed; OSError."""
+        self._change(
+            lambda topic, each: (
+                each
+                if each.leader != NO_LEADER
+                else elections.led(each, each.isr, self._alive, unclean=self._may_be_unclean(topic))
+            )
+        )
+
+    def rebalance(self) -> None:
+        """Give brokers back the partitions they are the first replica of, where too many are led by others; OSError."""
+        preferred_of: dict[int, int] = {}
+        strayed: dict[int, int] = {}
+        for topic in self._state.image.topics.values():
+            for each in topic.partitions:
+                first = each.replicas[0]
+                preferred_of[first] = preferred_of.get(first, 0) + 1
+                strayed[first] = strayed.get(first, 0) + (each.leader != first)
+        due = {b: None for b, count in preferred_of.items() if strayed[b] * 100 > count * _IMBALANCE_PERCENT}
+        if due:
+            self._change(lambda _, each: elections.preferred(each, self._alive) if each.replicas[0] in due else each)
+
+    # What leaders and people ask for.
+
+    def alter(self, message: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Take the replicas in sync that leaders propose; each partition succeeds or fails by itself."""
+        leader_id = message.broker_id
+        if message.broker_epoch != self._epoch_of(leader_id):
+            return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        by_id = {topic.topic_id: topic for topic in self._state.image.topics.values()}
+        changes: dict[str, dict[int, PartitionImage]] = {}
+        answers = []
+        for asked in message.topics:
+            topic = by_id.get(asked.topic_id)
+            results = []
+            for data in asked.partitions:
+                result = ResponsePartitionData(partition_index=data.partition_index)
+                results.append(result)
+                if topic is None or not 0 <= data.partition_index < len(topic.partitions):
+                    missing = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    result.error_code = missing
+                    continue
+                partition = topic.partitions[data.partition_index]
+                result.error_code = self._fault(leader_id, partition, data)
+                if not result.error_code:
+                    isr = tuple(each.broker_id for each in data.new_isr_with_epochs)
+                    ordered = tuple(each for each in partition.replicas if each in isr)
+                    after = elections.changed(partition, partition.leader, ordered)
+                    changes.setdefault(topic.name, {})[data.partition_index] = after
+                    _tell(result, after)
+            answers.append(ResponseTopicData(topic_id=asked.topic_id, partitions=results))
+        try:
+            self._store(changes)
+        except OSError:
+            return AlterPartitionResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        return AlterPartitionResponse(topics=answers)
+
+    def elect(self, message: ElectLeadersRequest) -> ElectLeadersResponse:
+        """Elect the preferred leaders, or any living replica (unclean), of some or of all partitions."""
+        image = self._state.image
+        everything = message.topic_partitions is None
+        wanted: list[tuple[str, list[int]]]
+        if message.topic_partitions is None:
+            wanted = [(topic.name, list(range(len(topic.partitions)))) for topic in image.topics.values()]
+        else:
+            wanted = [(asked.topic, asked.partitions) for asked in message.topic_partitions]
+        changes: dict[str, dict[int, PartitionImage]] = {}
+        results = []
+        for name, indexes in wanted:
+            topic = image.topics.get(name)
+            told = []
+            for index in indexes:
+                detail: str | None
+                if topic is None or not 0 <= index < len(topic.partitions):
+                    code, detail = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {name}-{index}"
+                else:
+                    partition = topic.partitions[index]
+                    after = self._elected(partition, message.election_type)
+                    code, detail = self._why_not(partition, after, message.election_type)
+                    if after is not partition:
+                        changes.setdefault(name, {})[index] = after
+                # Asked for all, Kafka leaves out those that need none.
+                if not everything or code != ErrorCode.ELECTION_NOT_NEEDED:
+                    told.append(PartitionResult(partition_id=index, error_code=code, error_message=detail))
+            if told or not everything:
+                results.append(ReplicaElectionResult(topic=name, partition_result=told))
+        try:
+            self._store(changes)
+        except OSError:
+            return ElectLeadersResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        return ElectLeadersResponse(replica_election_results=results)
+
+    def _elected(self, partition: PartitionImage, kind: int) -> PartitionImage:
+        if kind == PREFERRED:
+            return elections.preferred(partition, self._alive)
+        if partition.leader != NO_LEADER:
+            return partition
+        return elections.led(partition, partition.isr, self._alive, unclean=True)
+
+    def _why_not(self, before: PartitionImage, after: PartitionImage, kind: int) -> tuple[int, str | None]:
+        if after is not before:
+            return 0, None
+        if kind == PREFERRED and before.leader != before.replicas[0]:
+            detail = f"the preferred leader, broker {before.replicas[0]}, is not alive and in sync"
+            return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, detail
+        if kind == UNCLEAN and before.leader == NO_LEADER:
+            return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is alive"
+        return ErrorCode.ELECTION_NOT_NEEDED, "the leader is the one an election would choose"
+
+    def _fault(self, leader_id: int, partition: PartitionImage, data: RequestPartitionData) -> int:
+        """Why a proposal is not taken; 0 where it is."""
+        if data.leader_epoch > partition.leader_epoch:
+            return ErrorCode.NOT_CONTROLLER
+        if data.leader_epoch < partition.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if partition.leader != leader_id:
+            return ErrorCode.INVALID_REQUEST
+        if data.partition_epoch != partition.partition_epoch:
+            newer = data.partition_epoch > partition.partition_epoch
+            return ErrorCode.NOT_CONTROLLER if newer else ErrorCode.INVALID_UPDATE_VERSION
+        named = {each.broker_id: each.broker_epoch for each in data.new_isr_with_epochs}
+        if leader_id not in named or any(each not in partition.replicas for each in named):
+            return ErrorCode.INVALID_REQUEST
+        for each, epoch in named.items():
+            if not self._alive(each) or epoch not in (-1, self._epoch_of(each)):
+                return ErrorCode.INELIGIBLE_REPLICA
+        return 0
+
+    # All partitions.
+
+    def _may_be_unclean(self, topic: TopicImage) -> bool:
+        if not topic.configs:
+            return self._settings.unclean_leader_election_enable
+        return TopicSettings(topic.configs, self._settings).unclean_leader_election_enable
+
+    def _change(self, change: Change) -> None:
+        topics = self._changed(change)
+        if topics:
+            self._publish(self._state.change(topics))
+
+    def _changed(self, change: Change) -> dict[str, TopicImage | None]:
+        found: dict[str, TopicImage | None] = {}
+        for topic in self._state.image.topics.values():
+            after = tuple(change(topic, each) for each in topic.partitions)
+            if any(new is not old for new, old in zip(after, topic.partitions, strict=True)):
+                found[topic.name] = TopicImage(topic.name, topic.topic_id, after, topic.configs)
+        return found
+
+    def _store(self, changes: dict[str, dict[int, PartitionImage]]) -> None:
+        topics: dict[str, TopicImage | None] = {}
+        for name, partitions in changes.items():
+            topic = self._state.image.topics[name]
+            after = tuple(partitions.get(index, each) for index, each in enumerate(topic.partitions))
+            if after != topic.partitions:
+                topics[name] = TopicImage(name, topic.topic_id, after, topic.configs)
+        if topics:
+            self._publish(self._state.change(topics))
+
+
+def _tell(result: ResponsePartitionData, partition: PartitionImage) -> None:
+    result.leader_id = partition.leader
+    result.leader_epoch = partition.leader_epoch
+    result.isr = list(partition.isr)
+    result.partition_epoch = partition.partition_epoch

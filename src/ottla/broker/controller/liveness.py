@@ -1,0 +1,139 @@
+"""Which brokers are alive: heartbeats, fencing, controlled shutdown (KIP-500, KIP-631).
+
+Every broker sends BrokerHeartbeat. One that was not heard of for `broker.session.timeout.ms` is fenced: it leads
+nothing, is in sync nowhere but where it is the last, and no client is told of it. Its broker epoch says which start of
+it is speaking: with a newer one the controller knows that the broker died in between, however short that was, fences
+what it was, and lets it in again when it has seen the image that says so. A broker that wants to shut down is let go
+when it leads nothing that another could lead.
+
+A controller that was itself held up (a laptop put to sleep, a debugger) gives everybody the time back it missed.
+
+Invariant: who is fenced leads nothing, as soon as that could be stored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.controller.core import ControllerCore
+
+
+class BrokerLife:
+    """What the controller knows of one broker; `registered_version`: of the image that told of this start."""
+
+    __slots__ = ("epoch", "heard_us", "is_alive", "is_leaving", "registered_version")
+
+    def __init__(self, *, is_alive: bool) -> None:
+        self.epoch = 1 if is_alive else 0
+        self.heard_us: int | None = None
+        self.is_alive = is_alive
+        self.is_leaving = False
+        self.registered_version = 0
+
+
+class Liveness:
+    """All brokers' lives; those in `running` count as alive and started once."""
+
+    def __init__(self, core: ControllerCore, broker_ids: list[int], running: list[int]) -> None:
+        self._core = core
+        self._lives = {broker_id: BrokerLife(is_alive=broker_id in running) for broker_id in broker_ids}
+        self._session_us = core.settings.broker_session_timeout_ms * 1000
+        self._interval_us = core.settings.broker_heartbeat_interval_ms * 1000
+        self._looked_us: int | None = None
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether a broker may lead and be in sync."""
+        life = self._lives.get(broker_id)
+        return life is not None and life.is_alive and not life.is_leaving
+
+    def is_seen(self, broker_id: int) -> bool:
+        """Whether clients are told of a broker: also while it hands over before it shuts down."""
+        return self._lives[broker_id].is_alive
+
+    def epoch_of(self, broker_id: int) -> int:
+        """Which start of the broker is the newest known; 0 for none."""
+        life = self._lives.get(broker_id)
+        return life.epoch if life is not None else 0
+
+    def epochs(self) -> dict[int, int]:
+        """The newest known start of every broker."""
+        return {broker_id: life.epoch for broker_id, life in self._lives.items()}
+
+    def heartbeat(self, message: BrokerHeartbeatRequest, now_us: int) -> BrokerHeartbeatResponse:
+        """A broker says that it is there, and is told what it is taken for."""
+        broker_id = message.broker_id
+        life = self._lives.get(broker_id)
+        if life is None:
+            return BrokerHeartbeatResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED)
+        if message.broker_epoch < life.epoch:
+            return BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        try:
+            if message.broker_epoch > life.epoch:
+                self._register(broker_id, life, message.broker_epoch)
+            life.heard_us = now_us
+            if message.want_shut_down:
+                return self._leave(broker_id, life)
+            if not life.is_alive and message.current_metadata_offset >= life.registered_version:
+                self._let_in(life)
+        except OSError:
+            return BrokerHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, is_fenced=not life.is_alive)
+        return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=not life.is_alive)
+
+    def look(self, now_us: int) -> None:
+        """Fence whoever has been silent for too long."""
+        looked_us, self._looked_us = self._looked_us, now_us
+        held_up_us = 0 if looked_us is None else max(0, now_us - looked_us - 2 * self._interval_us)
+        for broker_id, life in self._lives.items():
+            if life.heard_us is None:
+                life.heard_us = now_us
+            life.heard_us = min(now_us, life.heard_us + held_up_us)
+            if life.is_alive and now_us - life.heard_us >= self._session_us:
+                try:
+                    self._fence(broker_id, life)
+                except OSError:
+                    # It stays as it was, and the next look tries again.
+                    continue
+
+    def deadline_us(self) -> int | None:
+        """When to look again."""
+        if not any(life.is_alive for life in self._lives.values()):
+            return None
+        return 0 if self._looked_us is None else self._looked_us + self._interval_us
+
+    def _register(self, broker_id: int, life: BrokerLife, epoch: int) -> None:
+        was_alive, life.is_alive = life.is_alive, False
+        try:
+            self._core.leadership.leave(broker_id)
+        except OSError:
+            life.is_alive = was_alive
+            raise
+        life.epoch = epoch
+        life.is_leaving = False
+        life.registered_version = self._core.announce()
+
+    def _let_in(self, life: BrokerLife) -> None:
+        life.is_alive = True
+        self._core.announce()
+        self._core.leadership.fill_vacancies()
+
+    def _fence(self, broker_id: int, life: BrokerLife) -> None:
+        life.is_alive = False
+        try:
+            self._core.leadership.leave(broker_id)
+        except OSError:
+            life.is_alive = True
+            raise
+        life.is_leaving = False
+        # Back from a pause, it must have seen what became of its partitions before it is let in again.
+        life.registered_version = self._core.announce()
+
+    def _leave(self, broker_id: int, life: BrokerLife) -> BrokerHeartbeatResponse:
+        life.is_leaving = True
+        if life.is_alive:
+            self._core.leadership.leave(broker_id)
+            self._fence(broker_id, life)
+        return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=True, should_shut_down=True)

@@ -1,0 +1,225 @@
+"""What the controller knows and keeps: the cluster's image, producer ids set aside, and where spreading goes on.
+
+`controller.json` holds all of it as of some version; `controller.changes` holds what changed since, one JSON object a
+line: whole topics where they are new or their settings changed (null: deleted), single partitions where only leaders
+or replicas in sync did. When the lines outgrow the whole, it is written anew and the lines are thrown away. So a
+change costs what it says, however many topics there are. A torn last line was never answered and is cut off.
+
+Both files count as safe once written, also from a power cut: what a quorum of controllers would guarantee.
+
+Invariants: nothing is published that is not stored; image versions, leader epochs and partition epochs only grow.
+"""
+
+from __future__ import annotations
+
+import json
+from binascii import b2a_base64
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from ottla.broker.events import BrokerAddress, ClusterImage, PartitionImage, TopicImage
+from ottla.broker.storage import Storage
+from ottla.errors import UserMistake
+
+STATE_FILE = "controller.json"
+CHANGES_FILE = "controller.changes"
+PRODUCER_ID_BLOCK = 1000
+_CHANGES_BYTES_MIN = 64 << 10
+
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
+
+
+class ControllerState:
+    """The image as it is stored; `was_clean`: whether whoever wrote it last had closed it in order.
+
+    Raises UserMistake where the folder belongs to a cluster with brokers that are missing now, or is damaged; OSError.
+    """
+
+    def __init__(
+        self, brokers: Sequence[BrokerAddress], storage: Storage, rng: Random, cluster_id: str | None = None
+    ) -> None:
+        self.brokers = tuple(sorted(brokers, key=lambda address: address.broker_id))
+        self.rng = rng
+        self.partitions_made = 0
+        self.was_clean = False
+        self._storage = storage
+        self._next_producer_id = 0
+        self._producer_ids_end = 0
+        self._snapshot_bytes = 0
+        topics, version, stored_id = self._load()
+        name = cluster_id or stored_id or self._new_cluster_id()
+        self.image = ClusterImage(version + 1, name, self.brokers[0].broker_id, self.brokers, topics)
+        self._changes = storage.open(CHANGES_FILE)
+
+    def change(self, topics: Mapping[str, TopicImage | None], *, partitions_made: int | None = None) -> ClusterImage:
+        """Store topics as they are from now on (None: gone) and return the new image; OSError: nothing has changed."""
+        image = self.image
+        fields: dict[str, Any] = {
+            name: None if topic is None else _difference(image.topics.get(name), topic)
+            for name, topic in topics.items()
+        }
+        made = self.partitions_made if partitions_made is None else partitions_made
+        self._append({"version": image.version + 1, "topics": fields, "partitions_made": made})
+        after = dict(image.topics)
+        for name, topic in topics.items():
+            if topic is None:
+                after.pop(name, None)
+            else:
+                after[name] = topic
+        self.partitions_made = made
+        return self._next(after, image.brokers, image.broker_epochs)
+
+    def announce(self, brokers: tuple[BrokerAddress, ...], broker_epochs: dict[int, int]) -> ClusterImage:
+        """The image with these brokers alive; that is not stored, it is found out anew after a restart."""
+        return self._next(self.image.topics, brokers, broker_epochs)
+
+    def take_producer_id(self) -> int:
+        """A producer id never given before; OSError where that cannot be made sure of."""
+        if self._next_producer_id == self._producer_ids_end:
+            end = self._producer_ids_end + PRODUCER_ID_BLOCK
+            self._append({"version": self.image.version, "producer_ids_end": end})
+            self._producer_ids_end = end
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    def save(self, *, clean: bool = False) -> None:
+        """Write all of it anew, without lines of changes; OSError."""
+        image = self.image
+        state = {
+            "version": image.version,
+            "cluster_id": image.cluster_id,
+            "clean": clean,
+            "producer_ids_end": self._producer_ids_end,
+            "partitions_made": self.partitions_made,
+            "topics": {topic.name: _written(topic) for topic in image.topics.values()},
+        }
+        content = json.dumps(state, indent=1).encode()
+        self._storage.write_file(STATE_FILE, content)
+        self._snapshot_bytes = len(content)
+        # Dying between these two is harmless: lines not newer than the whole are passed over.
+        self._changes.truncate(0)
+
+    def new_topic_id(self) -> bytes:
+        """A random (version 4) uuid."""
+        raw = bytearray(self.rng.getrandbits(128).to_bytes(16, "big"))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        return bytes(raw)
+
+    def _next(
+        self, topics: dict[str, TopicImage], brokers: tuple[BrokerAddress, ...], epochs: dict[int, int]
+    ) -> ClusterImage:
+        image = self.image
+        controller_id = brokers[0].broker_id if brokers else image.controller_id
+        self.image = ClusterImage(image.version + 1, image.cluster_id, controller_id, brokers, topics, epochs)
+        return self.image
+
+    def _append(self, change: dict[str, Any]) -> None:
+        if self._changes.size > max(_CHANGES_BYTES_MIN, self._snapshot_bytes):
+            self.save()
+        self._changes.append([json.dumps(change, separators=(",", ":")).encode() + b"\n"])
+
+    def _load(self) -> tuple[dict[str, TopicImage], int, str | None]:
+        content = self._storage.read_file(STATE_FILE)
+        if content is None:
+            return {}, 0, None
+        try:
+            state = json.loads(content)
+            topics = {name: _read_topic(name, fields) for name, fields in state["topics"].items()}
+            self.was_clean = bool(state.get("clean", False))
+            self._take_numbers(state)
+            version = self._read_changes(topics, int(state["version"]))
+            cluster_id = str(state["cluster_id"])
+        except _DAMAGE as error:
+            raise UserMistake(
+                f"{STATE_FILE} of the cluster is damaged ({error!r}): restore it, or name another folder."
+            ) from error
+        known = {address.broker_id: None for address in self.brokers}
+        for topic in topics.values():
+            missing = [b for each in topic.partitions for b in each.replicas if b not in known]
+            if missing:
+                raise UserMistake(
+                    f"topic {topic.name!r} has replicas on broker {missing[0]}, but the cluster has brokers "
+                    f"{', '.join(map(str, known))} only: start it with as many brokers as it was made with."
+                )
+        return topics, version, cluster_id
+
+    def _read_changes(self, topics: dict[str, TopicImage], version: int) -> int:
+        whole, _, _torn = (self._storage.read_file(CHANGES_FILE) or b"").rpartition(b"\n")
+        for line in whole.split(b"\n") if whole else ():
+            change = json.loads(line)
+            if change["version"] < version or ("topics" in change and change["version"] == version):
+                continue
+            self.was_clean = False
+            self._take_numbers(change)
+            version = change["version"]
+            for name, fields in change.get("topics", {}).items():
+                if fields is None:
+                    topics.pop(name, None)
+                else:
+                    topics[name] = _read_topic(name, fields, topics.get(name))
+        return version
+
+    def _take_numbers(self, fields: dict[str, Any]) -> None:
+        if "producer_ids_end" in fields:
+            self._next_producer_id = self._producer_ids_end = int(fields["producer_ids_end"])
+        if "partitions_made" in fields:
+            self.partitions_made = int(fields["partitions_made"])
+
+    def _new_cluster_id(self) -> str:
+        """22 characters, as Kafka's are."""
+        text = b2a_base64(self.new_topic_id(), newline=False).rstrip(b"=")
+        return text.translate(bytes.maketrans(b"+/", b"-_")).decode()
+
+
+def _written(topic: TopicImage) -> dict[str, Any]:
+    return {
+        "topic_id": topic.topic_id.hex(),
+        "configs": [list(config) for config in topic.configs],
+        "partitions": [_written_partition(each) for each in topic.partitions],
+    }
+
+
+def _written_partition(partition: PartitionImage) -> dict[str, Any]:
+    return {
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replicas": partition.replicas,
+        "isr": partition.isr,
+        "partition_epoch": partition.partition_epoch,
+    }
+
+
+def _difference(old: TopicImage | None, new: TopicImage) -> dict[str, Any]:
+    """The topic as a line of changes: only partitions that differ, where nothing else does."""
+    if old is None or (old.topic_id, old.configs) != (new.topic_id, new.configs):
+        return _written(new)
+    if len(old.partitions) != len(new.partitions):
+        return _written(new)
+    changed = {
+        str(index): _written_partition(each)
+        for index, each in enumerate(new.partitions)
+        if each is not old.partitions[index]
+    }
+    return {"changed": changed}
+
+
+def _read_topic(name: str, fields: dict[str, Any], old: TopicImage | None = None) -> TopicImage:
+    if "changed" in fields:
+        if old is None:
+            raise ValueError(f"a change of topic {name!r}, which is not there")
+        partitions = list(old.partitions)
+        for index, each in fields["changed"].items():
+            partitions[int(index)] = _read_partition(each)
+        return TopicImage(name, old.topic_id, tuple(partitions), old.configs)
+    configs = tuple((str(key), str(value)) for key, value in fields["configs"])
+    partitions = [_read_partition(each) for each in fields["partitions"]]
+    return TopicImage(name, bytes.fromhex(fields["topic_id"]), tuple(partitions), configs)
+
+
+def _read_partition(fields: dict[str, Any]) -> PartitionImage:
+    replicas = tuple(int(broker_id) for broker_id in fields["replicas"])
+    isr = tuple(int(broker_id) for broker_id in fields.get("isr", replicas))
+    epochs = int(fields["leader_epoch"]), int(fields.get("partition_epoch", 0))
+    return PartitionImage(int(fields["leader"]), epochs[0], replicas, isr, epochs[1])

@@ -1,0 +1,62 @@
+"""A broker's heartbeats to the controller: that it is alive, which start of it this is, and that it wants to go.
+
+One every `broker.heartbeat.interval.ms`, the first at once; while the controller takes the broker for gone, the next
+follows as soon as a newer image was applied. A broker that was asked to go says so until the controller lets it, so
+that others lead before its logs are closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.events import LetGo
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+
+class Heartbeats:
+    """When the next one is due, and what the last answer said."""
+
+    __slots__ = ("_core", "_interval_us", "_is_fenced", "_reported_version", "_wants_to_go", "due_us")
+
+    def __init__(self, core: BrokerCore) -> None:
+        self._core = core
+        self._interval_us = core.settings.broker_heartbeat_interval_ms * 1000
+        self._is_fenced = False
+        self._reported_version = -1
+        self._wants_to_go = False
+        self.due_us = 0
+
+    def send(self, now_us: int) -> None:
+        """Send one now."""
+        core = self._core
+        self.due_us = now_us + self._interval_us
+        self._reported_version = core.image.version
+        message = BrokerHeartbeatRequest(
+            broker_id=core.broker_id,
+            broker_epoch=core.broker_epoch,
+            current_metadata_offset=core.image.version,
+            want_shut_down=self._wants_to_go,
+        )
+        core.ask_controller_for(message, self._answered)
+
+    def go(self, now_us: int) -> None:
+        """Ask to be let go."""
+        self._wants_to_go = True
+        self.send(now_us)
+
+    def image_applied(self) -> None:
+        """The broker knows more than it last said; a controller that waits for that is told at once."""
+        if self._is_fenced and self._core.image.version > self._reported_version:
+            self.due_us = 0
+
+    def _answered(self, message: Any, now_us: int) -> None:
+        if not isinstance(message, BrokerHeartbeatResponse) or message.error_code:
+            return
+        self._is_fenced = message.is_fenced
+        if message.should_shut_down:
+            self._core.put_out(LetGo())
+        else:
+            self.image_applied()
