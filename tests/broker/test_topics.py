@@ -156,7 +156,10 @@ def test_supported_settings_are_kept_and_told(world: World) -> None:
         CreatableTopicConfig(name="cleanup.policy", value="delete"),
     ]
     (result,) = create(world, topic(configs=configs))
-    assert [(c.name, c.value) for c in result.configs] == [("segment.bytes", "2048"), ("cleanup.policy", "delete")]
+    told = {config.name: (config.value, config.config_source) for config in result.configs}
+    assert [name for name, (_, source) in told.items() if source == 1] == ["cleanup.policy", "segment.bytes"]
+    assert (told["segment.bytes"], told["cleanup.policy"]) == (("2048", 1), ("delete", 1))
+    assert told["retention.ms"] == ("604800000", 5)
 
 
 def test_a_deleted_topic_is_gone_everywhere_with_its_files() -> None:

@@ -21,12 +21,14 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable
+from copy import copy
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker import strikes
 from ottla.broker.apis import API_VERSIONS, FETCH, PRODUCE, VERSIONS, api_versions, fetch
 from ottla.broker.apis.handlers import handler_of
+from ottla.broker.dynamic_settings import reconfigure
 from ottla.broker.events import (
     AskController,
     BrokerAddress,
@@ -82,7 +84,9 @@ class BrokerCore:
         self.broker_epoch = broker_epoch
         self.wall_offset_us = wall_offset_us
         self.storage = storage
-        self.settings = settings
+        # As started; `settings` follows what is changed while the broker runs.
+        self.static_settings = settings
+        self.settings = copy(settings)
         self.rng = rng
         self.faults = faults if faults is not None else FaultPlan()
         self.image = ClusterImage(-1, "", NO_BROKER, (), {})
@@ -337,6 +341,9 @@ class BrokerCore:
             # Older than what is known, or it tells what an earlier start of this broker was to do.
             return
         old, self.image = self.image, image
+        reconfigured = image.broker_configs != old.broker_configs
+        if reconfigured:
+            reconfigure(self.settings, self.static_settings, image.broker_configs, self.broker_id)
         changed: dict[int, None] = {}
         for name in list(self.topics):
             topic = image.topics.get(name)
@@ -347,15 +354,19 @@ class BrokerCore:
                     partition.retire(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_us)
                     self._remove_log(partition)
         for name, topic in image.topics.items():
-            if old.topics.get(name) is topic:
+            before = old.topics.get(name)
+            if before is topic and not reconfigured:
                 continue
             settings = TopicSettings(topic.configs, self.settings)
+            known = before.partitions if before is not None and before.topic_id == topic.topic_id else ()
             for index, role in enumerate(topic.partitions):
                 if self.broker_id in role.replicas:
                     partitions = self.topics.setdefault(name, {})
                     if index not in partitions:
                         partitions[index] = self._new_partition(name, topic.topic_id, index, settings)
                     partitions[index].configure(settings)
+                    if index < len(known) and known[index] == role:
+                        continue
                     self._take_role(partitions[index], role, changed, now_us)
         if self._groups is not None or OFFSETS_TOPIC in self.topics:
             self.groups.image_changed(old, now_us)

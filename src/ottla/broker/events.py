@@ -183,6 +183,7 @@ class ClusterImage:
 
     `brokers` are those that are alive. `broker_epochs`: which start of each broker the controller knows of, those
     that are not alive included; an image that does not name a broker's own start is not meant for it.
+    `broker_configs` are settings changed while the cluster runs: under "" for all brokers, under an id for that one.
     """
 
     version: int
@@ -191,3 +192,4 @@ class ClusterImage:
     brokers: tuple[BrokerAddress, ...]
     topics: dict[str, TopicImage]
     broker_epochs: dict[int, int] = field(default_factory=dict)
+    broker_configs: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)

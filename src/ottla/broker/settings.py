@@ -56,7 +56,7 @@ class Setting:
         elif kind == LIST:
             parts = text.split(",") if isinstance(text, str) else list(text or ())
             words = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
-            if words and all(word in self.words for word in words):
+            if text is not None and all(word in self.words for word in words):
                 return words
         elif isinstance(kind, tuple):
             if text in kind:

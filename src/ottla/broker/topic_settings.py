@@ -75,7 +75,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting("segment.ms", LONG, 604_800_000, 1),
     Setting("unclean.leader.election.enable", BOOLEAN, False),
 )
-_BY_NAME = {setting.name: setting for setting in TOPIC_SETTINGS}
+TOPIC_SETTINGS_BY_NAME = {setting.name: setting for setting in TOPIC_SETTINGS}
 _BROKER_ATTRIBUTES = {name: synonym.replace(".", "_") for name, synonym in BROKER_SYNONYMS.items()}
 assert {*BROKER_SYNONYMS.values()} <= {setting.name for setting in BROKER_SETTINGS}
 
@@ -113,16 +113,16 @@ class TopicSettings:
         for setting in TOPIC_SETTINGS:
             setattr(self, setting.attribute, getattr(broker, _BROKER_ATTRIBUTES[setting.name]))
         for name, value in configs:
-            setting = _BY_NAME[name]
+            setting = TOPIC_SETTINGS_BY_NAME[name]
             setattr(self, setting.attribute, setting.parse(value))
 
 
 def topic_config_fault(configs: Iterable[tuple[str, str | None]]) -> str | None:
     """None where a topic may have these settings, otherwise one sentence saying why not."""
     for name, value in configs:
-        setting = _BY_NAME.get(name)
+        setting = TOPIC_SETTINGS_BY_NAME.get(name)
         if setting is None:
-            known = ", ".join(_BY_NAME)
+            known = ", ".join(TOPIC_SETTINGS_BY_NAME)
             return f"topic setting {name} is not supported by this broker; supported are {known}"
         try:
             setting.parse(value)

@@ -19,7 +19,10 @@ API_VERSIONS = 18
 CREATE_TOPICS = 19
 DELETE_TOPICS = 20
 INIT_PRODUCER_ID = 22
+DESCRIBE_CONFIGS = 32
+ALTER_CONFIGS = 33
 DELETE_GROUPS = 42
+INCREMENTAL_ALTER_CONFIGS = 44
 
 # API key -> (lowest, highest) version; what ApiVersions advertises and what the core accepts.
 VERSIONS: dict[int, tuple[int, int]] = {
@@ -40,5 +43,8 @@ VERSIONS: dict[int, tuple[int, int]] = {
     CREATE_TOPICS: (2, 7),
     DELETE_TOPICS: (1, 6),
     INIT_PRODUCER_ID: (0, 5),
+    DESCRIBE_CONFIGS: (1, 4),
+    ALTER_CONFIGS: (0, 2),
     DELETE_GROUPS: (0, 2),
+    INCREMENTAL_ALTER_CONFIGS: (0, 1),
 }

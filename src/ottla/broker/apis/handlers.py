@@ -1,4 +1,4 @@
-"""Which function handles which API; those of groups are imported when one is first asked for.
+"""Which function handles which API; those of groups and of administration are imported when first asked for.
 
 Most clusters in tests never see a group: they need not wait for, nor hold in memory, what coordinates them.
 """
@@ -10,14 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis import (
+    ALTER_CONFIGS,
     API_VERSIONS,
     CREATE_TOPICS,
     DELETE_GROUPS,
     DELETE_TOPICS,
+    DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
     FETCH,
     FIND_COORDINATOR,
     HEARTBEAT,
+    INCREMENTAL_ALTER_CONFIGS,
     INIT_PRODUCER_ID,
     JOIN_GROUP,
     LEAVE_GROUP,
@@ -54,7 +57,7 @@ _HANDLERS: dict[int, Handler] = {
     DELETE_TOPICS: delete_topics.handle,
     INIT_PRODUCER_ID: init_producer_id.handle,
 }
-_OF_GROUPS = {
+_ON_DEMAND = {
     OFFSET_COMMIT: "offset_commit",
     OFFSET_FETCH: "offset_fetch",
     FIND_COORDINATOR: "find_coordinator",
@@ -65,6 +68,9 @@ _OF_GROUPS = {
     DESCRIBE_GROUPS: "describe_groups",
     LIST_GROUPS: "list_groups",
     DELETE_GROUPS: "delete_groups",
+    DESCRIBE_CONFIGS: "describe_configs",
+    ALTER_CONFIGS: "alter_configs",
+    INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
 }
 
 
@@ -72,5 +78,5 @@ def handler_of(api_key: int) -> Handler:
     """What handles requests with this key, one of `VERSIONS`."""
     found = _HANDLERS.get(api_key)
     if found is None:
-        found = _HANDLERS[api_key] = import_module(f"ottla.broker.apis.{_OF_GROUPS[api_key]}").handle
+        found = _HANDLERS[api_key] = import_module(f"ottla.broker.apis.{_ON_DEMAND[api_key]}").handle
     return found

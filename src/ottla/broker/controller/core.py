@@ -6,18 +6,20 @@ out outputs in order has told every broker of a topic before the client hears th
 the image as it was found in storage; the brokers in `running` count as alive from the start, so that nothing waits
 for their first heartbeat.
 
-What it decides is in files of their own: `state` (what is known and kept), `topics`, `liveness` (heartbeats and
-fencing), `leadership` (elections, replicas in sync), `elections` (the rules). Invariants: nothing is published or
+What it decides is in files of their own: `state` (what is known and kept), `topics`, `configs`, `liveness` (heartbeats
+and fencing), `leadership` (elections, replicas in sync), `elections` (the rules). Invariants: nothing is published or
 answered that is not stored; a producer id is given once, also across restarts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from random import Random
 from typing import Any
 
 from ottla.broker.apis.init_producer_id import refused
+from ottla.broker.controller.configs import ClusterConfigs
 from ottla.broker.controller.leadership import Leadership
 from ottla.broker.controller.liveness import Liveness
 from ottla.broker.controller.state import ControllerState
@@ -32,11 +34,13 @@ from ottla.broker.events import (
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.alter_configs import AlterConfigsRequest
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest
+from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _SECOND_US = 1_000_000
@@ -60,15 +64,17 @@ class ControllerCore:
         cluster_id: str | None = None,
         running: Sequence[int] | None = None,
     ) -> None:
-        self.settings = settings
+        # `settings` as started; the copy follows what is changed for all brokers.
+        self.settings = copy(settings)
         self._outputs: list[Any] = []
         self._rebalanced_us: int | None = None
         self.state = ControllerState(brokers, storage, rng, cluster_id)
         broker_ids = [address.broker_id for address in self.state.brokers]
         self.liveness = Liveness(self, broker_ids, broker_ids if running is None else list(running))
         alive, publish = self.liveness.is_alive, self._publish
-        self.leadership = Leadership(self.state, settings, alive, self.liveness.epoch_of, publish)
-        self.topics = Topics(self.state, settings, alive, publish)
+        self.leadership = Leadership(self.state, self.settings, alive, self.liveness.epoch_of, publish)
+        self.topics = Topics(self.state, settings, self.settings, alive, publish)
+        self.configs = ClusterConfigs(self.state, settings, self.settings, publish)
         self.leadership.restart(clean=True)
         self.state.save()
         self.announce()
@@ -87,6 +93,8 @@ class ControllerCore:
             answer: Any = self.liveness.heartbeat(message, now_us)
         else:
             handlers: dict[type[Any], Callable[[Any], Any]] = {
+                AlterConfigsRequest: self.configs.alter,
+                IncrementalAlterConfigsRequest: self.configs.alter,
                 AlterPartitionRequest: self.leadership.alter,
                 CreateTopicsRequest: self.topics.create,
                 DeleteTopicsRequest: self.topics.delete,

@@ -2,8 +2,9 @@
 
 `controller.json` holds all of it as of some version; `controller.changes` holds what changed since, one JSON object a
 line: whole topics where they are new or their settings changed (null: deleted), single partitions where only leaders
-or replicas in sync did. When the lines outgrow the whole, it is written anew and the lines are thrown away. So a
-change costs what it says, however many topics there are. A torn last line was never answered and is cut off.
+or replicas in sync did, and all changed settings of brokers where one was changed. When the lines outgrow the whole,
+it is written anew and the lines are thrown away. So a change costs what it says, however many topics there are. A
+torn last line was never answered and is cut off.
 
 Both files count as safe once written, also from a power cut: what a quorum of controllers would guarantee.
 
@@ -15,9 +16,11 @@ from __future__ import annotations
 import json
 from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
+from ottla.broker.dynamic_settings import ConfigPairs
 from ottla.broker.events import BrokerAddress, ClusterImage, PartitionImage, TopicImage
 from ottla.broker.storage import Storage
 from ottla.errors import UserMistake
@@ -47,20 +50,40 @@ class ControllerState:
         self._next_producer_id = 0
         self._producer_ids_end = 0
         self._snapshot_bytes = 0
+        self._broker_configs: dict[str, ConfigPairs] = {}
         topics, version, stored_id = self._load()
         name = cluster_id or stored_id or self._new_cluster_id()
-        self.image = ClusterImage(version + 1, name, self.brokers[0].broker_id, self.brokers, topics)
+        self.image = ClusterImage(
+            version + 1,
+            name,
+            self.brokers[0].broker_id,
+            self.brokers,
+            topics,
+            broker_configs=self._broker_configs,
+        )
         self._changes = storage.open(CHANGES_FILE)
 
-    def change(self, topics: Mapping[str, TopicImage | None], *, partitions_made: int | None = None) -> ClusterImage:
-        """Store topics as they are from now on (None: gone) and return the new image; OSError: nothing has changed."""
+    def change(
+        self,
+        topics: Mapping[str, TopicImage | None],
+        *,
+        partitions_made: int | None = None,
+        broker_configs: dict[str, ConfigPairs] | None = None,
+    ) -> ClusterImage:
+        """Store topics as they are from now on (None: gone) and return the new image; OSError: nothing has changed.
+
+        `broker_configs` replaces those of the image.
+        """
         image = self.image
         fields: dict[str, Any] = {
             name: None if topic is None else _difference(image.topics.get(name), topic)
             for name, topic in topics.items()
         }
         made = self.partitions_made if partitions_made is None else partitions_made
-        self._append({"version": image.version + 1, "topics": fields, "partitions_made": made})
+        line: dict[str, Any] = {"version": image.version + 1, "topics": fields, "partitions_made": made}
+        if broker_configs is not None:
+            line["broker_configs"] = broker_configs
+        self._append(line)
         after = dict(image.topics)
         for name, topic in topics.items():
             if topic is None:
@@ -68,11 +91,21 @@ class ControllerState:
             else:
                 after[name] = topic
         self.partitions_made = made
-        return self._next(after, image.brokers, image.broker_epochs)
+        kept = image.broker_configs if broker_configs is None else broker_configs
+        self.image = replace(image, version=image.version + 1, topics=after, broker_configs=kept)
+        return self.image
 
     def announce(self, brokers: tuple[BrokerAddress, ...], broker_epochs: dict[int, int]) -> ClusterImage:
         """The image with these brokers alive; that is not stored, it is found out anew after a restart."""
-        return self._next(self.image.topics, brokers, broker_epochs)
+        image = self.image
+        self.image = replace(
+            image,
+            version=image.version + 1,
+            controller_id=brokers[0].broker_id if brokers else image.controller_id,
+            brokers=brokers,
+            broker_epochs=broker_epochs,
+        )
+        return self.image
 
     def take_producer_id(self) -> int:
         """A producer id never given before; OSError where that cannot be made sure of."""
@@ -92,6 +125,7 @@ class ControllerState:
             "clean": clean,
             "producer_ids_end": self._producer_ids_end,
             "partitions_made": self.partitions_made,
+            "broker_configs": image.broker_configs,
             "topics": {topic.name: _written(topic) for topic in image.topics.values()},
         }
         content = json.dumps(state, indent=1).encode()
@@ -107,14 +141,6 @@ class ControllerState:
         raw[8] = raw[8] & 0x3F | 0x80
         return bytes(raw)
 
-    def _next(
-        self, topics: dict[str, TopicImage], brokers: tuple[BrokerAddress, ...], epochs: dict[int, int]
-    ) -> ClusterImage:
-        image = self.image
-        controller_id = brokers[0].broker_id if brokers else image.controller_id
-        self.image = ClusterImage(image.version + 1, image.cluster_id, controller_id, brokers, topics, epochs)
-        return self.image
-
     def _append(self, change: dict[str, Any]) -> None:
         if self._changes.size > max(_CHANGES_BYTES_MIN, self._snapshot_bytes):
             self.save()
@@ -128,7 +154,7 @@ class ControllerState:
             state = json.loads(content)
             topics = {name: _read_topic(name, fields) for name, fields in state["topics"].items()}
             self.was_clean = bool(state.get("clean", False))
-            self._take_numbers(state)
+            self._take_others(state)
             version = self._read_changes(topics, int(state["version"]))
             cluster_id = str(state["cluster_id"])
         except _DAMAGE as error:
@@ -152,7 +178,7 @@ class ControllerState:
             if change["version"] < version or ("topics" in change and change["version"] == version):
                 continue
             self.was_clean = False
-            self._take_numbers(change)
+            self._take_others(change)
             version = change["version"]
             for name, fields in change.get("topics", {}).items():
                 if fields is None:
@@ -161,11 +187,16 @@ class ControllerState:
                     topics[name] = _read_topic(name, fields, topics.get(name))
         return version
 
-    def _take_numbers(self, fields: dict[str, Any]) -> None:
+    def _take_others(self, fields: dict[str, Any]) -> None:
         if "producer_ids_end" in fields:
             self._next_producer_id = self._producer_ids_end = int(fields["producer_ids_end"])
         if "partitions_made" in fields:
             self.partitions_made = int(fields["partitions_made"])
+        if "broker_configs" in fields:
+            self._broker_configs = {
+                str(broker): tuple((str(key), str(value)) for key, value in configs)
+                for broker, configs in fields["broker_configs"].items()
+            }
 
     def _new_cluster_id(self) -> str:
         """22 characters, as Kafka's are."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla.broker.apis.delete_topics import topics_asked
+from ottla.broker.controller.configs import configs_of_created
+from ottla.broker.controller.refusal import Refused
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.events import ClusterImage, PartitionImage, TopicImage
 from ottla.broker.settings import BrokerSettings
@@ -18,7 +20,6 @@ from ottla.broker.topic_settings import topic_config_fault
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
-    CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -28,28 +29,21 @@ from ottla.protocol.messages.delete_topics import DeletableTopicResult, DeleteTo
 PARTITIONS_MAX = 10_000
 DEFAULT = -1
 _REPLICAS_WHERE_NOT_SAID = 3
-_CONFIG_OF_TOPIC = 1  # Kafka's ConfigSource for a setting given with the topic
-
-
-class Refused(Exception):
-    """Why a topic is not created: Kafka's error code and a sentence."""
-
-    def __init__(self, error_code: int, detail: str) -> None:
-        super().__init__(detail)
-        self.error_code = error_code
 
 
 class Topics:
-    """Makes and deletes topics; `publish` is given each new image."""
+    """Makes and deletes topics; `static`: settings as started; `publish` is given each new image."""
 
     def __init__(
         self,
         state: ControllerState,
+        static: BrokerSettings,
         settings: BrokerSettings,
         alive: Callable[[int], bool],
         publish: Callable[[ClusterImage], None],
     ) -> None:
         self._state = state
+        self._static = static
         self._settings = settings
         self._alive = alive
         self._publish = publish
@@ -75,7 +69,7 @@ class Topics:
                 continue
             topics[asked.name] = topic
             made += len(topic.partitions)
-            results.append(_created(topic))
+            results.append(self._created(topic))
         fresh = {name: topic for name, topic in topics.items() if name not in self._state.image.topics}
         if not fresh or message.validate_only:
             return CreateTopicsResponse(topics=results)
@@ -84,6 +78,16 @@ class Topics:
         except OSError as error:
             results = [result if result.error_code else _not_stored(result.name, error) for result in results]
         return CreateTopicsResponse(topics=results)
+
+    def _created(self, topic: TopicImage) -> CreatableTopicResult:
+        return CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_message=None,
+            num_partitions=len(topic.partitions),
+            replication_factor=len(topic.partitions[0].replicas),
+            configs=configs_of_created(topic, self._static, self._state.image.broker_configs),
+        )
 
     def _new_topic(self, asked: CreatableTopic, topics: dict[str, TopicImage], made: int) -> TopicImage:
         fault = topic_name_fault(asked.name)
@@ -177,20 +181,6 @@ class Topics:
                     result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                     result.error_message = f"the controller cannot write: {error.strerror}"
         return DeleteTopicsResponse(responses=results)
-
-
-def _created(topic: TopicImage) -> CreatableTopicResult:
-    return CreatableTopicResult(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        error_message=None,
-        num_partitions=len(topic.partitions),
-        replication_factor=len(topic.partitions[0].replicas),
-        configs=[
-            CreatableTopicConfigs(name=name, value=value, config_source=_CONFIG_OF_TOPIC)
-            for name, value in topic.configs
-        ],
-    )
 
 
 def _not_stored(name: str, error: OSError) -> CreatableTopicResult:

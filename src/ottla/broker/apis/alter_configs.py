@@ -1,0 +1,49 @@
+"""AlterConfigs, versions 0 to 2: replaces all settings of topics or brokers; what is not named has its default again.
+
+Old clients ask this way; current ones use IncrementalAlterConfigs, which changes only what it names. Judged by this
+broker and by the controller in the same way (`incremental_alter_configs.py`), but that loggers are INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.apis.incremental_alter_configs import Verdict, fault_of, merged, told_by_controller
+from ottla.broker.request import Request
+from ottla.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Judge the resources here, and have the controller change those that are well."""
+    message = request.message
+    faults = [fault_of(core.broker_id, message, number, legacy=True) for number in range(len(message.resources))]
+    well = [resource for resource, fault in zip(message.resources, faults, strict=True) if fault is None]
+    if not well:
+        core.answer(request, _response(message, faults, []), now_us)
+        return
+
+    def answered(answer: Any, now_us: int) -> None:
+        core.answer(request, _response(message, faults, told_by_controller(answer, len(well))), now_us)
+
+    core.ask_controller_for(AlterConfigsRequest(resources=well, validate_only=message.validate_only), answered)
+
+
+def _response(message: Any, faults: list[Verdict | None], told: list[Any]) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                error_code=code,
+                error_message=detail,
+            )
+            for resource, (code, detail) in zip(message.resources, merged(faults, told), strict=True)
+        ]
+    )

@@ -1,0 +1,98 @@
+"""IncrementalAlterConfigs, versions 0 and 1: sets, deletes, appends to and subtracts from settings (KIP-339).
+
+This broker judges what concerns brokers and the form of the request: a resource or a setting named twice, a value
+that is missing, and another broker's settings are INVALID_REQUEST (KIP-226: a broker's own settings are changed at
+that broker, those of all brokers at any). The rest goes to the controller, which answers when every broker goes by
+the change. There are no loggers whose levels could be set (INVALID_CONFIG), and no settings of client metrics and
+groups (INVALID_REQUEST).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+_DELETE = 1
+
+Verdict = tuple[int, str]
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Judge the resources here, and have the controller change those that are well."""
+    message = request.message
+    faults = [fault_of(core.broker_id, message, number) for number in range(len(message.resources))]
+    well = [resource for resource, fault in zip(message.resources, faults, strict=True) if fault is None]
+    if not well:
+        core.answer(request, _response(message, faults, []), now_us)
+        return
+
+    def answered(answer: Any, now_us: int) -> None:
+        core.answer(request, _response(message, faults, told_by_controller(answer, len(well))), now_us)
+
+    core.ask_controller_for(
+        IncrementalAlterConfigsRequest(resources=well, validate_only=message.validate_only), answered
+    )
+
+
+def _response(message: Any, faults: list[Verdict | None], told: list[Any]) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                error_code=code,
+                error_message=detail,
+            )
+            for resource, (code, detail) in zip(message.resources, merged(faults, told), strict=True)
+        ]
+    )
+
+
+def merged(faults: list[Verdict | None], told: list[tuple[int, str | None]]) -> list[tuple[int, str | None]]:
+    """What is answered for each resource: the fault found here, or what the controller says."""
+    answers = iter(told)
+    return [fault if fault is not None else next(answers) for fault in faults]
+
+
+def told_by_controller(answer: Any, count: int) -> list[tuple[int, str | None]]:
+    """(error code, sentence) for each resource that was passed on; NOT_CONTROLLER where nobody answered."""
+    if answer is None:
+        return [(ErrorCode.NOT_CONTROLLER, "the controller cannot be reached")] * count
+    return [(result.error_code, result.error_message) for result in answer.responses]
+
+
+def fault_of(broker_id: int, message: Any, number: int, *, legacy: bool = False) -> Verdict | None:
+    """What this broker finds wrong with one resource of the request; None where the controller is to judge."""
+    resource = message.resources[number]
+    kind, name = resource.resource_type, resource.resource_name
+    if sum(other.resource_type == kind and other.resource_name == name for other in message.resources) > 1:
+        return ErrorCode.INVALID_REQUEST, "each resource may be named once only"
+    names = [config.name for config in resource.configs]
+    if len(dict.fromkeys(names)) != len(names):
+        return ErrorCode.INVALID_REQUEST, "each setting may be named once only"
+    for config in resource.configs:
+        if config.value is None and (legacy or config.config_operation != _DELETE):
+            return ErrorCode.INVALID_REQUEST, f"setting {config.name} has no value"
+    if kind == TOPIC:
+        return None
+    if kind == BROKER or (kind == BROKER_LOGGER and not legacy):
+        if name or kind == BROKER_LOGGER:
+            if not name.lstrip("-").isdecimal():
+                return ErrorCode.INVALID_REQUEST, f"a broker's id is an integer, not {name!r}"
+            if name != str(broker_id):
+                return ErrorCode.INVALID_REQUEST, f"this is broker {broker_id}, ask broker {name} itself"
+        if kind == BROKER_LOGGER:
+            return (ErrorCode.INVALID_CONFIG, f"there is no logger {names[0]!r}") if names else (0, "")
+        return None
+    return ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here"

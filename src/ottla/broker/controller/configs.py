@@ -1,0 +1,205 @@
+"""The controller's part of AlterConfigs and IncrementalAlterConfigs: what topics and brokers are set to.
+
+Each resource is changed whole or not at all; others of the same request go their own way. IncrementalAlterConfigs
+sets and deletes single settings, and appends to or subtracts from lists (KIP-339); AlterConfigs replaces all of a
+resource's settings. What the broker that was asked can judge (duplicates, nulls, whose broker it is) it has judged
+before, in `apis/incremental_alter_configs.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ottla.broker.controller.refusal import Refused
+from ottla.broker.controller.state import ControllerState
+from ottla.broker.dynamic_settings import (
+    ALL_BROKERS_SOURCE,
+    BROKER_SETTINGS_BY_NAME,
+    TOPIC_SOURCE,
+    ConfigPairs,
+    broker_config_fault,
+    reconfigure,
+    values_of,
+)
+from ottla.broker.events import ClusterImage, TopicImage
+from ottla.broker.settings import LIST, BrokerSettings, Setting, text_of
+from ottla.broker.topic_names import topic_name_fault
+from ottla.broker.topic_settings import (
+    BROKER_SYNONYMS,
+    TOPIC_SETTINGS,
+    TOPIC_SETTINGS_BY_NAME,
+    topic_config_fault,
+)
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.alter_configs import AlterConfigsRequest
+from ottla.protocol.messages.create_topics import CreatableTopicConfigs
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+_NO_BROKER = -1
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+_WORDS = {APPEND: "append", SUBTRACT: "subtract"}
+
+Operation = tuple[str, int, str | None]
+
+
+class ClusterConfigs:
+    """Changes settings; the controller's own `settings` follow those of all brokers. `publish` gets each new image."""
+
+    def __init__(
+        self,
+        state: ControllerState,
+        static: BrokerSettings,
+        settings: BrokerSettings,
+        publish: Callable[[ClusterImage], None],
+    ) -> None:
+        self._state = state
+        self._static = static
+        self._settings = settings
+        self._publish = publish
+        self._reconfigure()
+
+    def alter(self, message: Any) -> IncrementalAlterConfigsResponse:
+        """Change settings; the broker that passed on an AlterConfigs puts the results into an answer of that kind."""
+        changes = ConfigChanges(self._state.image)
+        results = changes.take(message)
+        if changes.any and not message.validate_only:
+            try:
+                image = self._state.change(changes.changed_topics(), broker_configs=changes.broker_configs)
+                self._reconfigure()
+                self._publish(image)
+            except OSError as error:
+                failed = (ErrorCode.KAFKA_STORAGE_ERROR, f"the controller cannot write: {error.strerror}")
+                results = [result if result[0] else failed for result in results]
+        return IncrementalAlterConfigsResponse(
+            responses=[
+                AlterConfigsResourceResponse(
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                    error_code=code,
+                    error_message=detail,
+                )
+                for resource, (code, detail) in zip(message.resources, results, strict=True)
+            ]
+        )
+
+    def _reconfigure(self) -> None:
+        reconfigure(self._settings, self._static, self._state.image.broker_configs, _NO_BROKER)
+
+
+class ConfigChanges:
+    """The settings of an image as a request changes them, resource by resource."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.topics = dict(image.topics)
+        self.broker_configs = dict(image.broker_configs)
+        self._image = image
+
+    @property
+    def any(self) -> bool:
+        """Whether the request changes anything."""
+        return bool(self.changed_topics()) or self.broker_configs != self._image.broker_configs
+
+    def changed_topics(self) -> dict[str, TopicImage]:
+        """The topics whose settings change."""
+        return {name: topic for name, topic in self.topics.items() if topic is not self._image.topics[name]}
+
+    def take(self, message: Any) -> list[tuple[int, str | None]]:
+        """Change what the request asks for; (error code, sentence) for each of its resources, in order."""
+        whole = isinstance(message, AlterConfigsRequest)
+        results: list[tuple[int, str | None]] = []
+        for resource in message.resources:
+            try:
+                operations = [
+                    (config.name, SET if whole else config.config_operation, config.value)
+                    for config in resource.configs
+                ]
+                self._alter(resource.resource_type, resource.resource_name, operations, whole=whole)
+                results.append((0, None))
+            except Refused as refusal:
+                results.append((refusal.error_code, str(refusal)))
+        return results
+
+    def _alter(self, kind: int, name: str, operations: Sequence[Operation], *, whole: bool) -> None:
+        if kind == TOPIC_RESOURCE:
+            self._alter_topic(name, operations, whole=whole)
+        elif kind == BROKER_RESOURCE:
+            present = {} if whole else dict(self.broker_configs.get(name, ()))
+            changed = changed_configs(present, operations, BROKER_SETTINGS_BY_NAME)
+            fault = broker_config_fault(changed)
+            if fault is not None:
+                raise Refused(ErrorCode.INVALID_REQUEST, fault)
+            self.broker_configs.pop(name, None)
+            if changed:
+                self.broker_configs[name] = changed
+        else:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
+
+    def _alter_topic(self, name: str, operations: Sequence[Operation], *, whole: bool) -> None:
+        fault = topic_name_fault(name)
+        if fault is not None:
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION if name else ErrorCode.INVALID_REQUEST
+            raise Refused(code, fault)
+        topic = self.topics.get(name)
+        present = {} if whole or topic is None else dict(topic.configs)
+        changed = changed_configs(present, operations, TOPIC_SETTINGS_BY_NAME)
+        wrong = topic_config_fault(changed)
+        if wrong is not None:
+            raise Refused(ErrorCode.INVALID_CONFIG, wrong)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        if changed != topic.configs:
+            self.topics[name] = replace(topic, configs=changed)
+
+
+def changed_configs(
+    present: dict[str, str], operations: Sequence[Operation], settings: dict[str, Setting]
+) -> ConfigPairs:
+    """Settings after these operations; raises Refused for a list operation on what is no list."""
+    changed = dict(present)
+    for name, operation, value in operations:
+        if operation == SET:
+            changed[name] = value or ""
+        elif operation == DELETE:
+            changed.pop(name, None)
+        elif operation in _WORDS:
+            setting = settings.get(name)
+            if setting is None or setting.kind != LIST:
+                word = _WORDS[operation]
+                raise Refused(ErrorCode.INVALID_CONFIG, f"cannot {word} to {name}: it is not a list")
+            words = [word for word in changed.get(name, text_of(setting.default)).split(",") if word]
+            given = [word.strip() for word in (value or "").split(",")]
+            if operation == APPEND:
+                words += [word for word in dict.fromkeys(given) if word not in words]
+            else:
+                words = [word for word in words if word not in given]
+            changed[name] = ",".join(words)
+        else:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"operation {operation} on a setting is unknown")
+    return tuple(changed.items())
+
+
+def configs_of_created(
+    topic: TopicImage, static: BrokerSettings, broker_configs: dict[str, ConfigPairs]
+) -> list[CreatableTopicConfigs]:
+    """All settings of a topic as CreateTopics tells them: its own, and what stands in where it says nothing."""
+    own = dict(topic.configs)
+    told = []
+    for setting in TOPIC_SETTINGS:
+        given = own.get(setting.name)
+        if given is not None:
+            value, source = text_of(setting.parse(given)), TOPIC_SOURCE
+        else:
+            synonym = BROKER_SETTINGS_BY_NAME[BROKER_SYNONYMS[setting.name]]
+            value, source = next(
+                found
+                for found in values_of(synonym, static, broker_configs, _NO_BROKER)
+                if found[1] >= ALL_BROKERS_SOURCE
+            )
+        told.append(CreatableTopicConfigs(name=setting.name, value=value, config_source=source))
+    return told
