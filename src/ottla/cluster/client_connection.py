@@ -9,6 +9,7 @@ Invariants:
   further request waits, the socket is not read: a client that sends faster than it is answered, or that does not
   read its answers, fills its own socket buffers and nobody's memory.
 - Memory follows the bytes that arrived, never a length field. What is not the protocol closes this connection only.
+- On a SASL listener no request reaches the core before the client has proved who it is.
 - No connection works for longer than about a mebibyte at a time; then the others get their turn.
 """
 
@@ -17,21 +18,26 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis import API_VERSIONS, PRODUCE
 from ottla.broker.apis.api_versions import unsupported_version_response
 from ottla.broker.events import ConnectionLost, RequestReceived, Respond
-from ottla.protocol.errors import ProtocolError, UnsupportedVersion
+from ottla.protocol.errors import FrameTooLarge, ProtocolError, UnsupportedVersion
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_response
 
 if TYPE_CHECKING:
+    from ottla.broker.authentication import Authenticator, Verdict
     from ottla.cluster.server import BrokerServer, Door
+    from ottla.cluster.tls import TlsSocket
 
 logger = logging.getLogger("ottla.cluster")
 
 FRAME_BYTES_MAX = 104_857_600  # as socket.request.max.bytes of Apache Kafka
+FRAME_BYTES_MAX_UNPROVED = 524_288  # as sasl.server.max.receive.size
+_TLS_RECORD = 0x1603  # how a TLS handshake begins, where the length of a frame is expected
 _BYTES_PER_TURN = 1 << 20
 _PIECES_PER_WRITE = 256
 _SLICE_BYTES_READ = 16_384  # a smaller slice is read and sent with its neighbours: one system call less
@@ -54,6 +60,7 @@ class ClientConnection:
     """One client of one broker."""
 
     __slots__ = (
+        "_authenticator",
         "_busy",
         "_closed",
         "_ending",
@@ -64,6 +71,7 @@ class ClientConnection:
         "_reading",
         "_server",
         "_socket",
+        "_tls",
         "_waiting",
         "_writing",
         "connection_id",
@@ -76,8 +84,19 @@ class ClientConnection:
         self._listener = door.name
         self._server = server
         self._loop = server.loop
-        self._socket = sock
-        self._frames = FrameBuffer(FRAME_BYTES_MAX)
+        self._tls: TlsSocket | None = None
+        self._authenticator: Authenticator | None = None
+        entrance = door.entrance
+        if entrance.tls is not None:
+            from ottla.cluster.tls import TlsSocket
+
+            self._tls = TlsSocket(sock, entrance.tls)
+        if entrance.users is not None:
+            from ottla.broker.authentication import Authenticator
+
+            self._authenticator = Authenticator(entrance.users, entrance.listener.session_lifetime_ms)
+        self._socket: socket.socket | TlsSocket = self._tls or sock
+        self._frames = FrameBuffer(FRAME_BYTES_MAX if self._authenticator is None else FRAME_BYTES_MAX_UNPROVED)
         self._waiting: deque[memoryview] = deque()
         self._out: deque[Any] = deque()
         self._busy = False
@@ -85,7 +104,7 @@ class ClientConnection:
         self._ending = False
         self._writing = False
         self._reading = True
-        self._loop.add_reader(sock, self._readable)
+        self._loop.add_reader(self._socket, self._readable)
 
     def respond(self, response: Respond) -> None:
         """Send a response; the next request is handed over once it has left."""
@@ -101,8 +120,8 @@ class ClientConnection:
                 logger.exception("broker %d cannot send its answer", self._server.broker_id)
                 self._end()
                 return
-            if not self._flush():
-                return
+        if self._out and not self._flush():
+            return
         self._answered()
 
     def hang_up(self, reason: str) -> None:
@@ -137,6 +156,12 @@ class ClientConnection:
         elif not self._reading and not self._closed and not (self._busy and self._waiting):
             self._reading = True
             self._loop.add_reader(self._socket, self._readable)
+            self._read_on_if_decrypted()
+
+    def _read_on_if_decrypted(self) -> None:
+        """What TLS has decrypted already waits where no selector sees it."""
+        if self._tls is not None and self._reading and not self._closed and self._tls.pending():
+            self._loop.call_soon(self._readable)
 
     def _read_off(self) -> None:
         self._reading = False
@@ -160,6 +185,12 @@ class ClientConnection:
             except OSError as error:
                 self._lose(error.strerror or "connection lost")
                 return
+            except Exception as error:
+                # HandshakeFailed, whose home is only imported where there is TLS.
+                if self._tls is None or self._tls.established:
+                    raise
+                self._refuse(error)
+                return
             if not size:
                 self._ending = True
                 self._read_off()
@@ -180,18 +211,24 @@ class ClientConnection:
             if size < room:
                 return
             budget -= size
+        self._read_on_if_decrypted()
 
     def _hand_over(self) -> None:
         """Give the core the next request, and the one after it when that one was answered on the spot."""
         waiting = self._waiting
         while waiting and not self._busy:
             frame = waiting.popleft()
+            if self._authenticator is not None and self._authenticator.takes_tokens:
+                self._take_token(bytes(frame))
+                continue
             try:
                 header, message = decode_request(frame, lenient=True)
             except ProtocolError as error:
                 if not self._answer_unknown_version(error):
                     self._refuse(error)
                     return
+                continue
+            if self._authenticator is not None and self._authenticate(header, message):
                 continue
             # A Produce request that wants no acknowledgement is never answered.
             self._busy = header.request_api_key != PRODUCE or message.acks != 0
@@ -208,6 +245,41 @@ class ClientConnection:
             del frame, message
             self._server.receive(request)
             del request
+
+    def _authenticate(self, header: Any, message: Any) -> bool:
+        """Whether the authenticator keeps this request; what it does not keep is the core's."""
+        authenticator = self._authenticator
+        assert authenticator is not None
+        version = header.request_api_version
+        verdict = authenticator.receive(version, message, time.monotonic_ns() // 1000)
+        if verdict is None:
+            return False
+        self._carry_out(verdict, Respond(self.connection_id, header.correlation_id, version, verdict.answer))
+        return True
+
+    def _take_token(self, token: bytes) -> None:
+        assert self._authenticator is not None
+        verdict = self._authenticator.receive_token(token)
+        if verdict.answer is not None:
+            self._out.append(len(verdict.answer).to_bytes(4) + verdict.answer)
+        self._carry_out(verdict, Respond(self.connection_id, 0, 0, None))
+
+    def _carry_out(self, verdict: Verdict, response: Respond) -> None:
+        """Answer for the authenticator, and close where it refuses."""
+        self._busy = True
+        if verdict.refusal is not None:
+            self._warn(verdict.refusal)
+            self._waiting.clear()
+            if verdict.answer is None:
+                self._end()
+                return
+            self._ending = True
+            self._read_off()
+        elif self._authenticator is not None and self._authenticator.user is not None:
+            self._frames.max_frame_bytes = FRAME_BYTES_MAX
+            if self._authenticator.finished:
+                self._authenticator = None
+        self.respond(response)
 
     def _answer_unknown_version(self, error: ProtocolError) -> bool:
         """KIP-511: a client that speaks a newer ApiVersions is told in version 0 which versions are spoken here."""
@@ -283,7 +355,10 @@ class ClientConnection:
                 content = self._out[0] = item.read()
                 return len(content)
             item = self._out[0] = _Sending(item, source)
-        sent = os.sendfile(self._socket.fileno(), item.fd, item.position, item.left)
+        if self._tls is None:
+            sent = os.sendfile(self._socket.fileno(), item.fd, item.position, item.left)
+        else:
+            sent = self._tls.send_file(item.fd, item.position, item.left)
         item.position += sent
         item.left -= sent
         if not item.left:
@@ -294,9 +369,16 @@ class ClientConnection:
         logger.debug("broker %d lost %s: %s", self._server.broker_id, self.peer, reason)
         self._end()
 
-    def _refuse(self, error: ProtocolError) -> None:
-        logger.warning("broker %d closes the connection of %s: %s", self._server.broker_id, self.peer, error)
+    def _refuse(self, error: Exception) -> None:
+        if isinstance(error, FrameTooLarge) and error.size >> 16 == _TLS_RECORD and self._tls is None:
+            self._warn("the client begins with TLS, which this listener does not speak")
+        else:
+            self._warn(str(error))
         self._end()
+
+    def _warn(self, text: str) -> None:
+        broker_id, listener = self._server.broker_id, self._listener
+        logger.warning("broker %d closes the connection of %s (listener %s): %s", broker_id, self.peer, listener, text)
 
     def _end(self) -> None:
         if not self._closed:

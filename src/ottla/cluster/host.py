@@ -21,7 +21,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.cluster.data_dir import DataDir, unusable
 from ottla.cluster.links import Links
 from ottla.cluster.listener import Listener
-from ottla.cluster.server import BrokerServer, Door, open_doors
+from ottla.cluster.server import BrokerServer, Door, Entrance, open_doors
 from ottla.errors import OttlaError
 from ottla.faults.plan import FaultPlan
 from ottla.faults.rule import FaultRule
@@ -92,9 +92,9 @@ class ClusterHost:
         doors: list[list[Door]] = []
         try:
             # Ports first: taking one and letting go of it leaves nothing behind, making a folder does.
-            wanted = {name: Listener(**fields) for name, fields in listeners.items()}
+            entrances = [Entrance(name, Listener(**fields)) for name, fields in listeners.items()]
             for broker_id in range(1, brokers + 1):
-                doors.append(open_doors(wanted, broker_id))
+                doors.append(open_doors(entrances, broker_id))
             self._data_dir = DataDir(data_dir, temporary=temporary)
             addresses = [_address(number, of_broker) for number, of_broker in enumerate(doors, start=1)]
             self._join(addresses, broker_settings, self._data_dir)
@@ -110,7 +110,7 @@ class ClusterHost:
         self._links.start()
         for node, of_broker in zip(self._links.brokers(), doors, strict=True):
             self._servers.append(BrokerServer(self._links, self._loop, node, of_broker))
-        answer({name: [address.on(name) for address in addresses] for name in wanted})
+        answer({name: [address.on(name) for address in addresses] for name in listeners})
 
     def _join(self, addresses: list[BrokerAddress], settings: BrokerSettings, data_dir: DataDir) -> None:
         seed = random.Random(int.from_bytes(os.urandom(16)))

@@ -4,18 +4,23 @@ A cluster has one or more, by name; every broker opens all of them. What a clien
 coordinators, new leaders) are the advertised addresses of the listener it came in by, so a client stays on it. Ports
 count up from broker 1: `port=9092` is 9092 on broker 1, 9093 on broker 2. In Kafka's terms: `listeners`,
 `advertised.listeners` and `listener.security.protocol.map` (KIP-103).
+
+TLS takes PEM files; what it and SASL need is loaded in the brokers' process, and only where a listener wants it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ottla.errors import ConfigError
 
 DEFAULT_NAME = "PLAINTEXT"
-PROTOCOLS = ("PLAINTEXT",)
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+CLIENT_AUTH = ("none", "requested", "required")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PORT_MAX = 65_535
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
 
@@ -27,6 +32,13 @@ class Listener:
     `host`, `port`: where broker 1 listens, the others on the ports after it; port 0 takes free ports.
     `advertised_host`, `advertised_port`: what clients are told instead (a proxy, a forwarded port, another name of
     this machine); the port is broker 1's and counts up, too.
+    `certificate`, `private_key`: PEM files for SSL and SASL_SSL: the certificate with those that vouch for it, and
+    its key, where that is not in the same file; `private_key_password` opens it.
+    `client_auth`: whether clients show a certificate of theirs: none, requested or required; `client_ca` is the PEM
+    file of whom to believe. (Kafka: `ssl.client.auth`.)
+    `users`: passwords by user name for SASL_PLAINTEXT and SASL_SSL, by any of `sasl_mechanisms`.
+    `session_lifetime_ms`: after how long SASL clients must prove themselves again (KIP-368, Kafka's
+    `connections.max.reauth.ms`); 0 for never.
     """
 
     protocol: str = "PLAINTEXT"
@@ -34,6 +46,14 @@ class Listener:
     port: int = 0
     advertised_host: str | None = None
     advertised_port: int | None = None
+    certificate: str | os.PathLike[str] | None = None
+    private_key: str | os.PathLike[str] | None = None
+    private_key_password: str | None = field(default=None, repr=False)
+    client_auth: str = "none"
+    client_ca: str | os.PathLike[str] | None = None
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    sasl_mechanisms: Sequence[str] = SASL_MECHANISMS
+    session_lifetime_ms: int = 0
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -45,6 +65,18 @@ class Listener:
             raise ConfigError(
                 f"a listener on host={self.host!r} needs an advertised_host: the name or address clients are told."
             )
+        self._check_tls()
+        self._check_sasl()
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether what goes through is encrypted."""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def is_sasl(self) -> bool:
+        """Whether clients must prove who they are."""
+        return self.protocol.startswith("SASL")
 
     def advertised(self, broker_id: int, port: int) -> tuple[str, int]:
         """What clients are told of a broker that listens on `port`."""
@@ -52,8 +84,34 @@ class Listener:
         return self.advertised_host or self.host, told
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
+        """Plain values, paths absolute: the brokers may run elsewhere."""
+        values: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name in ("certificate", "private_key", "client_ca"):
+            if values[name] is not None:
+                values[name] = os.path.abspath(os.fspath(values[name]))
+        return {**values, "users": dict(self.users), "sasl_mechanisms": list(self.sasl_mechanisms)}
+
+    def _check_tls(self) -> None:
+        if self.client_auth not in CLIENT_AUTH:
+            raise ConfigError(f"listener client_auth={self.client_auth!r} must be one of {', '.join(CLIENT_AUTH)}")
+        if self.is_tls and self.certificate is None:
+            raise ConfigError(f"a listener with protocol={self.protocol!r} needs a certificate (a PEM file).")
+        if not self.is_tls and not (self.certificate is self.private_key is self.client_ca is None):
+            raise ConfigError(f"a listener with protocol={self.protocol!r} takes no certificate: it does not encrypt.")
+        if (self.client_auth != "none") != (self.client_ca is not None):
+            raise ConfigError("client_auth and client_ca of a listener go together: whether, and whom to believe.")
+
+    def _check_sasl(self) -> None:
+        lifetime = self.session_lifetime_ms
+        if type(lifetime) is not int or lifetime < 0:
+            raise ConfigError(f"listener session_lifetime_ms={lifetime!r} must be an integer from 0")
+        if not self.sasl_mechanisms or not all(name in SASL_MECHANISMS for name in self.sasl_mechanisms):
+            given = list(self.sasl_mechanisms)
+            raise ConfigError(f"listener sasl_mechanisms={given!r} must be some of {', '.join(SASL_MECHANISMS)}")
+        if self.is_sasl and not self.users:
+            raise ConfigError(f"a listener with protocol={self.protocol!r} needs users: {{name: password}}.")
+        if not self.is_sasl and self.users:
+            raise ConfigError(f"a listener with protocol={self.protocol!r} takes no users: it does not ask for any.")
 
 
 def check_listeners(listeners: Mapping[str, Listener], brokers: int) -> dict[str, Listener]:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import random
 import socket
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from ottla.cluster.client_connection import ClientConnection
 from ottla.cluster.links import Links, Node
 from ottla.cluster.listener import Listener
 from ottla.errors import UserMistake
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ottla.broker.authentication import Users
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -23,24 +29,45 @@ _REST_S = 0.2  # how long nobody is accepted when the process has no descriptor 
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-class Door:
-    """A listener as one broker has it: the listening socket, and what clients are told of it."""
+class Entrance:
+    """A listener with what its doors share: certificate and users, where it has any; UserMistake, MissingExtra."""
 
-    __slots__ = ("advertised", "listener", "name", "socket")
+    __slots__ = ("listener", "name", "tls", "users")
 
-    def __init__(self, name: str, listener: Listener, broker_id: int) -> None:
+    def __init__(self, name: str, listener: Listener) -> None:
         self.name = name
         self.listener = listener
+        self.tls: ssl.SSLContext | None = None
+        self.users: Users | None = None
+        if listener.is_tls:
+            from ottla.cluster.tls import server_context
+
+            self.tls = server_context(name, listener)
+        if listener.is_sasl:
+            from ottla.broker.authentication import Users
+
+            self.users = Users(listener.users, tuple(listener.sasl_mechanisms), random.SystemRandom())
+
+
+class Door:
+    """An entrance as one broker has it: the listening socket, and what clients are told of it."""
+
+    __slots__ = ("advertised", "entrance", "name", "socket")
+
+    def __init__(self, entrance: Entrance, broker_id: int) -> None:
+        listener = entrance.listener
+        self.name = entrance.name
+        self.entrance = entrance
         self.socket = listen(listener.host, listener.port + broker_id - 1 if listener.port else 0)
         self.advertised = listener.advertised(broker_id, self.socket.getsockname()[1])
 
 
-def open_doors(listeners: Mapping[str, Listener], broker_id: int) -> list[Door]:
+def open_doors(entrances: Iterable[Entrance], broker_id: int) -> list[Door]:
     """All doors of a broker, or UserMistake and none."""
     doors: list[Door] = []
     try:
-        for name, listener in listeners.items():
-            doors.append(Door(name, listener, broker_id))
+        for entrance in entrances:
+            doors.append(Door(entrance, broker_id))
     except BaseException:
         for door in doors:
             door.socket.close()
@@ -139,4 +166,10 @@ class BrokerServer:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             number = self.links.next_number()
-            self._node.clients[number] = ClientConnection(self, number, sock, f"{address[0]}:{address[1]}", door)
+            peer = f"{address[0]}:{address[1]}"
+            try:
+                self._node.clients[number] = ClientConnection(self, number, sock, peer, door)
+            except OSError as error:
+                # Gone again before TLS could begin.
+                logger.debug("broker %d lost %s: %s", self.broker_id, peer, error)
+                sock.close()

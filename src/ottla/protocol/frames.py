@@ -117,7 +117,7 @@ class FrameBuffer:
     """
 
     def __init__(self, max_frame_bytes: int) -> None:
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self._stage = bytearray(STAGE_BYTES)
         self._staged = 0
         # The frame under way, None where its length is not known yet.
@@ -161,8 +161,8 @@ class FrameBuffer:
         stage, begin, end = self._stage, 0, self._staged
         while end - begin >= LENGTH_BYTES:
             (length,) = unpack_from(">i", stage, begin)
-            if not 0 <= length <= self._max_frame_bytes:
-                self.broken = FrameTooLarge(length, self._max_frame_bytes)
+            if not 0 <= length <= self.max_frame_bytes:
+                self.broken = FrameTooLarge(length, self.max_frame_bytes)
                 if not frames:
                     raise self.broken
                 return frames

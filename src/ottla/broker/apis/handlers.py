@@ -1,4 +1,4 @@
-"""Which function handles which API; those of groups and of administration are imported when first asked for.
+"""Which function handles which API; those few clients ask for are imported when one does.
 
 Most clusters in tests never see a group: they need not wait for, nor hold in memory, what coordinates them.
 """
@@ -30,6 +30,8 @@ from ottla.broker.apis import (
     OFFSET_COMMIT,
     OFFSET_FETCH,
     PRODUCE,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
     SYNC_GROUP,
     api_versions,
     create_topics,
@@ -71,6 +73,8 @@ _ON_DEMAND = {
     DESCRIBE_CONFIGS: "describe_configs",
     ALTER_CONFIGS: "alter_configs",
     INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    SASL_HANDSHAKE: "sasl_handshake",
+    SASL_AUTHENTICATE: "sasl_authenticate",
 }
 
 

@@ -1,0 +1,24 @@
+"""SaslAuthenticate, versions 0 to 2: a request out of turn when it comes this far.
+
+On a SASL listener `broker.authentication` answers it before the core sees it; anywhere else, and once a client has
+proved itself, it gets ILLEGAL_SASL_STATE, as with Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Say that SaslHandshake comes first."""
+    answer = SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="SaslAuthenticate without a SaslHandshake before it"
+    )
+    core.answer(request, answer, now_us)

@@ -1,0 +1,21 @@
+"""SaslHandshake, versions 0 and 1: a request out of turn when it comes this far.
+
+On a SASL listener `broker.authentication` answers it before the core sees it. What is left is a client that begins
+SASL on a listener without it, or again where sessions do not end: ILLEGAL_SASL_STATE, as with Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Say that there is nothing to begin."""
+    core.answer(request, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[]), now_us)

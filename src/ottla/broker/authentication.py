@@ -1,0 +1,291 @@
+"""SASL on one connection: who may come in, and what is said to those who may not (KIP-43, KIP-84, KIP-152, KIP-368).
+
+One `Authenticator` for each connection of a SASL listener stands before the broker core. `receive` is given every
+request until it says that no more are needed (`finished`); it answers SASL requests itself and lets others pass
+(None) once the client has proved who it is. Before that only ApiVersions passes, once. A client that asked for
+version 0 of SaslHandshake goes on with bare tokens instead of requests: then `takes_tokens` is true, and
+`receive_token` is to be given what comes.
+
+Where `session_lifetime_ms` is set, a client must prove itself again in time: as the same user, by the same
+mechanism. Errors are those of Apache Kafka: an unknown mechanism and wrong credentials are answered, then the
+connection ends; any other request out of turn ends it without an answer.
+
+PLAIN compares passwords; SCRAM-SHA-256 and SCRAM-SHA-512 are the library scramp's (extra `sasl`).
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from hmac import compare_digest
+from importlib import import_module
+from random import Random
+from typing import Any
+
+from ottla.broker.apis import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from ottla.errors import MissingExtra
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
+
+PLAIN = "PLAIN"
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = (PLAIN, *SCRAM)
+_ITERATIONS = 4096  # Kafka's default
+_NONCE_BYTES = 18
+_SALT_BYTES = 16
+_LIFETIME_FROM_VERSION = 1
+
+
+class State(Enum):
+    """How far a client has come."""
+
+    ARRIVED = "arrived"
+    VERSIONS_TOLD = "versions told"
+    PROVING = "proving"
+    PROVING_BY_TOKENS = "proving by tokens"
+    PROVED = "proved"
+    PROVING_AGAIN = "proving again"
+    REFUSED = "refused"
+
+
+# What may follow what; anything else a client tries leads to REFUSED.
+TRANSITIONS: dict[State, tuple[State, ...]] = {
+    State.ARRIVED: (State.VERSIONS_TOLD, State.PROVING, State.PROVING_BY_TOKENS, State.REFUSED),
+    State.VERSIONS_TOLD: (State.PROVING, State.PROVING_BY_TOKENS, State.REFUSED),
+    State.PROVING: (State.PROVED, State.REFUSED),
+    State.PROVING_BY_TOKENS: (State.PROVED, State.REFUSED),
+    State.PROVED: (State.PROVING_AGAIN, State.REFUSED),
+    State.PROVING_AGAIN: (State.PROVED, State.REFUSED),
+    State.REFUSED: (),
+}
+
+
+class Refused(Exception):
+    """These credentials are not right; the text is for the log and for the client."""
+
+
+@dataclass(slots=True, frozen=True)
+class Verdict:
+    """`answer` goes to the client (None: nothing); with a `refusal` (for the log) the connection ends then."""
+
+    answer: Any
+    refusal: str | None = None
+
+
+class Users:
+    """Who may come in by a listener: passwords by user name, and the mechanisms offered; raises MissingExtra."""
+
+    def __init__(self, passwords: Mapping[str, str], mechanisms: tuple[str, ...], rng: Random) -> None:
+        self.mechanisms = mechanisms
+        self._passwords = dict(passwords)
+        self._rng = rng
+        self._secrets: dict[tuple[str, str], tuple[bytes, bytes, bytes, int]] = {}
+        self._scram = {name: _scram(name) for name in mechanisms if name in SCRAM}
+
+    def exchange(self, mechanism: str) -> PlainExchange | ScramExchange:
+        """A new exchange by one of the mechanisms."""
+        return PlainExchange(self) if mechanism == PLAIN else ScramExchange(self, mechanism)
+
+    def has_password(self, user: str, password: str) -> bool:
+        """Whether it is that user's; takes as long for a user who is not known."""
+        known = self._passwords.get(user)
+        right = compare_digest((known or "").encode(), password.encode())
+        return right and known is not None
+
+    def scram_server(self, mechanism: str, secret: Callable[[str], tuple[bytes, bytes, bytes, int]]) -> Any:
+        """scramp's side of an exchange; it asks for the `secret` of the user who has come."""
+        nonce = b64encode(self._rng.randbytes(_NONCE_BYTES)).decode()
+        return self._scram[mechanism].make_server(secret, s_nonce=nonce)
+
+    def secret(self, mechanism: str, user: str) -> tuple[bytes, bytes, bytes, int]:
+        """What SCRAM keeps of a password; made when the user first comes, for it takes milliseconds."""
+        found = self._secrets.get((mechanism, user))
+        if found is None:
+            password = self._passwords.get(user)
+            if password is None:
+                raise Refused(f"there is no user {user!r}")
+            salt = self._rng.randbytes(_SALT_BYTES)
+            found = self._scram[mechanism].make_auth_info(password, iteration_count=_ITERATIONS, salt=salt)
+            self._secrets[mechanism, user] = found
+        return found
+
+
+def _scram(mechanism: str) -> Any:
+    try:
+        scramp = import_module("scramp")
+    except ImportError:
+        raise MissingExtra(
+            f'a listener that offers {mechanism} needs the package scramp: pip install "ottla[sasl]".'
+        ) from None
+    return scramp.ScramMechanism(mechanism)
+
+
+class PlainExchange:
+    """One token: [authorization id] NUL user NUL password (RFC 4616)."""
+
+    def __init__(self, users: Users) -> None:
+        self._users = users
+        self.user: str | None = None
+
+    def step(self, token: bytes) -> bytes:
+        """The answer to the token; `user` is set then. Raises Refused."""
+        try:
+            authorized, user, password = token.decode().split("\0")
+        except ValueError:
+            raise Refused("the PLAIN token is not [authorization id] NUL user NUL password") from None
+        if authorized not in ("", user):
+            raise Refused(f"user {user!r} asks to act as {authorized!r}")
+        if not user or not self._users.has_password(user, password):
+            raise Refused(f"wrong user name or password for user {user!r}")
+        self.user = user
+        return b""
+
+
+class ScramExchange:
+    """Two tokens each way (RFC 5802); the password itself is never sent."""
+
+    def __init__(self, users: Users, mechanism: str) -> None:
+        self._users = users
+        self._mechanism = mechanism
+        self._server = users.scram_server(mechanism, self._secret)
+        self._asking = ""
+        self._challenged = False
+        self.user: str | None = None
+
+    def step(self, token: bytes) -> bytes:
+        """The answer to a token; `user` is set with the last one. Raises Refused."""
+        try:
+            if not self._challenged:
+                self._server.set_client_first(token.decode())
+                self._challenged = True
+                return str(self._server.get_server_first()).encode()
+            self._server.set_client_final(token.decode())
+            final = str(self._server.get_server_final()).encode()
+        except Refused:
+            raise
+        except Exception as error:
+            # scramp tells wrong proofs and broken tokens by several kinds of errors; each one is a refusal.
+            detail = str(error) or type(error).__name__
+            raise Refused(f"no {self._mechanism} proof of user {self._asking!r} ({detail})") from None
+        self.user = self._asking
+        return final
+
+    def _secret(self, user: str) -> tuple[bytes, bytes, bytes, int]:
+        self._asking = user
+        return self._users.secret(self._mechanism, user)
+
+
+class Authenticator:
+    """Stands before one connection; see the module."""
+
+    def __init__(self, users: Users, session_lifetime_ms: int = 0) -> None:
+        self.state = State.ARRIVED
+        self.user: str | None = None
+        self._users = users
+        self._lifetime_ms = session_lifetime_ms
+        self._expires_us = 0
+        self._mechanism = ""
+        self._other_mechanism: str | None = None
+        self._exchange: PlainExchange | ScramExchange | None = None
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether what comes is a bare token, not a request."""
+        return self.state is State.PROVING_BY_TOKENS
+
+    @property
+    def finished(self) -> bool:
+        """Whether the client has proved itself for good."""
+        return self.state is State.PROVED and not self._lifetime_ms
+
+    def receive(self, version: int, message: Any, now_us: int) -> Verdict | None:
+        """What becomes of a request; None: the core may have it."""
+        api_key, state = message.API_KEY, self.state
+        if api_key == SASL_HANDSHAKE and state in (State.ARRIVED, State.VERSIONS_TOLD, State.PROVED):
+            return self._handshake(version, message.mechanism)
+        if state is State.PROVED:
+            if now_us < self._expires_us:
+                return None
+            return self._refuse(None, f"the session of user {self.user!r} is over and was not renewed")
+        if api_key == SASL_AUTHENTICATE and state in (State.PROVING, State.PROVING_AGAIN):
+            return self._authenticate(version, bytes(message.auth_bytes), now_us)
+        if api_key == API_VERSIONS and state is State.ARRIVED:
+            self._go(State.VERSIONS_TOLD)
+            return None
+        name = type(message).__name__.removesuffix("Request")
+        refusal = f"{name} before the client has proved who it is"
+        if api_key == SASL_HANDSHAKE:
+            illegal = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+            return self._refuse(illegal, refusal)
+        if api_key == SASL_AUTHENTICATE:
+            return self._refuse(_failed(ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake comes first"), refusal)
+        return self._refuse(None, refusal)
+
+    def receive_token(self, token: bytes) -> Verdict:
+        """The answer (bytes) to a bare token."""
+        try:
+            answer = self._step(token)
+        except Refused as error:
+            return self._refuse(None, str(error))
+        if self.user is not None:
+            self._go(State.PROVED)
+            self._expires_us = 1 << 62  # there is no way to renew such a session
+        return Verdict(answer)
+
+    def _handshake(self, version: int, mechanism: str) -> Verdict:
+        mechanisms = list(self._users.mechanisms)
+        if mechanism not in self._users.mechanisms:
+            answer = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
+            return self._refuse(answer, f"the mechanism {mechanism!r} is not offered, {', '.join(mechanisms)} are")
+        self._other_mechanism = None
+        if self.state is State.PROVED:
+            self._go(State.PROVING_AGAIN)
+            if mechanism != self._mechanism:
+                self._other_mechanism = mechanism
+        else:
+            self._go(State.PROVING if version else State.PROVING_BY_TOKENS)
+            self._mechanism = mechanism
+        self._exchange = self._users.exchange(mechanism)
+        return Verdict(SaslHandshakeResponse(mechanisms=mechanisms))
+
+    def _authenticate(self, version: int, token: bytes, now_us: int) -> Verdict:
+        try:
+            answer = SaslAuthenticateResponse(error_message=None, auth_bytes=self._step(token))
+        except Refused as error:
+            detail = f"Authentication failed by {self._mechanism}: wrong user name or password"
+            return self._refuse(_failed(ErrorCode.SASL_AUTHENTICATION_FAILED, detail), str(error))
+        if self._exchange is None:
+            self._go(State.PROVED)
+            self._expires_us = now_us + self._lifetime_ms * 1000 if self._lifetime_ms else 1 << 62
+            if version >= _LIFETIME_FROM_VERSION:
+                answer.session_lifetime_ms = self._lifetime_ms
+        return Verdict(answer)
+
+    def _step(self, token: bytes) -> bytes:
+        """Go one step on with the exchange, which is None after its last one."""
+        exchange = self._exchange
+        assert exchange is not None
+        if self._other_mechanism is not None:
+            raise Refused(f"a session begun by {self._mechanism} cannot be renewed by {self._other_mechanism}")
+        answer = exchange.step(token)
+        if exchange.user is not None:
+            if self.user not in (None, exchange.user):
+                raise Refused(f"the session of user {self.user!r} cannot be renewed by {exchange.user!r}")
+            self.user = exchange.user
+            self._exchange = None
+        return answer
+
+    def _refuse(self, answer: Any, refusal: str) -> Verdict:
+        self._go(State.REFUSED)
+        return Verdict(answer, refusal)
+
+    def _go(self, state: State) -> None:
+        assert state in TRANSITIONS[self.state]
+        self.state = state
+
+
+def _failed(error_code: int, detail: str) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=error_code, error_message=detail)

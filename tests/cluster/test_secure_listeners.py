@@ -1,0 +1,380 @@
+"""TLS and SASL on the brokers' listeners, met by clients that were not written here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+import ottla
+from ottla import Listener
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+
+trustme = pytest.importorskip("trustme")
+pytest.importorskip("scramp")
+
+USERS = {"ada": "lovelace", "grace": "hopper"}
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+BY_SASL = [(protocol, mechanism) for protocol in ("SASL_PLAINTEXT", "SASL_SSL") for mechanism in MECHANISMS]
+
+
+class Papers:
+    """PEM files: a server's certificate, a client's, those of somebody else, and whom to trust."""
+
+    def __init__(self, folder: Path) -> None:
+        ours, other = trustme.CA(), trustme.CA()
+        self.server = folder / "server.pem"
+        ours.issue_cert("127.0.0.1", "localhost").private_key_and_cert_chain_pem.write_to_path(str(self.server))
+        self.client = folder / "client.pem"
+        ours.issue_cert("client@ottla.example").private_key_and_cert_chain_pem.write_to_path(str(self.client))
+        self.stranger = folder / "stranger.pem"
+        other.issue_cert("client@ottla.example").private_key_and_cert_chain_pem.write_to_path(str(self.stranger))
+        self.ca = folder / "ca.pem"
+        ours.cert_pem.write_to_path(str(self.ca))
+        self.other_ca = folder / "other-ca.pem"
+        other.cert_pem.write_to_path(str(self.other_ca))
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    return Papers(tmp_path_factory.mktemp("papers"))
+
+
+@pytest.fixture(scope="module")
+def cluster(papers: Papers) -> Iterator[ottla.Cluster]:
+    listeners = {
+        "PLAINTEXT": Listener(),
+        "SSL": Listener(protocol="SSL", certificate=papers.server),
+        "MUTUAL": Listener(protocol="SSL", certificate=papers.server, client_auth="required", client_ca=papers.ca),
+        "SASL_PLAINTEXT": Listener(protocol="SASL_PLAINTEXT", users=USERS),
+        "SASL_SSL": Listener(protocol="SASL_SSL", certificate=papers.server, users=USERS),
+        "SHORT": Listener(protocol="SASL_PLAINTEXT", users=USERS, session_lifetime_ms=1500),
+    }
+    with ottla.Cluster(brokers=1, listeners=listeners) as cluster:
+        yield cluster
+
+
+def _client(
+    cluster: ottla.Cluster, papers: Papers, protocol: str, mechanism: str = "PLAIN", **more: Any
+) -> dict[str, Any]:
+    """Settings of a confluent-kafka client."""
+    config = {"bootstrap.servers": cluster.bootstrap_servers_of(protocol), "security.protocol": protocol}
+    if protocol.endswith("SSL"):
+        config["ssl.ca.location"] = str(papers.ca)
+    if protocol.startswith("SASL"):
+        config |= {"sasl.mechanism": mechanism, "sasl.username": "ada", "sasl.password": "lovelace"}
+    return {**config, **{name.replace("_", "."): value for name, value in more.items()}}
+
+
+def _round_trip(cluster: ottla.Cluster, config: dict[str, Any], topic: str, values: list[bytes]) -> list[bytes]:
+    cluster.create_topic(topic)
+    producer = Producer(config)
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+    consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    try:
+        return [message.value() for _ in values if (message := consumer.poll(30)) is not None]
+    finally:
+        consumer.close()
+
+
+def _why_not(config: dict[str, Any]) -> str:
+    """What keeps a client from coming in, in its own words."""
+    said: list[str] = []
+    # librdkafka tries again for ever; its callback tells of each failure.
+    admin = AdminClient({**config, "error_cb": lambda error: said.append(f"{error.name()} {error}")})
+    with contextlib.suppress(KafkaException):
+        admin.list_topics(timeout=1)
+        return "came in"
+    admin.poll(0)
+    return " ".join(said)
+
+
+@pytest.mark.parametrize(("protocol", "mechanism"), [("SSL", "PLAIN"), *BY_SASL])
+def test_librdkafka_writes_and_reads(
+    cluster: ottla.Cluster, papers: Papers, kafka_name: str, protocol: str, mechanism: str
+) -> None:
+    values = [f"{protocol} {number}".encode() for number in range(50)]
+    assert _round_trip(cluster, _client(cluster, papers, protocol, mechanism), kafka_name, values) == values
+
+
+def test_a_client_that_shows_a_certificate_comes_in(cluster: ottla.Cluster, papers: Papers, kafka_name: str) -> None:
+    config = _client(cluster, papers, "SSL")
+    config |= {
+        "bootstrap.servers": cluster.bootstrap_servers_of("MUTUAL"),
+        "ssl.certificate.location": str(papers.client),
+        "ssl.key.location": str(papers.client),
+    }
+    assert _round_trip(cluster, config, kafka_name, [b"mutual"]) == [b"mutual"]
+
+
+@pytest.mark.parametrize("shown", ["none", "a stranger's"])
+def test_a_client_without_a_good_certificate_stays_out(
+    cluster: ottla.Cluster, papers: Papers, shown: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = ssl.create_default_context(cafile=str(papers.ca))
+    if shown != "none":
+        context.load_cert_chain(str(papers.stranger))
+    host, port = cluster.bootstrap_servers_of("MUTUAL").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as plain:
+        wrapped = context.wrap_socket(plain, server_hostname=host)
+        with wrapped, pytest.raises((ssl.SSLError, ConnectionError)):
+            wrapped.recv(1)  # with TLS 1.3 the refusal comes with the first read
+    assert _complaints(cluster, caplog, "MUTUAL", "the TLS handshake failed") == 1
+
+
+def _complaints(cluster: ottla.Cluster, caplog: pytest.LogCaptureFixture, listener: str, text: str) -> int:
+    """How often the broker said so; what it said comes by the same way as answers to commands, in order."""
+    with contextlib.suppress(ottla.KafkaError):
+        cluster.leader("nowhere", 0)
+    return sum(f"(listener {listener})" in line and text in line for line in caplog.messages)
+
+
+def test_a_client_that_does_not_trust_the_certificate_stays_out(cluster: ottla.Cluster, papers: Papers) -> None:
+    config = _client(cluster, papers, "SSL") | {"ssl.ca.location": str(papers.other_ca)}
+    assert "certificate verify failed" in _why_not(config)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_wrong_password_stays_out_and_is_told_so(
+    cluster: ottla.Cluster, papers: Papers, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = _why_not(_client(cluster, papers, "SASL_SSL", mechanism, sasl_password="byron"))
+    assert "_AUTHENTICATION" in said
+    assert f"Authentication failed by {mechanism}" in said
+    assert _complaints(cluster, caplog, "SASL_SSL", "'ada'") >= 1
+    assert "byron" not in caplog.text
+
+
+def test_a_mechanism_that_is_not_offered_is_told_so(
+    cluster: ottla.Cluster, wire_to: Callable[[str], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    wire = wire_to(cluster.bootstrap_servers_of("SASL_PLAINTEXT"))
+    answer = wire.call(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)
+    assert (answer.error_code, answer.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, list(MECHANISMS))
+    assert wire.is_closed_by_broker()
+    assert _complaints(cluster, caplog, "SASL_PLAINTEXT", "'OAUTHBEARER' is not offered") == 1
+
+
+def test_a_request_before_authentication_closes_the_connection(
+    cluster: ottla.Cluster, wire_to: Callable[[str], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    wire = wire_to(cluster.bootstrap_servers_of("SASL_PLAINTEXT"))
+    wire.ask(MetadataRequest(), 12)
+    assert wire.is_closed_by_broker()
+    assert _complaints(cluster, caplog, "SASL_PLAINTEXT", "Metadata before the client has proved") == 1
+
+
+def test_a_stranger_cannot_announce_a_large_frame(cluster: ottla.Cluster, wire_to: Callable[[str], Any]) -> None:
+    wire = wire_to(cluster.bootstrap_servers_of("SASL_PLAINTEXT"))
+    wire.send((1 << 20).to_bytes(4))
+    assert wire.is_closed_by_broker()
+
+
+def test_requests_sent_ahead_of_the_proof_wait_for_it(cluster: ottla.Cluster, wire_to: Callable[[str], Any]) -> None:
+    wire = wire_to(cluster.bootstrap_servers_of("SASL_PLAINTEXT"))
+    wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    wire.ask(SaslAuthenticateRequest(auth_bytes=b"\0ada\0lovelace"), 2)
+    wire.ask(MetadataRequest(), 12)
+    assert wire.answer().error_code == 0
+    assert wire.answer().error_code == 0
+    assert len(wire.answer().brokers) == 1
+
+
+def test_bare_tokens_after_version_0_of_the_handshake(cluster: ottla.Cluster, wire_to: Callable[[str], Any]) -> None:
+    wire = wire_to(cluster.bootstrap_servers_of("SASL_PLAINTEXT"))
+    wire.call(SaslHandshakeRequest(mechanism="PLAIN"), 0)
+    token = b"\0ada\0lovelace"
+    wire.send(len(token).to_bytes(4) + token)
+    assert bytes(wire.next_frame()) == b""
+    assert len(wire.call(MetadataRequest(), 12).brokers) == 1
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "SASL_PLAINTEXT"])
+def test_sasl_out_of_turn_is_illegal(cluster: ottla.Cluster, wire_to: Callable[[str], Any], listener: str) -> None:
+    wire = wire_to(cluster.bootstrap_servers_of(listener))
+    if listener != "PLAINTEXT":
+        wire.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        wire.call(SaslAuthenticateRequest(auth_bytes=b"\0ada\0lovelace"), 2)
+    assert wire.call(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert wire.call(SaslAuthenticateRequest(), 2).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert wire.call(MetadataRequest(), 12).brokers
+
+
+def test_librdkafka_renews_a_short_session(cluster: ottla.Cluster, kafka_name: str) -> None:
+    """A producer outlives a session of a second and a half without losing its connection."""
+    cluster.create_topic(kafka_name)
+    lost: list[str] = []
+    config = {
+        "bootstrap.servers": cluster.bootstrap_servers_of("SHORT"),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "grace",
+        "sasl.password": "hopper",
+        "retries": 0,
+        "error_cb": lambda error: lost.append(str(error)),
+    }
+    producer = Producer(config)
+    for number in range(20):
+        producer.produce(kafka_name, str(number).encode())
+        assert producer.flush(30) == 0
+        producer.poll(0.1)
+    assert lost == []
+
+
+def test_a_session_that_is_not_renewed_ends(cluster: ottla.Cluster, wire_to: Callable[[str], Any]) -> None:
+    wire = wire_to(cluster.bootstrap_servers_of("SHORT"))
+    wire.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    assert wire.call(SaslAuthenticateRequest(auth_bytes=b"\0ada\0lovelace"), 2).session_lifetime_ms == 1500
+    answers = 0
+    with contextlib.suppress(EOFError, ConnectionError):
+        while wire.call(MetadataRequest(), 12).brokers:
+            answers += 1
+    assert answers > 0
+
+
+def test_a_plaintext_client_at_a_tls_door_harms_nobody(
+    cluster: ottla.Cluster, papers: Papers, wire_to: Callable[[str], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    good = AdminClient(_client(cluster, papers, "SSL"))
+    assert good.list_topics(timeout=30).brokers
+    wire = wire_to(cluster.bootstrap_servers_of("SSL"))
+    wire.ask(MetadataRequest(), 12)
+    with contextlib.suppress(ConnectionError):
+        while wire.socket.recv(100):  # an alert of TLS, then the end
+            pass
+    assert _complaints(cluster, caplog, "SSL", "does not begin with TLS") == 1
+    assert good.list_topics(timeout=30).brokers
+
+
+def test_a_tls_client_at_a_plaintext_door_harms_nobody(
+    cluster: ottla.Cluster, papers: Papers, wire_to: Callable[[str], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    other = wire_to(cluster.bootstrap_servers)
+    assert other.call(MetadataRequest(), 12).brokers
+    host, port = cluster.bootstrap_servers.split(":")
+    context = ssl.create_default_context(cafile=str(papers.ca))
+    refused = pytest.raises((ssl.SSLError, ConnectionError))
+    with socket.create_connection((host, int(port)), timeout=30) as plain, refused:
+        context.wrap_socket(plain, server_hostname=host)
+    assert _complaints(cluster, caplog, "PLAINTEXT", "begins with TLS") == 1
+    assert other.call(MetadataRequest(), 12).brokers
+
+
+class TlsWire:
+    """A raw connection through TLS."""
+
+    def __init__(self, cluster: ottla.Cluster, papers: Papers) -> None:
+        host, port = cluster.bootstrap_servers_of("SSL").split(":")
+        context = ssl.create_default_context(cafile=str(papers.ca))
+        self.plain = socket.create_connection((host, int(port)), timeout=30)
+        self.socket = context.wrap_socket(self.plain, server_hostname=host)
+
+    def frame(self) -> bytes:
+        return self.read(int.from_bytes(self.read(4)))
+
+    def read(self, size: int) -> bytes:
+        content = bytearray()
+        while len(content) < size:
+            piece = self.socket.recv(size - len(content))
+            assert piece
+            content += piece
+        return bytes(content)
+
+
+@pytest.fixture
+def tls_wire(cluster: ottla.Cluster, papers: Papers) -> Iterator[TlsWire]:
+    wire = TlsWire(cluster, papers)
+    yield wire
+    wire.socket.close()
+
+
+def test_many_requests_in_one_tls_record_are_all_answered(tls_wire: TlsWire, make: Any) -> None:
+    """What TLS has decrypted is not seen by a selector any more: it must be read on all the same."""
+    tls_wire.socket.sendall(b"".join(make.frame(MetadataRequest(), 12, number) for number in range(3000)))
+    assert [int.from_bytes(tls_wire.frame()[:4]) for _ in range(3000)] == list(range(3000))
+
+
+def test_large_records_come_through_tls_whole(
+    cluster: ottla.Cluster, tls_wire: TlsWire, make: Any, kafka_name: str, processes: Any
+) -> None:
+    """Ten megabytes in, twice; twenty out to a client that reads late: no file is read into memory as a whole."""
+    cluster.create_topic(kafka_name, configs={"max.message.bytes": str(20 << 20)})
+    value = bytes(range(256)) * 40_000
+    for _ in range(2):
+        tls_wire.socket.sendall(make.frame(make.produce(kafka_name, value), 9))
+        tls_wire.frame()
+    before = processes.resident_bytes(cluster.pid)
+    tls_wire.socket.sendall(make.frame(make.fetch(kafka_name), 12))
+    assert cluster.leader(kafka_name, 0) == 1
+    grown = processes.resident_bytes(cluster.pid) - before
+    content = tls_wire.frame()
+    assert content.count(value) == 2
+    assert grown < 8 << 20
+
+
+def test_a_certificate_that_is_none_is_a_clear_mistake(papers: Papers, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pem"
+    broken.write_text("not a certificate")
+    for path in (broken, tmp_path / "missing.pem", papers.ca):  # the last one has no key
+        with pytest.raises(ottla.UserMistake, match=f"listener A cannot use its certificate .*{path.name}"):
+            ottla.Cluster(brokers=1, listeners={"A": Listener(protocol="SSL", certificate=path)})
+
+
+def test_passwords_are_not_shown() -> None:
+    listener = Listener(protocol="SASL_PLAINTEXT", users=USERS)
+    assert "lovelace" not in repr(listener)
+
+
+def test_aiokafka_comes_in_by_scram(cluster: ottla.Cluster, papers: Papers, kafka_name: str) -> None:
+    aiokafka = pytest.importorskip("aiokafka")
+    from aiokafka.helpers import create_ssl_context
+
+    cluster.create_topic(kafka_name)
+    config = {
+        "bootstrap_servers": cluster.bootstrap_servers_of("SASL_SSL"),
+        "security_protocol": "SASL_SSL",
+        "ssl_context": create_ssl_context(cafile=str(papers.ca)),
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": "ada",
+        "sasl_plain_password": "lovelace",
+    }
+
+    async def send_and_read() -> bytes:
+        async with aiokafka.AIOKafkaProducer(**config) as producer:
+            await producer.send_and_wait(kafka_name, b"from aiokafka")
+        async with aiokafka.AIOKafkaConsumer(kafka_name, auto_offset_reset="earliest", **config) as consumer:
+            return (await asyncio.wait_for(consumer.getone(), 30)).value
+
+    assert asyncio.run(send_and_read()) == b"from aiokafka"
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_python_comes_in(cluster: ottla.Cluster, papers: Papers, kafka_name: str, mechanism: str) -> None:
+    kafka = pytest.importorskip("kafka")
+    cluster.create_topic(kafka_name)
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers_of("SASL_SSL"),
+        security_protocol="SASL_SSL",
+        ssl_cafile=str(papers.ca),
+        sasl_mechanism=mechanism,
+        sasl_plain_username="grace",
+        sasl_plain_password="hopper",
+    )
+    try:
+        assert producer.send(kafka_name, b"value").get(30).offset == 0
+    finally:
+        producer.close(10)
