@@ -93,13 +93,13 @@ def test_closing_without_sync_leaves_no_mark() -> None:
     world = filled(1)
     world.brokers[1].close(sync=False)
     assert world.storages[1].syncs == 0
-    assert world.storages[1].read_file("clean_shutdown.json") is None
+    assert world.storages[1].read_file(".kafka_cleanshutdown") is None
 
 
-@pytest.mark.parametrize("mark", [b"", b"{}", b"[1]", b'{"high_watermarks": {"flights-0": "many"}}', b"\xff"])
+@pytest.mark.parametrize("mark", [b"", b"{}", b"[1]", b'{"logEnds": {"flights-0": "many"}}', b"\xff"])
 def test_a_damaged_mark_counts_as_no_clean_end(mark: bytes) -> None:
     world = filled(2)
-    world.storages[1].contents["clean_shutdown.json"] = bytearray(mark)
+    world.storages[1].contents[".kafka_cleanshutdown"] = bytearray(mark)
     world.storages[1].contents[FIRST][200] ^= 4
     assert World(1, world.storages).end_offset().offset == 0
 

@@ -18,7 +18,6 @@ watermark only; an OSError of the storage becomes KAFKA_STORAGE_ERROR for that p
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable
 from copy import copy
@@ -44,6 +43,8 @@ from ottla.broker.events import (
     Struck,
 )
 from ottla.broker.heartbeats import Heartbeats
+from ottla.broker.log.directory import LogDirectory
+from ottla.broker.log.upkeep import LogUpkeep
 from ottla.broker.partition import NO_BROKER, Partition, RecentBudget
 from ottla.broker.purgatory import Purgatory
 from ottla.broker.replica import ReplicaFetcher
@@ -57,9 +58,6 @@ from ottla.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator
-
-# Written when a broker closes its logs in order; holds their high watermarks.
-_CLEAN_SHUTDOWN_FILE = "clean_shutdown.json"
 
 
 class BrokerCore:
@@ -105,7 +103,8 @@ class BrokerCore:
         self._number = 0
         self._write_back = storage.write_back
         self._write_back.set_interval(settings.os_flush_interval_ms * 1000)
-        self._high_watermarks = self._take_clean_shutdown()
+        self.directory = LogDirectory(storage, settings)
+        self.upkeep = LogUpkeep(self)
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take a RequestReceived, ConnectionLost, PeerAnswered, ControllerAnswered or ImagePublished."""
@@ -139,6 +138,9 @@ class BrokerCore:
         due = self.purgatory.deadline_us()
         if due is None or self._heartbeats.due_us < due:
             due = self._heartbeats.due_us
+        upkeep_us = self.upkeep.deadline_us()
+        if upkeep_us is not None and (due is None or upkeep_us < due):
+            due = upkeep_us
         for fetcher in self._fetchers.values():
             again = fetcher.ask_again_us
             if again is not None and (due is None or again < due):
@@ -151,6 +153,7 @@ class BrokerCore:
         self.purgatory.expire(now_us)
         if self._heartbeats.due_us <= now_us:
             self._heartbeats.send(now_us)
+        self.upkeep.tick(now_us)
         for fetcher in self._fetchers.values():
             if fetcher.ask_again_us is not None and fetcher.ask_again_us <= now_us:
                 self._ask_leader(fetcher, now_us)
@@ -170,16 +173,14 @@ class BrokerCore:
 
         Without `sync` the mark is left out, too: what is only in the page cache may not outlive a power cut.
         """
-        marks: dict[str, int] = {}
-        for partitions in self.topics.values():
-            for partition in partitions.values():
-                if sync and partition.log is not None:
-                    partition.log.sync()
-                    marks[partition.folder] = partition.high_watermark
-                partition.close()
-        self.topics = {}
-        if sync:
-            self.storage.write_file(_CLEAN_SHUTDOWN_FILE, json.dumps({"high_watermarks": marks}).encode())
+        try:
+            if sync:
+                self.upkeep.close_in_order()
+        finally:
+            for partitions in self.topics.values():
+                for partition in partitions.values():
+                    partition.close()
+            self.topics = {}
 
     # What the APIs in `apis/` work with.
 
@@ -344,6 +345,7 @@ class BrokerCore:
         reconfigured = image.broker_configs != old.broker_configs
         if reconfigured:
             reconfigure(self.settings, self.static_settings, image.broker_configs, self.broker_id)
+        self.upkeep.start(now_us)
         changed: dict[int, None] = {}
         for name in list(self.topics):
             topic = image.topics.get(name)
@@ -375,11 +377,7 @@ class BrokerCore:
         self._heartbeats.image_applied()
 
     def _new_partition(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> Partition:
-        partition = Partition(self.broker_id, topic, topic_id, index, settings, self.storage, self._budget)
-        if self._high_watermarks is not None and partition.folder in self._high_watermarks:
-            partition.high_watermark = self._high_watermarks.pop(partition.folder)
-            partition.verify = False
-        return partition
+        return Partition(self.broker_id, topic, topic_id, index, settings, self.directory, self._budget)
 
     def _take_role(self, partition: Partition, role: PartitionImage, changed: dict[int, None], now_us: int) -> None:
         if partition.is_leader and role.leader != self.broker_id:
@@ -411,15 +409,3 @@ class BrokerCore:
         except OSError:
             # The topic is gone for everybody; a folder that cannot be removed is removed when its name is used again.
             partition.close()
-
-    def _take_clean_shutdown(self) -> dict[str, int] | None:
-        """The high watermarks of a clean shutdown, whose mark is taken away; None where there was none."""
-        content = self.storage.read_file(_CLEAN_SHUTDOWN_FILE)
-        if content is None:
-            return None
-        self.storage.remove(_CLEAN_SHUTDOWN_FILE)
-        try:
-            marks = json.loads(content)["high_watermarks"]
-            return {str(folder): max(0, int(offset)) for folder, offset in marks.items()}
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None

@@ -16,8 +16,9 @@ from collections import deque
 from typing import Protocol
 
 from ottla.broker.events import PartitionImage
+from ottla.broker.log.directory import LogDirectory
 from ottla.broker.log.log import Log
-from ottla.broker.storage import Buffer, FileSlice, Storage
+from ottla.broker.storage import Buffer, FileSlice
 from ottla.broker.topic_settings import TopicSettings
 from ottla.records.batch_header import BatchHeader
 
@@ -55,7 +56,7 @@ class Partition:
 
     __slots__ = (
         "_budget",
-        "_storage",
+        "_directory",
         "_waiting_acks",
         "broker_id",
         "consumers_waiting",
@@ -74,7 +75,6 @@ class Partition:
         "settings",
         "topic",
         "topic_id",
-        "verify",
     )
 
     def __init__(
@@ -84,7 +84,7 @@ class Partition:
         topic_id: bytes,
         index: int,
         settings: TopicSettings,
-        storage: Storage,
+        directory: LogDirectory,
         budget: RecentBudget,
     ) -> None:
         self.broker_id = broker_id
@@ -98,7 +98,6 @@ class Partition:
         self.high_watermark = 0
         self.epoch_start_offset = 0
         self.log: Log | None = None
-        self.verify = True
         self.settings = settings
         self.follower_ends: dict[int, int] = {}
         self.fetch_again_us = 0
@@ -109,7 +108,7 @@ class Partition:
         # (offset to be replicated up to, order of arrival, who waits), ascending
         self._waiting_acks: list[tuple[int, int, AckWaiter]] = []
         self._budget = budget
-        self._storage = storage
+        self._directory = directory
 
     def configure(self, settings: TopicSettings) -> None:
         """Go by these settings from now on."""
@@ -130,13 +129,14 @@ class Partition:
         """Open and recover the log; False where the storage fails, True where it is (already) open."""
         if self.log is not None:
             return True
-        log = Log(self._storage, self.folder, self.settings)
+        log = Log(self._directory, self.folder, self.settings)
+        high_watermark = self._directory.high_watermark(self.folder)
         try:
-            log.open(self.topic_id, verify=self.verify)
+            log.open(self.topic_id)
         except OSError:
             return False
         self.log = log
-        self.high_watermark = min(self.high_watermark, log.log_end_offset)
+        self.high_watermark = min(max(self.high_watermark, high_watermark, log.log_start_offset), log.log_end_offset)
         self.epoch_start_offset = log.log_end_offset
         return True
 

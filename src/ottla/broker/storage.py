@@ -10,7 +10,7 @@ handed to a new one, and handles of the old one are used no more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Protocol
 
@@ -45,6 +45,10 @@ class StorageFile(Protocol):
 
     def sync(self) -> None:
         """Return once everything written so far would survive a power cut."""
+        ...
+
+    def begin_sync(self) -> Callable[[], bool]:
+        """Begin what `sync` does and return at once; the answer tells whether it is done, OSError where it failed."""
         ...
 
     def close(self) -> None:

@@ -19,8 +19,10 @@ import errno
 import logging
 import os
 import resource
+import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 from random import Random
 
 from ottla.broker.storage import Buffer
@@ -62,6 +64,46 @@ class DiskSlice:
     def source(self) -> tuple[int, int]:
         """(file descriptor, position); valid as long as this object is held."""
         return self._descriptor.fd, self._position
+
+
+class _BackgroundSync:
+    """One file on its way to the disk, and whether it has got there. Nobody may write to the file meanwhile."""
+
+    _waiting: SimpleQueue[_BackgroundSync] | None = None
+
+    def __init__(self, descriptor: _Descriptor, name: str, write_back: WriteBack) -> None:
+        self._descriptor: _Descriptor | None = descriptor
+        self._name = name
+        self._write_back = write_back
+        self._error: OSError | None = None
+        self._done = threading.Event()
+        if _BackgroundSync._waiting is None:
+            _BackgroundSync._waiting = SimpleQueue()
+            threading.Thread(target=_sync_in_turn, args=(_BackgroundSync._waiting,), daemon=True).start()
+        _BackgroundSync._waiting.put(self)
+
+    def run(self) -> None:
+        """In the thread: sync the file."""
+        try:
+            if self._descriptor is not None:
+                _sync(self._descriptor.fd)
+        except OSError as error:
+            self._error = error
+        self._descriptor = None
+        self._done.set()
+
+    def __call__(self) -> bool:
+        if not self._done.is_set():
+            return False
+        if self._error is not None:
+            raise self._error
+        self._write_back.synced(self._name)
+        return True
+
+
+def _sync_in_turn(waiting: SimpleQueue[_BackgroundSync]) -> None:
+    while True:
+        waiting.get().run()
 
 
 class OpenFiles:
@@ -161,6 +203,10 @@ class DiskFile:
         """Return once everything written so far would survive a power cut."""
         _sync(self._open_descriptor().fd)
         self._write_back.synced(self._name)
+
+    def begin_sync(self) -> Callable[[], bool]:
+        """Begin what `sync` does in a thread of its own; the answer tells whether it is done, OSError if it failed."""
+        return _BackgroundSync(self._open_descriptor(), self._name, self._write_back)
 
     def close(self) -> None:
         """Give the file back; slices of it stay readable. Closing twice is allowed."""

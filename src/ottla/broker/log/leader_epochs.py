@@ -1,14 +1,18 @@
 """Which leader epoch began at which offset of a log (KIP-101, KIP-279): how two replicas find where they part.
 
 A follower says with each Fetch up to where it has which epoch; a leader whose own log ended that epoch earlier tells
-it so, and the follower cuts. Built from the batches in the log, so nothing of it is stored.
+it so, and the follower cuts. Kept in `leader-epoch-checkpoint`; what lies behind the recovery point is found again from
+the batches in the log.
 
 Invariant: epochs and start offsets both grow.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from ottla.broker.log.files import EpochEntry
 
 NO_EPOCH = -1
 
@@ -18,9 +22,11 @@ class LeaderEpochs:
 
     __slots__ = ("_epochs", "_starts")
 
-    def __init__(self) -> None:
+    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
+        for entry in entries:
+            self.note(entry.epoch, entry.start_offset)
 
     @property
     def latest(self) -> int:
@@ -45,3 +51,19 @@ class LeaderEpochs:
         """The epoch of the record at `offset`, or NO_EPOCH."""
         index = bisect_right(self._starts, offset) - 1
         return self._epochs[index] if index >= 0 else NO_EPOCH
+
+    def entries(self) -> list[EpochEntry]:
+        """All epochs, oldest first."""
+        return [EpochEntry(epoch, start) for epoch, start in zip(self._epochs, self._starts, strict=True)]
+
+    def truncate(self, offset: int) -> None:
+        """The log ends at `offset` now: forget the epochs that began there or behind."""
+        count = bisect_left(self._starts, offset)
+        del self._epochs[count:], self._starts[count:]
+
+    def advance_start(self, offset: int) -> None:
+        """The log begins at `offset` now: the epoch it begins in begins there, older ones are forgotten."""
+        index = bisect_right(self._starts, offset) - 1
+        if index >= 0:
+            del self._epochs[:index], self._starts[:index]
+            self._starts[0] = offset

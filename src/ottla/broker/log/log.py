@@ -1,111 +1,111 @@
 """A partition's log: segments in a folder, with what its batches tell about producers and leader epochs.
 
-`Log.open` reads every header there is and so rebuilds indexes, producer state and epochs. After an unclean end it
-checks every CRC as well, cuts the log at the first batch that is torn or corrupt, and removes what lies behind it.
-The folder belongs to one topic id, written in `partition.metadata` as Kafka does; the folder of an older topic of
-the same name is emptied.
+Opening it is `recovery`'s work. Where it stands on the disk: below `recovery_point` everything is synced. `flush` moves
+it, and so does the sync that begins in the background when a segment is closed; beside each closed segment lie its
+indexes, and at its beginning a snapshot of the producers. The folder belongs to one topic id, written in
+`partition.metadata` as Kafka does; the folder of an older topic of the same name is emptied.
 
-Invariants: offsets have no gaps within what is appended here; `log_end_offset` is where the next record goes; a
-failed append (OSError) changes nothing.
+Invariants: offsets grow; `log_start_offset <= log_end_offset`, where the next record goes; a failed append (OSError)
+changes nothing, except that one that failed to be flushed (`flush.messages`) stays in the log, as with Kafka. The last
+segment is the only one written to, its index the only one in memory.
 """
 
 from __future__ import annotations
 
 from binascii import b2a_base64
 from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 
+from crc32c import crc32c
+
+from ottla.broker.log import producer_snapshots, recovery
 from ottla.broker.log.aborted_transactions import AbortedTransactions
-from ottla.broker.log.end_markers import end_markers_of, read_end_marker
-from ottla.broker.log.files import AbortedTransaction
+from ottla.broker.log.directory import LogDirectory
+from ottla.broker.log.end_markers import read_end_marker
+from ottla.broker.log.files import AbortedTransaction, write_leader_epochs
 from ottla.broker.log.leader_epochs import LeaderEpochs
-from ottla.broker.log.producer_state import EndMarker, ProducerStates
-from ottla.broker.log.segment import Segment, segment_base_offset, segment_file_name
-from ottla.broker.storage import Buffer, FileSlice, Storage
+from ottla.broker.log.producer_state import ProducerStates
+from ottla.broker.log.segment import TRANSACTION_INDEX_SUFFIX, Segment, file_name
+from ottla.broker.storage import Buffer, FileSlice
 from ottla.broker.topic_settings import TopicSettings
-from ottla.records.batch_header import CONTROL, BatchHeader, stamp_offset
+from ottla.records.batch_header import BatchHeader, stamp_offset
 
-_METADATA_FILE = "partition.metadata"
+METADATA_FILE = "partition.metadata"
+EPOCHS_FILE = "leader-epoch-checkpoint"
 
 
 class Log:
     """The log of one partition replica; sizes in bytes, offsets as Kafka counts them."""
 
     __slots__ = (
-        "_segments",
-        "_storage",
+        "_epochs_stored",
+        "_syncs",
         "aborted",
+        "directory",
         "epochs",
         "folder",
         "log_end_offset",
+        "log_start_offset",
         "producers",
+        "recovery_point",
+        "segments",
         "settings",
+        "snapshot_offset",
+        "storage",
     )
 
-    def __init__(self, storage: Storage, folder: str, settings: TopicSettings) -> None:
+    def __init__(self, directory: LogDirectory, folder: str, settings: TopicSettings) -> None:
+        self.directory = directory
+        self.storage = directory.storage
         self.folder = folder
         self.settings = settings
-        self._storage = storage
-        self._segments: list[Segment] = []
+        self.segments: list[Segment] = []
+        self.log_start_offset = 0
         self.log_end_offset = 0
+        self.recovery_point = 0
+        self.snapshot_offset = 0
         self.producers = ProducerStates()
         self.aborted = AbortedTransactions()
         self.epochs = LeaderEpochs()
+        self._epochs_stored = b""
+        # (whether it is done, the offset that is synced then), ascending
+        self._syncs: deque[tuple[Callable[[], bool], int]] = deque()
 
-    def open(self, topic_id: bytes, *, verify: bool) -> None:
-        """Open and recover the log in its folder, made where it is missing; OSError where that fails.
-
-        `verify` checks every byte: needed unless the broker had closed its logs in order.
-        """
-        path = f"{self.folder}/{_METADATA_FILE}"
+    def open(self, topic_id: bytes) -> None:
+        """Open and recover the log in its folder, made where it is missing; OSError where that fails."""
+        path = f"{self.folder}/{METADATA_FILE}"
         owner = f"version: 0\ntopic_id: {_uuid_text(topic_id)}".encode()
-        first = (segment_file_name(0), b"")
-        if self._storage.make_folder(self.folder, ((_METADATA_FILE, owner), first)):
-            self._segments = [Segment(self._storage, self.folder, 0, self.settings.index_interval_bytes)]
+        first = (file_name(0), b"")
+        if self.storage.make_folder(self.folder, ((METADATA_FILE, owner), first)):
+            self.directory.forget(self.folder)
+            self.segments = [self.new_segment(0)]
             return
-        found = self._storage.read_file(path)
+        found = self.storage.read_file(path)
         # Words, not bytes: whether the last line has an end says nothing about whose log this is.
         if found is None or found.split() != owner.split():
             if found is not None:
-                self._storage.remove(self.folder)
-            self._storage.write_file(path, owner)
-        self._load(verify=verify)
+                self.storage.remove(self.folder)
+                self.directory.forget(self.folder)
+            self.storage.write_file(path, owner)
+        recovery.recover(self)
+        self.directory.forget(self.folder)
 
-    def _load(self, *, verify: bool) -> None:
-        self.close()
-        self._segments = []
-        self.producers = ProducerStates()
-        self.aborted = AbortedTransactions()
-        self.epochs = LeaderEpochs()
-        bases = [segment_base_offset(name) for name in self._storage.files(self.folder)]
-        end: int | None = None
-        for base_offset in sorted(base for base in bases if base is not None):
-            segment = Segment(self._storage, self.folder, base_offset, self.settings.index_interval_bytes)
-            if end is not None and base_offset != end:
-                # The segment before it was cut, or one is missing: what follows can belong to no log any more.
-                self._remove(segment)
-                continue
-            for header in segment.load(verify=verify):
-                if header.attributes & CONTROL:
-                    batch = segment.file.read(segment.size - header.size_bytes, header.size_bytes)
-                    self._note_marker(header, header.base_offset, read_end_marker(batch))
-                else:
-                    self.producers.note(header, header.base_offset)
-                self.epochs.note(header.partition_leader_epoch, header.base_offset)
-            self._segments.append(segment)
-            end = segment.next_offset
-        if not self._segments:
-            self._segments.append(Segment(self._storage, self.folder, 0, self.settings.index_interval_bytes))
-        self.log_end_offset = end or 0
+    def new_segment(self, base_offset: int) -> Segment:
+        """A segment that begins at `base_offset`, not yet a part of the log."""
+        return Segment(self.storage, self.folder, base_offset, self.settings.index_interval_bytes)
 
     @property
-    def log_start_offset(self) -> int:
-        """The first offset there is."""
-        return self._segments[0].base_offset
+    def active(self) -> Segment:
+        """The segment that is written to."""
+        return self.segments[-1]
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all segments."""
-        return sum(segment.size for segment in self._segments)
+        return sum(segment.size for segment in self.segments)
+
+    # Writing.
 
     def append(self, records: bytearray | memoryview, header: BatchHeader, leader_epoch: int) -> int:
         """Append one checked batch as leader and return the base offset it got; it is stamped in place.
@@ -114,100 +114,272 @@ class Log:
         """
         base_offset = self.log_end_offset
         stamp_offset(records, 0, base_offset, leader_epoch)
-        segment = self._segments[-1]
-        if segment.size and segment.size + len(records) > self.settings.segment_bytes:
-            segment = self._roll()
+        settings = self.settings
+        segment = self.segments[-1]
+        size = segment.size
+        if size and self._is_due(segment, size, len(records), base_offset + header.last_offset_delta, header):
+            segment = self.roll()
         segment.append_at(records, header, base_offset)
-        self.log_end_offset = base_offset + header.last_offset_delta + 1
-        if header.attributes & CONTROL:
-            self._note_marker(header, base_offset, read_end_marker(records))
-        else:
-            self.producers.note(header, base_offset)
+        self.log_end_offset = end = base_offset + header.last_offset_delta + 1
+        if header.producer_id >= 0:
+            self.note_producer(header, base_offset, records)
         self.epochs.note(leader_epoch, base_offset)
+        if end - self.recovery_point >= settings.flush_messages:
+            self.flush()
         return base_offset
 
     def append_copies(self, buffers: list[Buffer], headers: list[BatchHeader]) -> None:
-        """Append checked batches as a leader gave them, offsets and epochs included; OSError: nothing was appended."""
-        segment = self._segments[-1]
-        if segment.size and segment.size + sum(map(len, buffers)) > self.settings.segment_bytes:
-            segment = self._roll()
-        markers = end_markers_of(buffers, headers)
+        """Append checked batches as a leader gave them, offsets and epochs included.
+
+        OSError: nothing was appended, or whole segments' worth from the beginning.
+        """
+        segment = self.segments[-1]
+        newest = max(headers, key=_max_timestamp)
+        if not self._is_due(segment, segment.size, sum(map(len, buffers)), headers[-1].last_offset, newest):
+            self._append_run(buffers, headers)
+        else:
+            for run in self._segment_by_segment(buffers, headers):
+                self._append_run([batch for _, batch in run], [header for header, _ in run])
+        if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:
+            self.flush()
+
+    def _append_run(self, buffers: list[Buffer], headers: list[BatchHeader]) -> None:
+        segment = self.segments[-1]
         segment.append(buffers, headers)
-        for header, marker in zip(headers, markers, strict=True):
-            if marker is not None:
-                self._note_marker(header, header.base_offset, marker)
-            else:
-                self.producers.note(header, header.base_offset)
+        for header in headers:
+            if header.producer_id >= 0:
+                self.note_producer(header, header.base_offset)
             self.epochs.note(header.partition_leader_epoch, header.base_offset)
         self.log_end_offset = segment.next_offset
 
+    def _segment_by_segment(
+        self, buffers: list[Buffer], headers: list[BatchHeader]
+    ) -> Iterator[list[tuple[BatchHeader, Buffer]]]:
+        """The batches in runs that belong into one segment; the log is rolled between two runs."""
+        run: list[tuple[BatchHeader, Buffer]] = []
+        size = 0
+        for header, batch in _locate(buffers, headers):
+            segment = self.segments[-1]
+            ahead = segment.size + size
+            if ahead and self._is_due(segment, ahead, header.size_bytes, header.last_offset, header):
+                if run:
+                    yield run
+                    run, size = [], 0
+                self.roll(header.base_offset)
+            run.append((header, batch))
+            size += header.size_bytes
+        if run:
+            yield run
+
+    def _is_due(self, segment: Segment, ahead: int, size: int, last_offset: int, header: BatchHeader) -> bool:
+        """Whether the log is to be rolled before `size` more bytes, when the segment has `ahead` bytes."""
+        settings = self.settings
+        more = ahead - segment.size + size
+        if not segment.has_room(more, last_offset, settings.segment_bytes, settings.segment_index_bytes):
+            return True
+        if not segment.size or header.max_timestamp < 0:
+            return False
+        waited_ms = header.max_timestamp - segment.oldest_timestamp()
+        return waited_ms > settings.segment_ms - self._jitter_ms(segment)
+
+    def _jitter_ms(self, segment: Segment) -> int:
+        """How much earlier than `segment.ms` this segment is closed, so that not all logs roll at once."""
+        most = min(self.settings.segment_jitter_ms, self.settings.segment_ms)
+        return crc32c(segment.path.encode()) % most if most else 0
+
+    def roll(self, base_offset: int | None = None) -> Segment:
+        """Close the segment written to and begin another; OSError: nothing has changed."""
+        closed = self.segments[-1]
+        base_offset = self.log_end_offset if base_offset is None else base_offset
+        closed.store_index()
+        self._store_transactions(closed)
+        self.take_snapshot(base_offset)
+        self.store_epochs()
+        segment = self.new_segment(base_offset)
+        done = closed.file.begin_sync()
+        closed.next_offset = base_offset
+        closed.seal()
+        self.segments.append(segment)
+        self.log_end_offset = base_offset
+        self._syncs.append((done, base_offset))
+        self.settle_syncs()
+        return segment
+
+    def note_producer(self, header: BatchHeader, base_offset: int, batch: Buffer | None = None) -> None:
+        """Remember what a batch says about its producer; `batch` is read from the log where it is not given."""
+        if not header.is_control:
+            self.producers.note(header, base_offset)
+            return
+        if batch is None:
+            batch = self.segment_of(base_offset).batch(header)
+        ended = self.producers.note(header, base_offset, end_marker=read_end_marker(batch))
+        if ended is not None and not ended.committed:
+            row = AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset)
+            self.aborted.add(row)
+
+    # Reading.
+
     def slice(self, offset: int, end_offset: int, max_bytes: int, at_least_one: bool) -> FileSlice | None:
         """Whole batches from `offset` on, below `end_offset` and of one segment; see `Segment.slice`."""
-        segment = self._segment_of(offset)
-        return segment.slice(offset, end_offset, max_bytes, at_least_one)
+        number = self._number_of(offset)
+        segment = self.segments[number]
+        found = segment.slice(offset, end_offset, max_bytes, at_least_one)
+        while found is None and segment.next_offset < end_offset and segment.ends_before(offset):
+            # Compaction left nothing from here to the segment's end.
+            number += 1
+            segment = self.segments[number]
+            found = segment.slice(offset, end_offset, max_bytes, at_least_one)
+        return found
 
     def first_since(self, timestamp: int) -> bytes | None:
         """The first batch with a timestamp not below `timestamp`, or None."""
-        for segment in self._segments:
-            found = segment.first_since(timestamp)
-            if found is not None:
-                position, header = found
-                return segment.file.read(position, header.size_bytes)
+        for segment in self.segments:
+            header = segment.first_since(timestamp)
+            if header is not None:
+                return segment.batch(header)
         return None
 
     @property
     def max_timestamp(self) -> int:
         """The largest timestamp in the log, -1 where there is none."""
-        return max(segment.max_timestamp for segment in self._segments)
+        return max(segment.max_timestamp for segment in self.segments)
+
+    def segment_of(self, offset: int) -> Segment:
+        """The segment `offset` belongs to."""
+        return self.segments[self._number_of(offset)]
+
+    def _number_of(self, offset: int) -> int:
+        segments = self.segments
+        if offset >= segments[-1].base_offset:
+            return len(segments) - 1
+        return max(0, bisect_right(segments, offset, key=_base_offset) - 1)
+
+    # Being cut, at its end and at its beginning.
 
     def truncate(self, offset: int) -> None:
-        """Cut the log so that it ends at `offset`, or in front of the batch that holds it."""
+        """Cut the log so that it ends at `offset`, or in front of the batch that holds it; OSError."""
         if offset >= self.log_end_offset:
             return
-        while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
-            self._remove(self._segments.pop())
-        segment = self._segments[-1]
-        segment.file.truncate(segment.position_of(offset))
-        self._load(verify=False)
+        segments = self.segments
+        if offset < segments[0].base_offset:
+            self.start_anew(offset)
+            return
+        while len(segments) > 1 and segments[-1].base_offset >= offset:
+            segments.pop().remove()
+        active = segments[-1]
+        active.truncate(offset)
+        self.log_end_offset = end = active.next_offset
+        self.recovery_point = min(self.recovery_point, end)
+        self.log_start_offset = min(self.log_start_offset, end)
+        self._syncs = deque(sync for sync in self._syncs if sync[1] <= end)
+        self.epochs.truncate(end)
+        self.store_epochs()
+        producer_snapshots.remove(self.storage, self.folder, above=end)
+        recovery.restore_producers(self, end)
 
-    def sync(self) -> None:
-        """Return once the whole log would survive a power cut."""
-        for segment in self._segments:
-            segment.file.sync()
+    def start_anew(self, offset: int) -> None:
+        """Forget all records; the next one gets `offset`. OSError."""
+        while self.segments:
+            self.segments[-1].remove()
+            self.segments.pop()
+        self.segments.append(self.new_segment(offset))
+        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self._syncs.clear()
+        self.epochs = LeaderEpochs()
+        self.store_epochs()
+        producer_snapshots.remove(self.storage, self.folder, above=-1)
+        self.snapshot_offset = offset
+        self.producers = ProducerStates()
+        self.aborted = AbortedTransactions()
+
+    def advance_log_start(self, offset: int) -> bool:
+        """Nothing below `offset` is to be read any more; False where that was so already."""
+        offset = min(offset, self.log_end_offset)
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.epochs.advance_start(offset)
+        self.aborted.forget_below(offset)
+        return True
+
+    # Reaching the disk.
+
+    def flush(self) -> None:
+        """Return once the whole log would survive a power cut; OSError."""
+        end = self.log_end_offset
+        if end > self.recovery_point:
+            for segment in self.segments:
+                if segment.next_offset > self.recovery_point:
+                    segment.file.sync()
+            self.recovery_point = end
+            self._syncs.clear()
+
+    def settle_syncs(self) -> bool:
+        """Move the recovery point as far as the syncs begun have come; whether all of them are done. OSError."""
+        syncs = self._syncs
+        while syncs and syncs[0][0]():
+            self.recovery_point = max(self.recovery_point, syncs.popleft()[1])
+        if syncs:
+            self.directory.syncing[self] = None
+        return not syncs
+
+    def take_snapshot(self, offset: int) -> None:
+        """Keep the producers as of the log's end, which is `offset`, unless that was done; OSError."""
+        if offset > self.snapshot_offset:
+            producer_snapshots.write(self.storage, self.folder, offset, self.producers.entries())
+            self.snapshot_offset = offset
+
+    def store_epochs(self) -> None:
+        """Write the leader epochs, where they changed since; OSError."""
+        content = write_leader_epochs(self.epochs.entries())
+        if content != self._epochs_stored:
+            self.storage.write_file(f"{self.folder}/{EPOCHS_FILE}", content)
+            self._epochs_stored = content
+
+    def _store_transactions(self, segment: Segment) -> None:
+        content = self.aborted.to_bytes(segment.base_offset, self.log_end_offset)
+        path = segment.path_of(TRANSACTION_INDEX_SUFFIX)
+        if content:
+            self.storage.write_file(path, content)
+        elif self.storage.exists(path):
+            self.storage.remove(path)
+
+    def close_in_order(self) -> None:
+        """Flush and write down all that the next start would have to read the log for; OSError."""
+        self.flush()
+        if self.log_end_offset > self.snapshot_offset or self.active.size:
+            self.active.store_index()
+            self._store_transactions(self.active)
+            self.take_snapshot(self.log_end_offset)
+            self.store_epochs()
 
     def close(self) -> None:
         """Give the files back."""
-        for segment in self._segments:
-            segment.file.close()
+        for segment in self.segments:
+            segment.close()
+        self.directory.syncing.pop(self, None)
 
     def remove(self) -> None:
         """Close and remove the log with its folder."""
         self.close()
-        self._storage.remove(self.folder)
+        self.storage.remove(self.folder)
 
-    def _note_marker(self, header: BatchHeader, offset: int, marker: EndMarker | None) -> None:
-        """Remember a control batch, and the transaction that it aborts."""
-        ended = self.producers.note(header, offset, end_marker=marker)
-        if ended is not None and not ended.committed:
-            self.aborted.add(
-                AbortedTransaction(ended.producer_id, ended.first_offset, offset, ended.last_stable_offset)
-            )
 
-    def _roll(self) -> Segment:
-        segment = Segment(self._storage, self.folder, self.log_end_offset, self.settings.index_interval_bytes)
-        self._segments.append(segment)
-        return segment
+def _locate(buffers: Iterable[Buffer], headers: list[BatchHeader]) -> list[tuple[BatchHeader, Buffer]]:
+    """Each header with its own batch; the buffers hold the batches one behind the other."""
+    found: list[tuple[BatchHeader, Buffer]] = []
+    following = iter(headers)
+    for buffer in buffers:
+        view, at = memoryview(buffer), 0
+        while at < len(view):
+            header = next(following)
+            found.append((header, view[at : at + header.size_bytes]))
+            at += header.size_bytes
+    return found
 
-    def _segment_of(self, offset: int) -> Segment:
-        segments = self._segments
-        if offset >= segments[-1].base_offset:
-            return segments[-1]
-        index = bisect_right(segments, offset, key=_base_offset) - 1
-        return segments[max(0, index)]
 
-    def _remove(self, segment: Segment) -> None:
-        segment.file.close()
-        self._storage.remove(segment.path)
+def _max_timestamp(header: BatchHeader) -> int:
+    return header.max_timestamp
 
 
 def _base_offset(segment: Segment) -> int:

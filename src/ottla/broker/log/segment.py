@@ -1,44 +1,47 @@
 """One file of a log: record batches one behind the other, and a sparse index of where which offset is.
 
-The file is named by the offset of its first record, as Kafka names it. The index has an entry for about every
-`index_interval_bytes` of batches (every batch, where batches are larger), so it stays below a hundredth of the log;
-from an entry the search goes on by reading headers. The index lives in memory and is built again by `load`, which
-reads every header: nothing derived is stored, so nothing derived can disagree with the log.
+The file is named by the offset of its first record, as Kafka names it. Only the last segment of a log is written to:
+its index grows in memory; `seal` writes it to the files beside the segment, where it is looked up from then on.
 
-Invariants: batches lie one behind the other with growing offsets; `size` ends at a whole batch; index entries and
-their timestamps grow.
+Invariants: batches lie one behind the other with growing offsets; `size` ends at a whole batch. Between two batches
+offsets may be missing (the log was compacted), so `next_offset` can lie behind the last batch's last offset.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
+from ottla.broker.log.segment_index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, GrowingIndex, StoredIndex
 from ottla.broker.storage import Buffer, FileSlice, Storage, StorageFile
 from ottla.records.batch_header import HEADER_BYTES, BatchHeader, CorruptBatch, check_crc, read_header
 
 SUFFIX = ".log"
-NO_TIMESTAMP = -1
-_BEFORE_ALL_TIME = -(1 << 63)
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
 _SCAN_BYTES = 1 << 18
+_LOOK_BYTES = 1 << 12
+_RELATIVE_OFFSET_MAX = (1 << 31) - 1
+UNKNOWN = -1
 
 
-def segment_file_name(base_offset: int) -> str:
-    """The file name of the segment that begins at `base_offset`."""
-    return f"{base_offset:020d}{SUFFIX}"
+def file_name(base_offset: int, suffix: str = SUFFIX) -> str:
+    """The name of a file that belongs to the segment, or to the state of the log, at `base_offset`."""
+    return f"{base_offset:020d}{suffix}"
 
 
-def segment_base_offset(file_name: str) -> int | None:
-    """The offset a segment's file name stands for; None for other files."""
-    digits = file_name.removesuffix(SUFFIX)
-    if digits == file_name or len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
+def offset_of(name: str, suffix: str = SUFFIX) -> int | None:
+    """The offset a file's name stands for; None for files of another kind."""
+    digits = name.removesuffix(suffix)
+    if digits == name or len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
         return None
     return int(digits)
 
 
-def scan(file: StorageFile, position: int, *, verify: bool) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of the whole batches from `position` on, up to the first that is not one.
+def scan(
+    file: StorageFile, position: int, *, verify: bool = False, ahead_bytes: int = _SCAN_BYTES
+) -> Iterator[BatchHeader]:
+    """The headers (`position` in them) of the whole batches from `position` on, up to the first that is not one.
 
     With `verify` the CRC of every batch is checked, too.
     """
@@ -47,7 +50,7 @@ def scan(file: StorageFile, position: int, *, verify: bool) -> Iterator[tuple[in
     while end - position >= HEADER_BYTES:
         at = position - chunk_begin
         if len(chunk) - at < HEADER_BYTES:
-            chunk, chunk_begin, at = file.read(position, _SCAN_BYTES), position, 0
+            chunk, chunk_begin, at = file.read(position, ahead_bytes), position, 0
         try:
             header = read_header(chunk, at)
             size = header.size_bytes
@@ -55,57 +58,132 @@ def scan(file: StorageFile, position: int, *, verify: bool) -> Iterator[tuple[in
                 return
             if verify:
                 if len(chunk) - at < size:
-                    chunk, chunk_begin, at = file.read(position, max(size, _SCAN_BYTES)), position, 0
+                    chunk, chunk_begin, at = file.read(position, max(size, ahead_bytes)), position, 0
                 check_crc(chunk, header, at)
         except CorruptBatch:
             return
-        yield position, header
+        header.position = position
+        yield header
         position += size
 
 
 class Segment:
-    """One segment; `next_offset` is the offset its next record gets."""
+    """One segment; `next_offset` is the offset its next record gets. Times are of records, in ms.
+
+    `first_timestamp` is the largest of the first batch, `born_ms` the wall time when the segment came into being, as
+    far as that is known (UNKNOWN).
+    """
 
     __slots__ = (
-        "_bytes_since_entry",
-        "_entry_offsets",
-        "_entry_positions",
-        "_entry_timestamps",
+        "_folder",
         "_index_interval_bytes",
+        "_storage",
         "base_offset",
+        "born_ms",
         "file",
-        "max_timestamp",
+        "first_timestamp",
+        "index",
         "next_offset",
         "path",
         "size",
     )
 
     def __init__(self, storage: Storage, folder: str, base_offset: int, index_interval_bytes: int) -> None:
-        self.path = f"{folder}/{segment_file_name(base_offset)}"
+        self._storage = storage
+        self._folder = folder
+        self._index_interval_bytes = index_interval_bytes
+        self.path = self.path_of(SUFFIX, base_offset)
         self.file = storage.open(self.path)
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.size = 0
-        self.max_timestamp = NO_TIMESTAMP
-        self._index_interval_bytes = index_interval_bytes
-        self._bytes_since_entry = 0
-        self._entry_offsets = array("q")
-        self._entry_positions = array("q")
-        # The largest timestamp in front of the entry.
-        self._entry_timestamps = array("q")
+        self.first_timestamp = UNKNOWN
+        self.born_ms = UNKNOWN
+        self.index: GrowingIndex | StoredIndex = GrowingIndex(index_interval_bytes)
 
-    def load(self, *, verify: bool) -> Iterator[BatchHeader]:
-        """The headers of the batches found in the file; what is torn or corrupt at its end is cut off."""
-        for _, header in scan(self.file, 0, verify=verify):
-            if header.base_offset < self.next_offset:
+    def path_of(self, suffix: str, base_offset: int | None = None) -> str:
+        """The path of a file that belongs to this segment."""
+        return f"{self._folder}/{file_name(self.base_offset if base_offset is None else base_offset, suffix)}"
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp, -1 where there is none."""
+        return self.index.max_timestamp
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether its index is in files."""
+        return isinstance(self.index, StoredIndex)
+
+    # Coming to be.
+
+    def rebuild(self, *, verify: bool) -> Iterator[BatchHeader]:
+        """Read the whole file and index it; whatever cannot be a batch is cut off. OSError."""
+        self.index = GrowingIndex(self._index_interval_bytes)
+        self.size = 0
+        self.next_offset = self.base_offset
+        for header in scan(self.file, 0, verify=verify):
+            if header.base_offset < self.next_offset or header.last_offset - self.base_offset > _RELATIVE_OFFSET_MAX:
                 break
             self._note(header, header.base_offset)
             yield header
-        if self.file.size > self.size:
+        if self.size < self.file.size:
             self.file.truncate(self.size)
 
+    def adopt_index(self, next_offset: int) -> bool:
+        """Take the index files of a closed segment; False where they are missing or cannot be its."""
+        index = StoredIndex(self._storage, self.path_of(""))
+        lacking = not index.has_entries and self._wants_entries()
+        if lacking or index.fault(self.file.size, next_offset - self.base_offset):
+            index.close()
+            return False
+        self._take(index, next_offset)
+        return True
+
+    def _wants_entries(self) -> bool:
+        """Whether some batch begins so far from the beginning that the index must have an entry."""
+        interval_bytes = self._index_interval_bytes
+        if self.file.size <= interval_bytes:
+            return False
+        return any(header.position > interval_bytes for header in scan(self.file, 0, ahead_bytes=_LOOK_BYTES))
+
+    def resume(self, next_offset: int) -> bool:
+        """Take the index files of a segment that was closed in order, to write on; False where that cannot be."""
+        index = GrowingIndex(self._index_interval_bytes)
+        if self.file.size and not index.load(self._storage, self.path_of(""), self.file.size):
+            return False
+        self._take(index, next_offset)
+        return True
+
+    def _take(self, index: GrowingIndex | StoredIndex, next_offset: int) -> None:
+        self.index = index
+        self.size = self.file.size
+        self.next_offset = next_offset
+
+    def store_index(self) -> None:
+        """Write the index files of what there is; the segment can go on growing. OSError."""
+        if isinstance(self.index, GrowingIndex):
+            self.index.store(self._storage, self.path_of(""))
+
+    def seal(self) -> None:
+        """The index files are written: keep nothing of them in memory."""
+        index = StoredIndex(self._storage, self.path_of(""))
+        index.max_timestamp, index.max_timestamp_end = self.index.max_timestamp, self.index.max_timestamp_end
+        self.index = index
+
+    # Growing and shrinking.
+
+    def has_room(self, size: int, last_offset: int, segment_bytes: int, index_bytes: int) -> bool:
+        """Whether another `size` bytes up to `last_offset` still belong here."""
+        index = self.index
+        return (
+            self.size + size <= segment_bytes
+            and last_offset - self.base_offset <= _RELATIVE_OFFSET_MAX
+            and not (isinstance(index, GrowingIndex) and index.is_full(index_bytes))
+        )
+
     def append(self, buffers: list[Buffer], headers: list[BatchHeader]) -> None:
-        """Append whole batches with their offsets in their headers; OSError: nothing was appended."""
+        """Append batches that have their offsets; OSError: nothing was appended."""
         self.file.append(buffers)
         for header in headers:
             self._note(header, header.base_offset)
@@ -116,18 +194,39 @@ class Segment:
         self._note(header, base_offset)
 
     def _note(self, header: BatchHeader, base_offset: int) -> None:
+        index = self.index
+        assert isinstance(index, GrowingIndex)
         size = header.size_bytes
-        if self._bytes_since_entry >= self._index_interval_bytes or not self._entry_offsets:
-            self._entry_offsets.append(base_offset)
-            self._entry_positions.append(self.size)
-            before = self.max_timestamp if self.size else _BEFORE_ALL_TIME
-            self._entry_timestamps.append(before)
-            self._bytes_since_entry = 0
-        self._bytes_since_entry += size
+        begin = base_offset - self.base_offset
+        end = begin + header.last_offset_delta
+        index.add(self.size, size, begin, end, header.max_timestamp)
+        if not self.size:
+            self.first_timestamp = header.max_timestamp
         self.size += size
         self.next_offset = base_offset + header.last_offset_delta + 1
-        if header.max_timestamp > self.max_timestamp:
-            self.max_timestamp = header.max_timestamp
+
+    def truncate(self, offset: int) -> None:
+        """Cut the segment at `offset`, or in front of the batch that holds it, so that it can grow again. OSError."""
+        position = self.position_of(offset)
+        next_offset = min(offset, self.header_at(position).base_offset) if position < self.size else offset
+        self.file.truncate(position)
+        if not isinstance(self.index, GrowingIndex):
+            self.index.close()
+            index = GrowingIndex(self._index_interval_bytes)
+            if not index.load(self._storage, self.path_of(""), self.size):
+                for _ in self.rebuild(verify=False):
+                    pass
+                self.next_offset = max(self.next_offset, next_offset)
+                return
+            self.index = index
+        self.size = position
+        self.next_offset = next_offset
+        if not position:
+            self.first_timestamp = UNKNOWN
+        for header in scan(self.file, self.index.truncate(position)):
+            self.index.note_tail(header.size_bytes, header.last_offset - self.base_offset, header.max_timestamp)
+
+    # Reading.
 
     def header_at(self, position: int) -> BatchHeader:
         """The header of the batch that begins at `position`; OSError where it is gone."""
@@ -140,17 +239,22 @@ class Segment:
         """Where the batch begins that holds `offset`, or the first one behind it; `size` past the end."""
         if offset >= self.next_offset:
             return self.size
-        entry = bisect_right(self._entry_offsets, offset) - 1
-        if entry < 0:
+        if offset <= self.base_offset:
             return 0
-        position = self._entry_positions[entry]
-        if self._entry_offsets[entry] == offset:
-            return position
-        while position < self.size:
-            header = self.header_at(position)
+        place = self.index.place_of(offset - self.base_offset)
+        if place.exact:
+            return place.position
+        return self._position_from(place.position, offset)
+
+    def _position_from(self, position: int, offset: int) -> int:
+        for header in scan(self.file, position, ahead_bytes=_LOOK_BYTES):
+            position = header.position
             if header.last_offset >= offset:
-                break
+                return position
             position += header.size_bytes
+        if position < self.size:
+            # What is no batch is for the reader to find out: as with Kafka, a broker checks nothing it only passes on.
+            self.header_at(position)
         return position
 
     def slice(self, offset: int, end_offset: int, max_bytes: int, at_least_one: bool) -> FileSlice | None:
@@ -162,8 +266,7 @@ class Segment:
         begin = self.position_of(offset)
         end = self.size if end_offset >= self.next_offset else self.position_of(end_offset)
         if end - begin > max_bytes:
-            entry = bisect_right(self._entry_positions, begin + max_bytes) - 1
-            cut = self._entry_positions[entry]
+            cut = self.index.position_before(begin + max_bytes)
             if cut <= begin:
                 size = self.header_at(begin).size_bytes
                 if size > max_bytes and not at_least_one:
@@ -172,15 +275,59 @@ class Segment:
             end = cut
         return self.file.file_slice(begin, end - begin) if end > begin else None
 
-    def first_since(self, timestamp: int) -> tuple[int, BatchHeader] | None:
-        """(position, header) of the first batch with a timestamp not below `timestamp`; None where there is none."""
+    def ends_before(self, offset: int) -> bool:
+        """Whether no batch holds `offset` or anything behind it (compaction may have left none)."""
+        return self.position_of(offset) >= self.size
+
+    def headers(self, offset: int) -> Iterator[BatchHeader]:
+        """The headers of the batches from the one that holds `offset` on; OSError."""
+        return scan(self.file, self.position_of(offset))
+
+    def batch(self, header: BatchHeader) -> bytes:
+        """A whole batch of this segment."""
+        return self.file.read(header.position, header.size_bytes)
+
+    def first_since(self, timestamp: int) -> BatchHeader | None:
+        """The first batch with a timestamp not below `timestamp`; None where there is none."""
         if self.max_timestamp < timestamp or not self.size:
             return None
-        entry = max(0, bisect_left(self._entry_timestamps, timestamp) - 1)
-        position = self._entry_positions[entry]
-        while position < self.size:
-            header = self.header_at(position)
+        offset = self.base_offset + self.index.offset_before_time(timestamp)
+        for header in scan(self.file, self.position_of(offset), ahead_bytes=_LOOK_BYTES):
             if header.max_timestamp >= timestamp:
-                return position, header
-            position += header.size_bytes
+                return header
         return None
+
+    def oldest_timestamp(self) -> int:
+        """The largest timestamp of the first batch, -1 where there is no batch or it has none; OSError."""
+        if self.first_timestamp == UNKNOWN and self.size:
+            self.first_timestamp = self.header_at(0).max_timestamp
+        return self.first_timestamp
+
+    # Ending.
+
+    def paths(self) -> list[str]:
+        """The segment's file and those that only say something about it."""
+        suffixes = (SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+        return [self.path_of(suffix) for suffix in suffixes]
+
+    def close(self) -> None:
+        """Give the files back."""
+        self.file.close()
+        if isinstance(self.index, StoredIndex):
+            self.index.close()
+
+    def remove(self) -> None:
+        """Close and remove the segment and what belongs to it; OSError."""
+        self.close()
+        for path in self.paths():
+            self._storage.remove(path)
+
+    def put_aside(self) -> list[str]:
+        """Close the segment and rename its files so that nobody takes them for a part of the log; their new paths."""
+        self.close()
+        aside = []
+        for path in self.paths():
+            if self._storage.exists(path):
+                self._storage.rename(path, path + DELETED_SUFFIX)
+                aside.append(path + DELETED_SUFFIX)
+        return aside

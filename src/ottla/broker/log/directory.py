@@ -1,0 +1,130 @@
+"""What the logs of one broker share: its folder, its settings, and the files that say where its logs stand.
+
+| file | what it says of each log | written |
+|---|---|---|
+| `recovery-point-offset-checkpoint` | everything below is on the disk | now and then, at a clean end |
+| `replication-offset-checkpoint` | the high watermark | every few seconds, at a clean end |
+| `log-start-offset-checkpoint` | the first offset, where no file name says it | now and then, at a clean end |
+| `.kafka_cleanshutdown` | the logs were closed in order | at a clean end; a start takes it away |
+
+The first three are Kafka's: version 0, the number of lines, then `topic partition offset`. The last one is JSON as
+Kafka's; beside Kafka's fields it says where each log ended and how many bytes its last segment had, so that a log
+somebody has touched since is not taken for one that needs no check.
+
+Invariants: a checkpoint that cannot be read says nothing, which costs time and no data; what has been read stays true
+until the log it concerns is opened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.storage import Storage
+
+if TYPE_CHECKING:
+    from ottla.broker.log.log import Log
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+_VERSION = 0
+
+
+class LogDirectory:
+    """A broker's folder; `storage` is where the logs are. Logs that wait for a sync they began are in `syncing`."""
+
+    __slots__ = (
+        "_clean_ends",
+        "_high_watermarks",
+        "_log_starts",
+        "_recovery_points",
+        "_written",
+        "settings",
+        "storage",
+        "syncing",
+    )
+
+    def __init__(self, storage: Storage, settings: BrokerSettings) -> None:
+        self.storage = storage
+        self.settings = settings
+        self.syncing: dict[Log, None] = {}
+        self._written: dict[str, bytes] = {}
+        self._clean_ends = self._take_clean_shutdown()
+        self._recovery_points = self._read(RECOVERY_POINTS)
+        self._high_watermarks = self._read(HIGH_WATERMARKS)
+        self._log_starts = self._read(LOG_STARTS)
+
+    def recovery_point(self, folder: str) -> int:
+        """Everything of the log below is on the disk; 0 where nothing is known."""
+        return self._recovery_points.get(folder, 0)
+
+    def high_watermark(self, folder: str) -> int:
+        """The log's high watermark as last written, 0 where nothing is known."""
+        return self._high_watermarks.get(folder, 0)
+
+    def log_start(self, folder: str) -> int:
+        """The log's first offset as last written, 0 where nothing is known."""
+        return self._log_starts.get(folder, 0)
+
+    def clean_end(self, folder: str) -> tuple[int, int] | None:
+        """(log end offset, bytes in the last segment) of a log that was closed in order; None where it was not."""
+        return self._clean_ends.get(folder)
+
+    def forget(self, folder: str) -> None:
+        """The log is open (or gone): it knows better from now on."""
+        for known in (self._recovery_points, self._high_watermarks, self._log_starts):
+            known.pop(folder, None)
+        self._clean_ends.pop(folder, None)
+
+    def write(self, name: str, offsets: Mapping[str, int]) -> None:
+        """Write a checkpoint, unless it says this already; logs that were not opened keep their lines. OSError."""
+        unopened = {
+            RECOVERY_POINTS: self._recovery_points,
+            HIGH_WATERMARKS: self._high_watermarks,
+            LOG_STARTS: self._log_starts,
+        }[name]
+        lines = []
+        for folder, offset in {**unopened, **offsets}.items():
+            topic, _, partition = folder.rpartition("-")
+            lines.append(f"{topic} {partition} {offset}\n")
+        content = f"{_VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
+        if self._written.get(name) != content:
+            self.storage.write_file(name, content)
+            self._written[name] = content
+
+    def mark_clean(self, ends: Mapping[str, tuple[int, int]]) -> None:
+        """All logs were closed in order; `ends` as `clean_end` gives them. OSError."""
+        mark = {"version": 0, "brokerEpoch": -1, "logEnds": {**self._clean_ends, **ends}}
+        self.storage.write_file(CLEAN_SHUTDOWN, json.dumps(mark).encode())
+
+    def _take_clean_shutdown(self) -> dict[str, tuple[int, int]]:
+        content = self.storage.read_file(CLEAN_SHUTDOWN)
+        if content is None:
+            return {}
+        self.storage.remove(CLEAN_SHUTDOWN)
+        try:
+            ends = json.loads(content)["logEnds"]
+            return {str(folder): (int(end), int(size)) for folder, (end, size) in ends.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    def _read(self, name: str) -> dict[str, int]:
+        """A checkpoint's offsets by log folder; none where it is missing or damaged."""
+        content = self.storage.read_file(name)
+        if content is None:
+            return {}
+        try:
+            version, count, *lines = content.decode("ascii").splitlines()
+            found = {}
+            for line in lines:
+                topic, partition, offset = line.split(" ")
+                if int(partition) < 0 or int(offset) < 0:
+                    return {}
+                found[f"{topic}-{int(partition)}"] = int(offset)
+        except ValueError:
+            return {}
+        return found if version == str(_VERSION) and count == str(len(lines)) else {}

@@ -1,0 +1,165 @@
+"""Opening a log on what the last run left: what is in order is believed, what may not be is read and cut.
+
+After a clean shutdown no batch is read: segment sizes, index files, epochs, a snapshot of the producers at the log's
+end and the mark in the broker's folder say everything. After any other end the segments from the recovery point on
+are read and checked (CRC) as in Kafka, the log is cut at the first batch that is torn or corrupt, and what lies behind
+is removed. What says something about the log (index, snapshot, checkpoint) is made again from the log wherever it is
+missing or cannot be right. Bit rot below the recovery point is not looked for: as with Kafka it is found by those who
+check the CRC of what they read, clients and followers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.log import files, producer_snapshots
+from ottla.broker.log.leader_epochs import LeaderEpochs
+from ottla.broker.log.segment import (
+    DELETED_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+    offset_of,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.log.log import Log
+
+_EPOCHS_FILE = "leader-epoch-checkpoint"
+CLEANED_SUFFIX = ".cleaned"
+
+
+def recover(log: Log) -> None:
+    """Make the log what its folder says; OSError."""
+    names = log.storage.files(log.folder)
+    for name in names:
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
+            log.storage.remove(f"{log.folder}/{name}")
+    log.close()
+    log.segments = []
+    bases = sorted(base for base in map(offset_of, names) if base is not None)
+    checked_from = _load_segments(log, bases)
+    log.log_end_offset = end = log.active.next_offset
+    log.log_start_offset = min(end, max(log.directory.log_start(log.folder), log.segments[0].base_offset))
+    log.recovery_point = min(end, log.directory.recovery_point(log.folder))
+    restore_producers(log, end, distrust_from=checked_from)
+    log.epochs.advance_start(log.log_start_offset)
+
+
+def _load_segments(log: Log, bases: list[int]) -> int | None:
+    """Open the segments; the offset from which on they were read and checked, None where nothing was."""
+    directory, folder = log.directory, log.folder
+    recovery_point, clean_end = directory.recovery_point(folder), directory.clean_end(folder)
+    epochs = _stored_epochs(log)
+    checked_from: int | None = None
+    for number, base_offset in enumerate(bases):
+        following = bases[number + 1] if number + 1 < len(bases) else None
+        segment = log.new_segment(base_offset)
+        log.segments.append(segment)
+        if following is None and clean_end is not None and _resume(segment, *clean_end):
+            break
+        trusted = following is not None and (clean_end is not None or following <= recovery_point)
+        if trusted and following is not None and segment.adopt_index(following):
+            continue
+        if not trusted and checked_from is None:
+            checked_from = base_offset
+            if epochs is not None:
+                epochs.truncate(base_offset)
+        whole = _read_again(log, segment, epochs, verify=not trusted)
+        if following is None:
+            break
+        if trusted or (whole and _leads_to(log, segment, following)):
+            segment.next_offset = following
+            segment.store_index()
+            segment.seal()
+        else:
+            # The segment was cut, or one behind it is missing: what follows can belong to no log any more.
+            for left in bases[number + 1 :]:
+                log.new_segment(left).remove()
+            break
+    if not log.segments:
+        log.segments.append(log.new_segment(directory.log_start(folder)))
+    log.epochs = epochs if epochs is not None else _epochs_from_batches(log)
+    log.epochs.truncate(log.active.next_offset)
+    return checked_from
+
+
+def _resume(segment: Segment, end: int, size: int) -> bool:
+    """Write on where the log was closed in order; False where this is not how it was left."""
+    return segment.file.size == size and end >= segment.base_offset and segment.resume(end)
+
+
+def _read_again(log: Log, segment: Segment, epochs: LeaderEpochs | None, *, verify: bool) -> bool:
+    """Read and index a segment; False where it had to be cut."""
+    size = segment.file.size
+    for header in segment.rebuild(verify=verify):
+        if epochs is not None:
+            epochs.note(header.partition_leader_epoch, header.base_offset)
+    return segment.size == size
+
+
+def _leads_to(log: Log, segment: Segment, following: int) -> bool:
+    """Whether the next segment can follow; a compacted log may lack offsets between the two."""
+    gap_allowed = "compact" in log.settings.cleanup_policy
+    return segment.next_offset == following or (gap_allowed and segment.next_offset < following)
+
+
+def _stored_epochs(log: Log) -> LeaderEpochs | None:
+    content = log.storage.read_file(f"{log.folder}/{_EPOCHS_FILE}")
+    if content is None:
+        return None
+    try:
+        return LeaderEpochs(files.read_leader_epochs(content))
+    except files.CorruptFile:
+        return None
+
+
+def _epochs_from_batches(log: Log) -> LeaderEpochs:
+    epochs = LeaderEpochs()
+    for segment in log.segments:
+        for header in segment.headers(segment.base_offset):
+            epochs.note(header.partition_leader_epoch, header.base_offset)
+    return epochs
+
+
+def restore_producers(log: Log, end: int, *, distrust_from: int | None = None) -> None:
+    """Know the producers and aborted transactions as of `end`: from a snapshot and the batches behind it; OSError.
+
+    Snapshots and transaction indexes of what lies behind `distrust_from` are not used.
+    """
+    if not end:
+        return
+    begin = end if distrust_from is None else distrust_from
+    found = None
+    log.aborted.truncate(0)
+    while True:
+        found = producer_snapshots.nearest(log.storage, log.folder, begin)
+        at = found[0] if found is not None else 0
+        damaged_at = _load_transactions(log, at)
+        if damaged_at is None:
+            break
+        begin = damaged_at
+    log.producers.restore(found[1] if found is not None else [])
+    log.snapshot_offset = at
+    for segment in log.segments:
+        if segment.next_offset > at and segment.size:
+            for header in segment.headers(max(at, segment.base_offset)):
+                if header.producer_id >= 0 and at <= header.base_offset < end:
+                    log.note_producer(header, header.base_offset)
+    producer_snapshots.remove(log.storage, log.folder, above=max(begin, at))
+
+
+def _load_transactions(log: Log, end: int) -> int | None:
+    """Take the aborted transactions below `end`; the base offset of a segment whose index is damaged, if one is."""
+    log.aborted.truncate(0)
+    for segment in log.segments:
+        content = (
+            log.storage.read_file(segment.path_of(TRANSACTION_INDEX_SUFFIX)) if segment.base_offset < end else None
+        )
+        if content:
+            try:
+                log.aborted.load(content)
+            except files.CorruptFile:
+                log.storage.remove(segment.path_of(TRANSACTION_INDEX_SUFFIX))
+                return segment.base_offset
+    log.aborted.truncate(end)
+    return None
