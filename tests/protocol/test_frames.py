@@ -18,6 +18,7 @@ from ottla.protocol.errors import (
     UnsupportedVersion,
 )
 from ottla.protocol.frames import (
+    STAGE_BYTES,
     FrameBuffer,
     correlation_id_of,
     decode_request,
@@ -190,3 +191,21 @@ def test_whole_frames_before_an_impossible_one_come_out_first() -> None:
     assert buffer.broken.size == 1001
     with pytest.raises(FrameTooLarge, match="1,001"):
         buffer.advance(0)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 100])
+def test_buffers_that_share_a_stage_do_not_mix(step: int) -> None:
+    stage = bytearray(STAGE_BYTES)
+    streams = [b"".join(framed(bytes([number]) * size) for size in (0, 1, 5, 90, 300)) for number in (1, 2, 3)]
+    buffers = [FrameBuffer(1000, stage) for _ in streams]
+    found: list[list[bytes]] = [[] for _ in streams]
+    for position in range(0, len(streams[0]), step):
+        for stream, buffer, frames in zip(streams, buffers, found, strict=True):
+            piece = stream[position : position + step]
+            while piece:
+                room = buffer.get_buffer()
+                size = min(len(room), len(piece))
+                room[:size] = piece[:size]
+                frames += map(bytes, buffer.advance(size))
+                piece = piece[size:]
+    assert found == [[bytes([number]) * size for size in (0, 1, 5, 90, 300)] for number in (1, 2, 3)]

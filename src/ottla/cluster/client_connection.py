@@ -74,6 +74,7 @@ class ClientConnection:
         "_tls",
         "_waiting",
         "_writing",
+        "active_s",
         "connection_id",
         "peer",
     )
@@ -96,7 +97,9 @@ class ClientConnection:
 
             self._authenticator = Authenticator(entrance.users, entrance.listener.session_lifetime_ms)
         self._socket: socket.socket | TlsSocket = self._tls or sock
-        self._frames = FrameBuffer(FRAME_BYTES_MAX if self._authenticator is None else FRAME_BYTES_MAX_UNPROVED)
+        max_frame_bytes = FRAME_BYTES_MAX if self._authenticator is None else FRAME_BYTES_MAX_UNPROVED
+        self._frames = FrameBuffer(max_frame_bytes, server.stage)
+        self.active_s = self._loop.time()
         self._waiting: deque[memoryview] = deque()
         self._out: deque[Any] = deque()
         self._busy = False
@@ -128,6 +131,10 @@ class ClientConnection:
         """Close without sending anything more."""
         logger.info("broker %d hangs up on %s: %s", self._server.broker_id, self.peer, reason)
         self._end()
+
+    def idle_since_s(self) -> float | None:
+        """Since when nothing has come or gone, by the loop's clock; None while the broker owes an answer."""
+        return None if self._busy and not self._out else self.active_s
 
     def close(self) -> None:
         """Close the socket and forget what was under way. Closing twice is allowed."""
@@ -174,6 +181,7 @@ class ClientConnection:
 
     def _readable(self) -> None:
         frames = self._frames
+        self.active_s = self._loop.time()
         budget = _BYTES_PER_TURN
         while self._reading and not self._closed and budget > 0:
             buffer = frames.get_buffer()
@@ -322,6 +330,7 @@ class ClientConnection:
         return not out
 
     def _writable(self) -> None:
+        self.active_s = self._loop.time()
         if self._flush():
             self._answered()
 

@@ -108,8 +108,8 @@ class ClusterHost:
                 raise unusable(data_dir, error) from error
             raise
         self._links.start()
-        for node, of_broker in zip(self._links.brokers(), doors, strict=True):
-            self._servers.append(BrokerServer(self._links, self._loop, node, of_broker))
+        for node, core, of_broker in zip(self._links.brokers(), self._cores, doors, strict=True):
+            self._servers.append(BrokerServer(self._links, self._loop, node, of_broker, core.settings))
         answer({name: [address.on(name) for address in addresses] for name in listeners})
 
     def _join(self, addresses: list[BrokerAddress], settings: BrokerSettings, data_dir: DataDir) -> None:

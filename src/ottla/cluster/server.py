@@ -1,4 +1,9 @@
-"""A broker's doors: one listening socket for each listener, and the clients that came in by them."""
+"""A broker's doors: one listening socket for each listener, and the clients that came in by them.
+
+A broker with `max.connections` clients accepts no more until one has gone: who comes then waits in the socket's
+backlog, as with Kafka. A client from and to which nothing has moved for `connections.max.idle.ms` is hung up on,
+unless the broker owes it an answer.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,12 @@ import socket
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.settings import BrokerSettings
 from ottla.cluster.client_connection import ClientConnection
 from ottla.cluster.links import Links, Node
 from ottla.cluster.listener import Listener
 from ottla.errors import UserMistake
+from ottla.protocol.frames import STAGE_BYTES
 
 if TYPE_CHECKING:
     import ssl
@@ -22,10 +29,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.cluster")
 
-_CONNECTIONS_MAX = 4096
 _ACCEPTS_PER_TURN = 64
 _BACKLOG = 512
-_REST_S = 0.2  # how long nobody is accepted when the process has no descriptor left
+_REST_S = 0.2  # how long nobody is accepted when there is no room
+_IDLE_CHECK_S_MIN = 0.01
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -100,10 +107,17 @@ def listen(host: str, port: int) -> socket.socket:
 class BrokerServer:
     """The clients of one broker; made around its doors, which it owns from then on."""
 
-    def __init__(self, links: Links, loop: asyncio.AbstractEventLoop, node: Node, doors: list[Door]) -> None:
+    def __init__(
+        self, links: Links, loop: asyncio.AbstractEventLoop, node: Node, doors: list[Door], settings: BrokerSettings
+    ) -> None:
         self.links = links
         self.loop = loop
         self.broker_id = node.broker_id
+        # What all clients read into, one after the other.
+        self.stage = bytearray(STAGE_BYTES)
+        self._settings = settings
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._full = False
         self._node = node
         self._doors = doors
         self._accepting = False
@@ -117,12 +131,16 @@ class BrokerServer:
     def forget(self, client: ClientConnection) -> None:
         """A connection was closed."""
         self._node.clients.pop(client.connection_id, None)
-        self._accept_on()
+        if not self._full or len(self._node.clients) < self._settings.max_connections:
+            self._full = False
+            self._accept_on()
 
     def close(self) -> None:
         """Stop listening and drop every connection."""
         self._closed = True
         self._accept_off()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         for door in self._doors:
             door.socket.close()
         for client in list(self._node.clients.values()):
@@ -140,17 +158,45 @@ class BrokerServer:
             for door in self._doors:
                 self.loop.remove_reader(door.socket)
 
+    def _accept_if_room(self) -> None:
+        """Look again: the limit may have been raised while the broker was full."""
+        if len(self._node.clients) < self._settings.max_connections:
+            self._full = False
+            self._accept_on()
+        elif self._full and not self._closed:
+            self.loop.call_later(_REST_S, self._accept_if_room)
+
+    def _hang_up_on_idle(self) -> None:
+        """Hang up on who has been silent for too long, and come back when the next one will have been."""
+        self._idle_timer = None
+        idle_max_s = self._settings.connections_max_idle_ms / 1000
+        if idle_max_s < 0 or not self._node.clients:
+            return
+        oldest = now = self.loop.time()
+        for client in list(self._node.clients.values()):
+            since = client.idle_since_s()
+            if since is None:
+                continue
+            if now - since >= idle_max_s:
+                client.hang_up(f"nothing came or went for {idle_max_s:g} s (connections.max.idle.ms)")
+            else:
+                oldest = min(oldest, since)
+        due = max(oldest + idle_max_s, now + _IDLE_CHECK_S_MIN)
+        self._idle_timer = self.loop.call_at(due, self._hang_up_on_idle)
+
     def _acceptable(self, door: Door) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
             if not self._accepting:
                 return
-            if len(self._node.clients) >= _CONNECTIONS_MAX:
+            if len(self._node.clients) >= self._settings.max_connections:
                 logger.warning(
-                    "broker %d has %d connections and accepts no more until one is closed",
+                    "broker %d has %d connections (max.connections) and accepts no more until one is closed",
                     self.broker_id,
-                    _CONNECTIONS_MAX,
+                    len(self._node.clients),
                 )
                 self._accept_off()
+                self._full = True
+                self.loop.call_later(_REST_S, self._accept_if_room)
                 return
             try:
                 sock, address = door.socket.accept()
@@ -173,3 +219,6 @@ class BrokerServer:
                 # Gone again before TLS could begin.
                 logger.debug("broker %d lost %s: %s", self.broker_id, peer, error)
                 sock.close()
+                continue
+            if self._idle_timer is None:
+                self._hang_up_on_idle()

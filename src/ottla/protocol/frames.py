@@ -114,12 +114,16 @@ class FrameBuffer:
     arrive: what a length field promises is not allocated on its word.
 
     `broken` says that the stream cannot be read on behind the frames returned so far.
+
+    Many buffers may read into one `stage` (of STAGE_BYTES), as long as each one's `advance` follows its `get_buffer`
+    before another's turn: a server with a thousand silent connections then holds 64 KiB, not 64 MiB.
     """
 
-    def __init__(self, max_frame_bytes: int) -> None:
+    def __init__(self, max_frame_bytes: int, stage: bytearray | None = None) -> None:
         self.max_frame_bytes = max_frame_bytes
-        self._stage = bytearray(STAGE_BYTES)
-        self._staged = 0
+        self._stage = bytearray(STAGE_BYTES) if stage is None else stage
+        # The beginning of a length, at most three bytes.
+        self._rest = b""
         # The frame under way, None where its length is not known yet.
         self._frame: bytearray | None = None
         self._frame_bytes = 0
@@ -130,7 +134,11 @@ class FrameBuffer:
     def get_buffer(self) -> memoryview:
         """Where the next bytes of the stream belong; never empty."""
         if self._frame is None:
-            return memoryview(self._stage)[self._staged :]
+            rest = self._rest
+            if not rest:
+                return memoryview(self._stage)
+            self._stage[: len(rest)] = rest
+            return memoryview(self._stage)[len(rest) :]
         return memoryview(self._frame)[self._filled :]
 
     def advance(self, size: int) -> list[memoryview]:
@@ -142,8 +150,7 @@ class FrameBuffer:
         if self.broken is not None:
             raise self.broken
         if self._frame is None:
-            self._staged += size
-            return self._cut_stage()
+            return self._cut_stage(len(self._rest) + size)
         self._filled += size
         if self._filled == self._frame_bytes:
             frame = memoryview(self._frame)
@@ -156,9 +163,9 @@ class FrameBuffer:
             self._frame = grown
         return []
 
-    def _cut_stage(self) -> list[memoryview]:
+    def _cut_stage(self, end: int) -> list[memoryview]:
         frames: list[memoryview] = []
-        stage, begin, end = self._stage, 0, self._staged
+        stage, begin = self._stage, 0
         while end - begin >= LENGTH_BYTES:
             (length,) = unpack_from(">i", stage, begin)
             if not 0 <= length <= self.max_frame_bytes:
@@ -168,21 +175,19 @@ class FrameBuffer:
                 return frames
             begin += LENGTH_BYTES
             if end - begin < length:
-                self._begin_frame(length, begin)
+                self._begin_frame(length, begin, end)
                 begin = end
                 break
             frames.append(memoryview(stage[begin : begin + length]))
             begin += length
-        # At most three bytes of a length are left.
-        self._staged = end - begin
-        stage[: self._staged] = stage[begin:end]
+        self._rest = bytes(stage[begin:end])
         return frames
 
-    def _begin_frame(self, length: int, begin: int) -> None:
-        self._filled = self._staged - begin
+    def _begin_frame(self, length: int, begin: int, end: int) -> None:
+        self._filled = end - begin
         self._frame_bytes = length
         self._frame = bytearray(min(length, max(self._trust_bytes, 2 * self._filled)))
-        self._frame[: self._filled] = memoryview(self._stage)[begin : self._staged]
+        self._frame[: self._filled] = memoryview(self._stage)[begin:end]
 
 
 def _check_version(message: ApiMessage, version: int) -> None:

@@ -1,0 +1,92 @@
+"""Many clients, silent clients, and more clients than there is room for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.protocol.messages.metadata import MetadataRequest
+
+_IDLE = 1000
+_BYTES_EACH_MAX = 8_000
+
+
+@contextlib.contextmanager
+def _room_for_files(count: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count:
+        pytest.skip(f"this process may open no more than {hard} files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads the memory of a process from /proc")
+def test_a_thousand_idle_connections_are_held_and_cost_little(
+    broker: Any, connect: Any, make: Any, processes: Any
+) -> None:
+    """Each has asked for something once, so each has all it will ever have."""
+    host, port = broker.bootstrap_servers.split(":")
+    request = make.frame(MetadataRequest(), 12, 7)
+    with _room_for_files(2 * _IDLE), contextlib.ExitStack() as open_until_the_end:
+        before = processes.resident_bytes(broker.pid)
+        idle = [open_until_the_end.enter_context(socket.create_connection((host, int(port)), 30)) for _ in range(_IDLE)]
+        for one in idle:
+            one.sendall(request)
+        for one in idle:
+            assert int.from_bytes(one.recv(8)[4:]) == 7
+        assert processes.resident_bytes(broker.pid) - before < _IDLE * _BYTES_EACH_MAX
+        wire = connect(broker)
+        for _ in range(20):
+            assert wire.call(MetadataRequest(), 12).brokers
+        for one in (idle[0], idle[-1]):
+            while select.select([one], [], [], 0)[0]:
+                assert one.recv(1 << 20)
+            one.sendall(request)
+            assert int.from_bytes(one.recv(8)[4:]) == 7
+
+
+def test_silent_clients_are_hung_up_on_and_others_are_not(
+    wire_to: Callable[[str], Any], make: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A busy client stays, and so does one that waits for an answer for longer than clients may be silent."""
+    caplog.set_level("INFO")
+    with ottla.Cluster(brokers=1, settings={"connections_max_idle_ms": 1000}) as cluster:
+        cluster.create_topic("slow")
+        silent, owed, busy = (wire_to(cluster.bootstrap_servers) for _ in range(3))
+        owed.ask(make.fetch("slow", max_wait_ms=600_000), 12)
+        assert silent.call(MetadataRequest(), 12).brokers
+        while not select.select([silent.socket], [], [], 0.02)[0]:
+            assert busy.call(MetadataRequest(), 12).brokers
+        assert silent.is_closed_by_broker()
+        busy.call(make.produce("slow", b"at last"), 9)
+        assert owed.answer().responses[0].partitions[0].high_watermark == 1
+        cluster.leader("slow", 0)
+    assert sum("nothing came or went for 1 s" in line for line in caplog.messages) == 1
+
+
+def test_who_comes_to_a_full_broker_waits_until_somebody_leaves(
+    wire_to: Callable[[str], Any], make: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ottla.Cluster(brokers=1, settings={"max_connections": 2}) as cluster:
+        first, second = (wire_to(cluster.bootstrap_servers) for _ in range(2))
+        assert first.call(MetadataRequest(), 12).brokers
+        assert second.call(MetadataRequest(), 12).brokers
+        third = wire_to(cluster.bootstrap_servers)
+        third.ask(MetadataRequest(), 12)
+        assert second.call(MetadataRequest(), 12).brokers
+        assert not select.select([third.socket], [], [], 0.3)[0]
+        first.close()
+        assert third.answer().brokers
+        assert second.call(MetadataRequest(), 12).brokers
+    assert any("has 2 connections (max.connections)" in line for line in caplog.messages)
