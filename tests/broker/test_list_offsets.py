@@ -77,6 +77,7 @@ def test_other_negative_times_are_not_supported(world: World, timestamp: int) ->
 
 def test_an_end_not_known_yet_has_an_error_of_its_own_in_newer_versions(replicated: World) -> None:
     replicated.produce(batch_of(b"a"))
+    replicated.controller.close()  # everybody still counts as in sync
     world = World(3, replicated.storages, cut_off=(1, 2, 3))
     assert world.leader() == 1
     assert ask(world, -1, version=5)[0] == ErrorCode.OFFSET_NOT_AVAILABLE

@@ -166,11 +166,18 @@ def test_a_transactional_id_is_refused(world: World) -> None:
 
 
 def test_too_few_replicas_in_sync_refuse_acks_all_only() -> None:
-    world = World(1)
-    world.create_topic(min_insync_replicas=2)
+    world = World(2)
+    world.create_topic(replicas=2, min_insync_replicas=2)
+    world.kill(3 - world.leader())
+    world.pass_time(2000)
     assert world.produce(batch_of(b"a"), acks=-1).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert world.produce(batch_of(b"b"), acks=1).error_code == 0
     assert [r.value for r in world.stored()] == [b"b"]
+
+
+def test_no_more_replicas_need_be_in_sync_than_there_are(world: World) -> None:
+    world.create_topic("modest", min_insync_replicas=2)
+    assert world.produce(batch_of(b"a"), topic="modest").error_code == 0
 
 
 def test_an_empty_request_gets_an_empty_answer(world: World) -> None:

@@ -19,6 +19,8 @@ from ottla.broker.events import (
     ControllerResponse,
     HangUp,
     ImagePublished,
+    LetGo,
+    PartitionImage,
     PeerAnswered,
     RequestReceived,
     Respond,
@@ -161,7 +163,7 @@ class MemoryStorage:
 class World:
     """A cluster of broker cores; what clients get is in `answers` by connection, "hung up" where that happened.
 
-    Peers in `unreachable` are not reached by questions of others.
+    Peers in `unreachable` are not reached by questions of others; from those in `cut` no answers arrive either.
     """
 
     def __init__(
@@ -178,19 +180,73 @@ class World:
         self.storages = storages or {broker_id: MemoryStorage() for broker_id in range(brokers + 1)}
         addresses = [BrokerAddress(broker_id, "localhost", 9090 + broker_id) for broker_id in range(1, brokers + 1)]
         rng = random.Random(7)
+        self.rng = rng
         self.controller = ControllerCore(addresses, self.storages[0], self.settings, rng)
-        self.brokers = {
-            broker_id: BrokerCore(broker_id, self.storages[broker_id], self.settings, rng, self.faults)
-            for broker_id in range(1, brokers + 1)
-        }
+        self.brokers: dict[int, BrokerCore] = {}
+        self.starts: dict[int, int] = {}
+        self.frozen: dict[int, list[Any]] = {}
+        self.frozen_images: set[int] = set()
+        self.let_go: list[int] = []
+        for broker_id in range(1, brokers + 1):
+            self._boot(broker_id)
         self.unreachable: set[int] = set(cut_off)
+        self.cut: set[int] = set()
         self.without_controller = False
+        self.off_controller: set[int] = set()
+        self.last_question = 0
         self.answers: dict[int, list[Any]] = {}
         self.questions: dict[int, tuple[int, int, int]] = {}
         self.order: list[str] = []
         self.struck: list[tuple[int, str]] = []
         self.last_connection = 0
         self.drain()
+
+    # Breaking brokers.
+
+    def _boot(self, broker_id: int) -> None:
+        self.starts[broker_id] = self.starts.get(broker_id, 0) + 1
+        storage, epoch = self.storages[broker_id], self.starts[broker_id]
+        self.brokers[broker_id] = BrokerCore(
+            broker_id, storage, self.settings, self.rng, self.faults, broker_epoch=epoch
+        )
+
+    def kill(self, broker_id: int) -> None:
+        """The broker dies; what it was asked is answered by a cut connection."""
+        del self.brokers[broker_id]
+        self.frozen.pop(broker_id, None)
+        for connection, (asker, peer, token) in list(self.questions.items()):
+            if peer == broker_id:
+                del self.questions[connection]
+                self._deliver(asker, PeerAnswered(peer, token, None))
+            elif asker == broker_id:
+                del self.questions[connection]
+                self._deliver(peer, ConnectionLost(connection))
+        self.drain()
+
+    def power_off(self, broker_id: int, *, seed: int = 1) -> None:
+        """The broker's machine loses power."""
+        self.kill(broker_id)
+        self.storages[broker_id].power_off(random.Random(seed))
+
+    def start(self, broker_id: int) -> None:
+        self._boot(broker_id)
+        self.brokers[broker_id].tick(self.now_us)
+        self.drain()
+
+    def pause(self, broker_id: int) -> None:
+        self.frozen[broker_id] = []
+
+    def resume(self, broker_id: int) -> None:
+        for event in self.frozen.pop(broker_id):
+            self.brokers[broker_id].receive(event, self.now_us)
+        self.brokers[broker_id].tick(self.now_us)
+        self.drain()
+
+    def _deliver(self, broker_id: int, event: Any) -> None:
+        if broker_id in self.frozen:
+            self.frozen[broker_id].append(event)
+        elif broker_id in self.brokers:
+            self.brokers[broker_id].receive(event, self.now_us)
 
     # Carrying messages.
 
@@ -202,32 +258,38 @@ class World:
             for output in self.controller.outputs():
                 busy = True
                 self._from_controller(output)
-            for broker_id, core in self.brokers.items():
-                for output in core.outputs():
+            for broker_id, core in list(self.brokers.items()):
+                for output in core.outputs() if broker_id not in self.frozen else ():
                     busy = True
                     self._from_broker(broker_id, output)
 
     def _from_controller(self, output: Any) -> None:
         self.order.append(type(output).__name__)
         if isinstance(output, ImagePublished):
-            for core in self.brokers.values():
-                core.receive(output, self.now_us)
+            for broker_id in list(self.brokers):
+                if broker_id not in self.frozen_images:
+                    self._deliver(broker_id, output)
         else:
             assert isinstance(output, ControllerResponse)
-            self.brokers[output.broker_id].receive(ControllerAnswered(output.token, output.message), self.now_us)
+            self._deliver(output.broker_id, ControllerAnswered(output.token, output.message))
 
     def _from_broker(self, broker_id: int, output: Any) -> None:
         if isinstance(output, AskPeer):
-            if output.broker_id in self.unreachable or broker_id in self.unreachable:
+            away = self.unreachable | self.cut
+            unreachable = output.broker_id in away or broker_id in away
+            if unreachable or output.broker_id not in self.brokers:
                 answer = PeerAnswered(output.broker_id, output.token, None)
                 self.brokers[broker_id].receive(answer, self.now_us)
                 return
-            connection = -len(self.questions) - 1
+            self.last_question += 1
+            connection = -self.last_question
             self.questions[connection] = (broker_id, output.broker_id, output.token)
             event = RequestReceived(connection, output.token, 12, "peer", output.message)
-            self.brokers[output.broker_id].receive(event, self.now_us)
+            self._deliver(output.broker_id, event)
+        elif isinstance(output, LetGo):
+            self.let_go.append(broker_id)
         elif isinstance(output, AskController):
-            if self.without_controller:
+            if self.without_controller or broker_id in self.off_controller:
                 self.brokers[broker_id].receive(ControllerAnswered(output.token, None), self.now_us)
             else:
                 self.controller.receive(ControllerRequest(broker_id, output.token, output.message), self.now_us)
@@ -236,8 +298,9 @@ class World:
         elif output.connection_id < 0:
             if output.connection_id not in self.questions:
                 return
-            asker, peer, token = self.questions[output.connection_id]
-            self.brokers[asker].receive(PeerAnswered(peer, token, output.message), self.now_us)
+            asker, peer, token = self.questions.pop(output.connection_id)
+            lost = asker in self.cut or peer in self.cut
+            self._deliver(asker, PeerAnswered(peer, token, None if lost else output.message))
         elif isinstance(output, HangUp):
             self.answers.setdefault(output.connection_id, []).append("hung up")
             self.brokers[broker_id].receive(ConnectionLost(output.connection_id), self.now_us)
@@ -251,7 +314,8 @@ class World:
         """Move the clock, stopping wherever a broker wants to be told."""
         end_us = self.now_us + ms * 1000
         while True:
-            cores: list[Any] = [self.controller, *self.brokers.values()]
+            running = [core for broker_id, core in self.brokers.items() if broker_id not in self.frozen]
+            cores: list[Any] = [self.controller, *running]
             due = [d for d in (core.deadline_us() for core in cores) if d is not None]
             if not due or min(due) > end_us:
                 break
@@ -274,7 +338,7 @@ class World:
         connection = connection or self.connect()
         name = type(message).__name__.removesuffix("Request")
         version = version if version is not None else VERSIONS_ASKED.get(name, 5)
-        self.brokers[broker_id].receive(RequestReceived(connection, 1, version, "test", message), self.now_us)
+        self._deliver(broker_id, RequestReceived(connection, 1, version, "test", message))
         self.drain()
         return connection
 
@@ -293,6 +357,9 @@ class World:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=given)
         response = self.ask(broker_id, CreateTopicsRequest(topics=[topic]))
         return response.topics[0].error_code
+
+    def partition(self, topic: str = TOPIC, index: int = 0) -> PartitionImage:
+        return self.controller.image.topics[topic].partitions[index]
 
     def leader(self, topic: str = TOPIC, partition: int = 0) -> int:
         return self.controller.image.topics[topic].partitions[partition].leader

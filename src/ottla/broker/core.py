@@ -43,6 +43,7 @@ from ottla.broker.events import (
     Struck,
 )
 from ottla.broker.heartbeats import Heartbeats
+from ottla.broker.isr_proposals import IsrProposals
 from ottla.broker.log.directory import LogDirectory
 from ottla.broker.log.upkeep import LogUpkeep
 from ottla.broker.partition import NO_BROKER, Partition, RecentBudget
@@ -100,6 +101,7 @@ class BrokerCore:
         self._groups: GroupCoordinator | None = None
         self._outputs: list[Any] = []
         self._heartbeats = Heartbeats(self)
+        self._proposals = IsrProposals(self)
         self._number = 0
         self._write_back = storage.write_back
         self._write_back.set_interval(settings.os_flush_interval_ms * 1000)
@@ -141,6 +143,9 @@ class BrokerCore:
         upkeep_us = self.upkeep.deadline_us()
         if upkeep_us is not None and (due is None or upkeep_us < due):
             due = upkeep_us
+        proposals_us = self._proposals.due_us
+        if proposals_us is not None and proposals_us < due:
+            due = proposals_us
         for fetcher in self._fetchers.values():
             again = fetcher.ask_again_us
             if again is not None and (due is None or again < due):
@@ -154,6 +159,7 @@ class BrokerCore:
         if self._heartbeats.due_us <= now_us:
             self._heartbeats.send(now_us)
         self.upkeep.tick(now_us)
+        self._proposals.tick(now_us)
         for fetcher in self._fetchers.values():
             if fetcher.ask_again_us is not None and fetcher.ask_again_us <= now_us:
                 self._ask_leader(fetcher, now_us)
@@ -323,7 +329,7 @@ class BrokerCore:
         handler_of(request.message.API_KEY)(self, request, now_us)
 
     def _settle(self, now_us: int) -> None:
-        """Finish what the event set in motion: fetches that have news, requests whose turn has come."""
+        """Finish what the event set in motion: fetches that have news, requests whose turn has come, proposals."""
         while self.woken or self._due:
             if self.woken:
                 woken, self.woken = self.woken, {}
@@ -333,6 +339,7 @@ class BrokerCore:
                 connection = self._due.popleft()
                 if not connection.hung_up and self._connections.get(connection.connection_id) is connection:
                     self._handle(connection.waiting.popleft(), now_us)
+        self._proposals.send(now_us)
 
     # The cluster.
 
@@ -370,6 +377,8 @@ class BrokerCore:
                     if index < len(known) and known[index] == role:
                         continue
                     self._take_role(partitions[index], role, changed, now_us)
+        epochs = image.broker_epochs
+        self._proposals.apply({each.broker_id: epochs[each.broker_id] for each in image.brokers}, now_us)
         if self._groups is not None or OFFSETS_TOPIC in self.topics:
             self.groups.image_changed(old, now_us)
         for leader_id in changed:
@@ -377,9 +386,14 @@ class BrokerCore:
         self._heartbeats.image_applied()
 
     def _new_partition(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> Partition:
-        return Partition(self.broker_id, topic, topic_id, index, settings, self.directory, self._budget)
+        return Partition(
+            self.broker_id, topic, topic_id, index, settings, self.directory, self._budget, self._proposals
+        )
 
     def _take_role(self, partition: Partition, role: PartitionImage, changed: dict[int, None], now_us: int) -> None:
+        if role.partition_epoch <= partition.partition_epoch:
+            partition.become(role, now_us)
+            return
         if partition.is_leader and role.leader != self.broker_id:
             partition.leader = role.leader
             partition.retire(ErrorCode.NOT_LEADER_OR_FOLLOWER, now_us)
@@ -388,7 +402,9 @@ class BrokerCore:
         if role.leader not in (self.broker_id, NO_BROKER):
             fetcher = self._fetchers.get(role.leader)
             if fetcher is None:
-                fetcher = self._fetchers[role.leader] = ReplicaFetcher(self.broker_id, role.leader, self.settings)
+                fetcher = self._fetchers[role.leader] = ReplicaFetcher(
+                    self.broker_id, self.broker_epoch, role.leader, self.settings
+                )
             fetcher.follow(partition)
             changed[role.leader] = None
 

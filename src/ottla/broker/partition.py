@@ -1,12 +1,16 @@
 """One partition replica on this broker: its log, its role, the high watermark, and who waits for either.
 
 As leader it takes batches from producers, learns from each follower's Fetch how far that follower has come, and moves
-the high watermark to the smallest log end of the replicas in sync (itself included). As follower it copies what the
-leader has. The last batches of a leader stay in memory until every follower has fetched them, within
-`recent_batches_bytes` for the whole broker, so that replication need not read the file again.
+the high watermark to the smallest log end of the replicas in sync (itself included), unless fewer of them are in sync
+than `min.insync.replicas` asks for. A follower that stays behind for `replica.lag.time.max.ms` is proposed to be out
+of sync, one that has caught up to be in sync again; until the controller has said yes (`isr_proposals`) the larger set
+counts (KIP-497), and so does a living follower that is about to join. As follower it copies what the leader has. The
+last batches of a leader stay in memory until every follower has fetched them, within `recent_batches_bytes` for the
+whole broker, so that replication need not read the file again.
 
-Invariants: the high watermark never falls and never passes the log's end; `recent` is a gapless run of batches that
-ends at the log's end, or empty; waiters are told of every change they wait for.
+Invariants: the high watermark never falls (but with the log, which an unclean election cuts) and never passes its
+end; `recent` is a gapless run of batches that ends at the log's end, or empty; waiters are told of every change they
+wait for.
 """
 
 from __future__ import annotations
@@ -41,6 +45,30 @@ class FetchWaiter(Protocol):
         ...
 
 
+class Follower:
+    """What a leader knows of a replica elsewhere; times are 0 where it never was caught up."""
+
+    __slots__ = ("broker_epoch", "caught_up_us", "end_offset", "fetched_us", "leader_end_offset")
+
+    def __init__(self, caught_up_us: int) -> None:
+        self.end_offset = -1
+        self.caught_up_us = caught_up_us
+        self.fetched_us = 0
+        self.leader_end_offset = 0
+        self.broker_epoch = -1
+
+
+class Proposals(Protocol):
+    """Where a leader turns to when somebody else is in sync than the controller believes; see `isr_proposals`."""
+
+    alive: dict[int, int]
+    lag_us: int
+
+    def propose(self, partition: Partition) -> None:
+        """Ask the controller for what `partition.proposed` says."""
+        ...
+
+
 class RecentBudget:
     """How many bytes of recent batches a broker may keep in memory, and keeps."""
 
@@ -57,12 +85,13 @@ class Partition:
     __slots__ = (
         "_budget",
         "_directory",
+        "_proposals",
         "_waiting_acks",
         "broker_id",
         "consumers_waiting",
         "epoch_start_offset",
         "fetch_again_us",
-        "follower_ends",
+        "followers",
         "followers_waiting",
         "high_watermark",
         "index",
@@ -70,6 +99,8 @@ class Partition:
         "leader",
         "leader_epoch",
         "log",
+        "partition_epoch",
+        "proposed",
         "recent",
         "replicas",
         "settings",
@@ -86,6 +117,7 @@ class Partition:
         settings: TopicSettings,
         directory: LogDirectory,
         budget: RecentBudget,
+        proposals: Proposals,
     ) -> None:
         self.broker_id = broker_id
         self.topic = topic
@@ -93,13 +125,15 @@ class Partition:
         self.index = index
         self.leader = NO_BROKER
         self.leader_epoch = -1
+        self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
+        self.proposed: tuple[int, ...] | None = None
         self.high_watermark = 0
         self.epoch_start_offset = 0
         self.log: Log | None = None
         self.settings = settings
-        self.follower_ends: dict[int, int] = {}
+        self.followers: dict[int, Follower] = {}
         self.fetch_again_us = 0
         # (base offset, next offset, batch)
         self.recent: deque[tuple[int, int, Buffer]] = deque()
@@ -109,6 +143,7 @@ class Partition:
         self._waiting_acks: list[tuple[int, int, AckWaiter]] = []
         self._budget = budget
         self._directory = directory
+        self._proposals = proposals
 
     def configure(self, settings: TopicSettings) -> None:
         """Go by these settings from now on."""
@@ -142,19 +177,35 @@ class Partition:
 
     def become(self, image: PartitionImage, now_us: int) -> None:
         """Take the role the controller gives; leaders of a new epoch forget what they knew of followers."""
-        new_epoch = image.leader_epoch != self.leader_epoch or image.leader != self.leader
+        self.replicas = image.replicas
+        if image.partition_epoch <= self.partition_epoch:
+            return  # known already, perhaps from the answer to a proposal
+        new_epoch = image.leader_epoch != self.leader_epoch
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
-        self.replicas = image.replicas
+        self.partition_epoch = image.partition_epoch
         self.isr = image.isr
+        self.proposed = None
         self._forget_recent()
         self.open_log()
         if new_epoch:
             self.fetch_again_us = 0
-            self.follower_ends = {}
+            self.followers = {
+                each: Follower(now_us if each in image.isr else 0) for each in image.replicas if each != self.broker_id
+            }
             self.epoch_start_offset = self.log.log_end_offset if self.log is not None else 0
         if self.is_leader:
-            self.advance_high_watermark(now_us)
+            self.reconsider(now_us)
+
+    @property
+    def min_isr(self) -> int:
+        """How many replicas must be in sync for acks=all; no more than there are replicas."""
+        return min(self.settings.min_insync_replicas, len(self.replicas))
+
+    def broker_epoch_of(self, broker_id: int) -> int:
+        """Which start of a broker was seen fetching; -1 where that was not told."""
+        follower = self.followers.get(broker_id)
+        return follower.broker_epoch if follower is not None else -1
 
     def append(self, records: bytearray | memoryview, header: BatchHeader, now_us: int) -> int:
         """Append a checked batch as leader and return its base offset; OSError: nothing was appended."""
@@ -173,21 +224,90 @@ class Partition:
         """Tell the waiter when the high watermark has reached `end_offset`; `order` is unique and grows."""
         insort(self._waiting_acks, (end_offset, order, waiter))
 
-    def follower_fetched(self, broker_id: int, fetch_offset: int, now_us: int) -> None:
-        """A follower has everything below `fetch_offset`."""
-        if self.follower_ends.get(broker_id) != fetch_offset:
-            self.follower_ends[broker_id] = fetch_offset
+    def follower_fetched(self, broker_id: int, fetch_offset: int, now_us: int, broker_epoch: int = -1) -> None:
+        """A follower (this start of it) has everything below `fetch_offset`."""
+        follower = self.followers.get(broker_id)
+        if follower is None or self.log is None:
+            return
+        end_offset = self.log.log_end_offset
+        if fetch_offset >= end_offset:
+            follower.caught_up_us = now_us
+        elif fetch_offset >= follower.leader_end_offset:
+            # It has all that there was when it last asked: caught up then.
+            follower.caught_up_us = max(follower.caught_up_us, follower.fetched_us)
+        follower.leader_end_offset = end_offset
+        follower.fetched_us = now_us
+        follower.broker_epoch = broker_epoch
+        if broker_id not in self.isr:
+            follower.end_offset = fetch_offset
+            self._let_join(broker_id, follower)
             self.advance_high_watermark(now_us)
+        elif follower.end_offset != fetch_offset:
+            follower.end_offset = fetch_offset
+            self.advance_high_watermark(now_us)
+
+    def reconsider(self, now_us: int) -> None:
+        """As leader: something about the brokers or the replicas in sync has changed."""
+        if len(self.isr) == 1:
+            # Nobody in sync waits for recent batches, and from now on they are not kept.
+            self._forget_recent()
+        self.advance_high_watermark(now_us)
+
+    def drop_laggards(self, now_us: int) -> None:
+        """As leader: propose to go on without the followers that have stayed behind for too long."""
+        if self.log is None or self.proposed is not None:
+            return
+        late: dict[int, None] = {}
+        for broker_id, follower in self.followers.items():
+            if follower.end_offset >= self.log.log_end_offset:
+                # Idle followers of idle partitions are caught up as long as nothing is appended.
+                follower.caught_up_us = now_us
+            elif broker_id in self.isr and now_us - follower.caught_up_us > self._proposals.lag_us:
+                late[broker_id] = None
+        if late:
+            self.proposed = tuple(each for each in self.isr if each not in late)
+            self._proposals.propose(self)
+        else:
+            self.reconsider(now_us)
+
+    def settle_isr(self, isr: tuple[int, ...], partition_epoch: int, now_us: int) -> None:
+        """As leader: the controller has taken a proposal."""
+        if partition_epoch > self.partition_epoch:
+            self.partition_epoch = partition_epoch
+            self.isr = isr
+            self.proposed = None
+            self.reconsider(now_us)
+
+    def _let_join(self, broker_id: int, follower: Follower) -> None:
+        """Propose a follower to be in sync where it has all that is committed, and is the start that is alive."""
+        if self.proposed is not None or follower.end_offset < max(self.high_watermark, self.epoch_start_offset):
+            return
+        if self._may_join(broker_id, follower):
+            self.proposed = (*self.isr, broker_id)
+            self._proposals.propose(self)
+
+    def _may_join(self, broker_id: int, follower: Follower) -> bool:
+        epoch = self._proposals.alive.get(broker_id)
+        return epoch is not None and follower.broker_epoch in (-1, epoch)
 
     def advance_high_watermark(self, now_us: int) -> None:
         """As leader: move the high watermark as far as all replicas in sync have come, and tell who waits."""
         log = self.log
-        if log is None:
+        if log is None or len(self.isr) < self.min_isr:
             return
         reached = log.log_end_offset
-        for broker_id in self.isr:
-            if broker_id != self.broker_id:
-                reached = min(reached, self.follower_ends.get(broker_id, 0))
+        in_sync = self.isr if self.proposed is None else (*self.isr, *self.proposed)
+        for broker_id, follower in self.followers.items():
+            if follower.end_offset < reached and (
+                broker_id in in_sync
+                # Who is about to join is waited for, or it might never catch up with a busy leader.
+                or (
+                    now_us - follower.caught_up_us <= self._proposals.lag_us
+                    and follower.caught_up_us
+                    and self._may_join(broker_id, follower)
+                )
+            ):
+                reached = follower.end_offset
         if reached <= self.high_watermark:
             return
         self.high_watermark = reached

@@ -18,7 +18,14 @@ from ottla.broker.events import AskPeer
 from ottla.broker.partition import Partition
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Buffer
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from ottla.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
 from ottla.records.batch_header import BatchHeader, CorruptBatch, check_crc, iterate_headers
 
 _NONE_ASKED = -1
@@ -27,10 +34,11 @@ _NONE_ASKED = -1
 class ReplicaFetcher:
     """Fetches from one leader what this broker follows; `ask_again_us` is when to ask without being told to."""
 
-    __slots__ = ("_broker_id", "_leader_id", "_settings", "_token", "_topics", "ask_again_us")
+    __slots__ = ("_broker_epoch", "_broker_id", "_leader_id", "_settings", "_token", "_topics", "ask_again_us")
 
-    def __init__(self, broker_id: int, leader_id: int, settings: BrokerSettings) -> None:
+    def __init__(self, broker_id: int, broker_epoch: int, leader_id: int, settings: BrokerSettings) -> None:
         self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
         self._leader_id = leader_id
         self._settings = settings
         self._topics: dict[str, dict[int, Partition]] = {}
@@ -74,7 +82,7 @@ class ReplicaFetcher:
             return None
         self._token = token
         message = FetchRequest(
-            replica_id=self._broker_id,
+            replica_state=ReplicaState(replica_id=self._broker_id, replica_epoch=self._broker_epoch),
             max_wait_ms=self._settings.replica_fetch_wait_max_ms,
             min_bytes=1,
             max_bytes=self._settings.replica_fetch_response_max_bytes,

@@ -71,6 +71,8 @@ class PendingFetch:
         self._topics.append((topic, wanted))
         if self._follower_id == CONSUMER:
             return
+        state = self._request.message.replica_state
+        broker_epoch = -1 if state is None else state.replica_epoch
         for asked, partition in wanted:
             if (
                 partition is not None
@@ -79,7 +81,7 @@ class PendingFetch:
                 and self._diverging(asked, partition) is None
                 and asked.fetch_offset <= partition.log.log_end_offset
             ):
-                partition.follower_fetched(self._follower_id, asked.fetch_offset, now_us)
+                partition.follower_fetched(self._follower_id, asked.fetch_offset, now_us, broker_epoch)
 
     def start(self, now_us: int) -> None:
         """Answer at once, or wait."""

@@ -165,8 +165,8 @@ def _append(
     if len(records) > partition.settings.max_message_bytes:
         limit = partition.settings.max_message_bytes
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; max.message.bytes is {limit}")
-    if acks == -1 and len(partition.isr) < partition.settings.min_insync_replicas:
-        enough = partition.settings.min_insync_replicas
+    if acks == -1 and len(partition.isr) < partition.min_isr:
+        enough = partition.min_isr
         raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replicas in sync, {enough} wanted")
     try:
         log = partition.log

@@ -71,11 +71,11 @@ class ControllerCore:
         self.state = ControllerState(brokers, storage, rng, cluster_id)
         broker_ids = [address.broker_id for address in self.state.brokers]
         self.liveness = Liveness(self, broker_ids, broker_ids if running is None else list(running))
-        alive, publish = self.liveness.is_alive, self._publish
+        alive, publish = self.liveness.is_alive, self.publish
         self.leadership = Leadership(self.state, self.settings, alive, self.liveness.epoch_of, publish)
         self.topics = Topics(self.state, settings, self.settings, alive, publish)
         self.configs = ClusterConfigs(self.state, settings, self.settings, publish)
-        self.leadership.restart(clean=True)
+        self.leadership.restart(clean=self.state.was_clean)
         self.state.save()
         self.announce()
 
@@ -139,10 +139,11 @@ class ControllerCore:
         """Publish who is alive and which starts of the brokers are known; returns the image's version."""
         brokers = tuple(each for each in self.state.brokers if self.liveness.is_seen(each.broker_id))
         image = self.state.announce(brokers, self.liveness.epochs())
-        self._publish(image)
+        self.publish(image)
         return image.version
 
-    def _publish(self, image: ClusterImage) -> None:
+    def publish(self, image: ClusterImage) -> None:
+        """Send an image to every broker."""
         self._outputs.append(ImagePublished(image))
 
     def _init_producer_id(self, message: InitProducerIdRequest) -> InitProducerIdResponse:

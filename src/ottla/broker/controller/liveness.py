@@ -79,6 +79,9 @@ class Liveness:
                 return self._leave(broker_id, life)
             if not life.is_alive and message.current_metadata_offset >= life.registered_version:
                 self._let_in(life)
+            elif message.current_metadata_offset < self._core.image.version:
+                # An image may have been lost on its way; to whoever has it, it is nothing new.
+                self._core.publish(self._core.image)
         except OSError:
             return BrokerHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, is_fenced=not life.is_alive)
         return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=not life.is_alive)

@@ -266,7 +266,7 @@ class GroupCoordinator:
         """Append records and return the log's end behind them; GroupRefusal where that cannot be."""
         if not partition.is_leader:
             raise GroupRefusal(ErrorCode.NOT_COORDINATOR)
-        if partition.log is None or len(partition.isr) < partition.settings.min_insync_replicas:
+        if partition.log is None or len(partition.isr) < partition.min_isr:
             raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         records = [Record(index, now_us // 1000, key, value) for index, (key, value) in enumerate(pairs)]
         batch = bytearray(encode_batch(records))
