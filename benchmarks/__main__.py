@@ -2,6 +2,7 @@
 
 make bench                              everything
 make bench ARGS="producer --repeat 5"   one of them
+make bench ARGS="cluster --only start,produce"   parts of one
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks import bench_producer, bench_run, bench_start
+from benchmarks import bench_cluster, bench_producer, bench_run, bench_start
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "start": bench_start.run,
+    "cluster": bench_cluster.run,
     "producer": bench_producer.run,
     "run": bench_run.run,
 }
@@ -30,11 +32,16 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which (default: all)")
     parser.add_argument("--repeat", type=int, default=3, help="rounds; medians are printed (default 3)")
     parser.add_argument("--records", type=int, default=3_000_000, help="records per run (default 3,000,000)")
+    parser.add_argument("--only", help="parts of `cluster`, separated by commas (default: all)")
+    parser.add_argument("--gigabytes", type=int, default=20, help="written by `cluster` with retention on (default 20)")
     arguments = parser.parse_args()
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in arguments.names or BENCHMARKS:
         print(f"\n== {name}")
+        # Parts that were left out keep the figures they had.
+        kept = results.get(name, {}) if arguments.only else {}
         results[name] = {
+            **kept,
             "date": date.today().isoformat(),
             "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
             "python": platform.python_version(),

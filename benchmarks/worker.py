@@ -1,9 +1,9 @@
-"""One producer in a process of its own: sends the same records as the others and prints what it took, as JSON.
+"""One client in a process of its own: sends or reads the same records as the others; prints what it took, as JSON.
 
 python -m benchmarks.worker CLIENT BOOTSTRAP TOPIC RECORDS
 
-The clock and the processor time run from the first send to the last acknowledgement; imports, connecting and making
-the data are outside. A record is an 8-byte key and a 92-byte value.
+The clock and the processor time run from the first send (or read) to the last acknowledgement (or record); imports,
+connecting and making the data are outside. A record is an 8-byte key and a 92-byte value.
 """
 
 from __future__ import annotations
@@ -90,6 +90,30 @@ def ottla_send_table(bootstrap: str, topic: str, records: int) -> Callable[[], N
     return send
 
 
+def confluent_consume(bootstrap: str, topic: str, records: int) -> Callable[[], None]:
+    """Reads a whole topic without a group; the records are made into Python objects, thousands at a time.
+
+    By default librdkafka asks for nothing more for a second when it has 100,000 records in store: that would be
+    measured, not the broker.
+    """
+    from confluent_kafka import Consumer, TopicPartition
+
+    settings = {"group.id": "not used", "enable.auto.commit": False, "fetch.queue.backoff.ms": 1}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    partitions = consumer.list_topics(topic, 30).topics[topic].partitions
+
+    def read() -> None:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        left = records
+        while left > 0:
+            messages = consumer.consume(10_000, 30)
+            assert messages, f"{left} records did not come"
+            assert messages[0].error() is None, messages[0].error()
+            left -= len(messages)
+
+    return read
+
+
 CLIENTS: dict[str, Callable[[str, str, int], Callable[[], None]]] = {
     "confluent": partial(confluent, with_callback=True),
     "confluent-bare": partial(confluent, with_callback=False),
@@ -97,6 +121,7 @@ CLIENTS: dict[str, Callable[[str, str, int], Callable[[], None]]] = {
     "send": partial(ottla_send, batch_size=1_000_000),
     "send-16k": ottla_send,
     "send_table": ottla_send_table,
+    "confluent-consume": confluent_consume,
 }
 
 

@@ -1,7 +1,8 @@
 """Fetches Apache Kafka's jars from Maven Central, once, into a cache folder.
 
 The message generator reads the descriptors inside kafka-clients, and the interop tests start a real broker
-from these jars. What is fetched stands in `kafka-jars/pom.xml`. Run it (`python tools/kafka_jars.py`) and it
+from these jars; they also take Spark's Kafka connector, into a folder beside. What is fetched stands in
+`kafka-jars/pom.xml` and `kafka-jars/spark-connector.xml`. Run it (`python tools/kafka_jars.py`) and it
 prints the folder; import it and call `fetch()`. A folder appears under its final name only when complete,
 so a run that was cut short, or two runs at once, leave no half-filled cache behind.
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 
 VERSION = "4.3.1"
 CACHE_FOLDER = Path.home() / ".cache" / "ottla" / f"kafka-{VERSION}"
-POM = Path(__file__).resolve().parent / "kafka-jars" / "pom.xml"
+_POMS = Path(__file__).resolve().parent / "kafka-jars"
 MIN_JAVA = 17
 # One jar of each direct dependency: a folder that holds them holds the rest too, it was moved there whole.
 EXPECTED = (
@@ -28,6 +29,14 @@ EXPECTED = (
     f"kafka-clients-{VERSION}.jar",
     "log4j-slf4j-impl-2.24.3.jar",
     "log4j-core-2.24.3.jar",
+)
+SPARK_CONNECTOR_VERSION = "4.0.0"
+SPARK_CONNECTOR_FOLDER = CACHE_FOLDER.parent / f"spark-connector-{SPARK_CONNECTOR_VERSION}"
+SPARK_CONNECTOR_EXPECTED = (
+    f"spark-sql-kafka-0-10_2.13-{SPARK_CONNECTOR_VERSION}.jar",
+    f"spark-token-provider-kafka-0-10_2.13-{SPARK_CONNECTOR_VERSION}.jar",
+    "kafka-clients-3.9.0.jar",
+    "commons-pool2-2.12.0.jar",
 )
 
 
@@ -64,50 +73,61 @@ def fetch(folder: Path | None = None) -> Path:
 
     `folder` defaults to ~/.cache/ottla/kafka-4.3.1. Raises JarsUnavailable when Maven is missing or fails.
     """
-    folder = (folder or CACHE_FOLDER).expanduser()
-    if is_complete(folder):
+    return _fetch((folder or CACHE_FOLDER).expanduser(), "pom.xml", EXPECTED, f"Apache Kafka {VERSION}")
+
+
+def fetch_spark_connector() -> Path:
+    """The folder with Spark's Kafka connector and what it needs beside PySpark's own jars (10 MB); else as `fetch`."""
+    what = f"Spark's Kafka connector {SPARK_CONNECTOR_VERSION}"
+    return _fetch(SPARK_CONNECTOR_FOLDER, "spark-connector.xml", SPARK_CONNECTOR_EXPECTED, what)
+
+
+def _fetch(folder: Path, pom: str, expected: tuple[str, ...], what: str) -> Path:
+    if is_complete(folder, expected):
         return folder
     if folder.exists() and any(folder.iterdir()):
-        raise JarsUnavailable(f"{folder} does not hold Apache Kafka {VERSION}'s jars; remove it or name another folder")
+        raise JarsUnavailable(f"{folder} does not hold {what}'s jars; remove it or name another folder")
     maven = shutil.which("mvn")
     if maven is None:
         raise JarsUnavailable(
-            f"Apache Kafka {VERSION}'s jars are not in {folder} and Maven is missing: no `mvn` on the PATH; "
-            "install Maven, or put the jars named in tools/kafka-jars/pom.xml there"
+            f"{what}'s jars are not in {folder} and Maven is missing: no `mvn` on the PATH; "
+            f"install Maven, or put the jars named in tools/kafka-jars/{pom} there"
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         arriving = Path(scratch) / "jars"
-        run_maven(maven, arriving)
+        wrong = run_maven(maven, _POMS / pom, arriving)
+        if wrong is not None or not is_complete(arriving, expected):
+            raise JarsUnavailable(f"Maven could not fetch {what}'s jars: {wrong or 'some are missing'}")
         try:
             if folder.exists():
                 folder.rmdir()
             arriving.rename(folder)
         except OSError:
             # Somebody else's fetch got there first; theirs is as good as ours.
-            if not is_complete(folder):
+            if not is_complete(folder, expected):
                 raise
     return folder
 
 
-def is_complete(folder: Path) -> bool:
+def is_complete(folder: Path, expected: tuple[str, ...]) -> bool:
     """Whether every jar that was asked for is there."""
-    return all((folder / name).is_file() for name in EXPECTED)
+    return all((folder / name).is_file() for name in expected)
 
 
-def run_maven(maven: str, target: Path) -> None:
-    """Copy the dependencies of the pom, and theirs, into `target`."""
-    command = [maven, "--batch-mode", "--quiet", "--file", str(POM), "dependency:copy-dependencies"]
+def run_maven(maven: str, pom: Path, target: Path) -> str | None:
+    """Copy the dependencies of the pom, and theirs, into `target`; what went wrong, None where nothing did."""
+    command = [maven, "--batch-mode", "--quiet", "--file", str(pom), "dependency:copy-dependencies"]
     done = subprocess.run(
         [*command, "-DincludeScope=runtime", f"-DoutputDirectory={target}"],
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode != 0 or not is_complete(target):
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        cause = lines[0].removeprefix("[ERROR] ") if lines else f"exit status {done.returncode}"
-        raise JarsUnavailable(f"Maven could not fetch Apache Kafka {VERSION}'s jars: {cause}")
+    if done.returncode == 0:
+        return None
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+    return lines[0].removeprefix("[ERROR] ") if lines else f"exit status {done.returncode}"
 
 
 def main() -> int:

@@ -64,6 +64,16 @@ def java() -> Java:
         pytest.skip(str(missing))
 
 
+@pytest.fixture(scope="session")
+def spark_connector() -> list[str]:
+    """The jars of Spark's own Kafka connector."""
+    jars = _kafka_jars()
+    try:
+        return [str(path) for path in sorted(jars.fetch_spark_connector().glob("*.jar"))]
+    except jars.JarsUnavailable as missing:
+        pytest.skip(str(missing))
+
+
 def _free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [sock.getsockname()[1] for sock in sockets]

@@ -1,0 +1,123 @@
+"""Records per second through the embedded cluster and through Apache Kafka: Java's and librdkafka's clients, in turn.
+
+One run is one client process against one cluster and one fresh topic of six partitions, 100-byte records, acks=all,
+settings as they come. The first run against each is not counted: a Java broker compiles what it does often.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import ottla
+from benchmarks.apache_kafka import ApacheKafka, consumer_performance, producer_performance
+from benchmarks.bench_producer import LOG_BYTES_PER_RECORD, PARTITIONS, log_folder, touch_memory
+from benchmarks.wire import create_topics, delete_topic
+
+RECORD_BYTES = 100
+SIDES = ("ottla", "apache")
+# What the embedded cluster must reach, in times Apache Kafka's records per second.
+PRODUCE_MUST = {1: 1.3, 3: 1.0}
+FETCH_MUST = 1.0
+_RUN_TIMEOUT_S = 300
+
+Client = Callable[[str, str, int], float]
+
+
+def worker(name: str) -> Client:
+    """One of the clients in benchmarks/worker.py, in a process of its own."""
+
+    def run(bootstrap: str, topic: str, records: int) -> float:
+        command = [sys.executable, "-m", "benchmarks.worker", name, bootstrap, topic, str(records)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_TIMEOUT_S, check=False)
+        if done.returncode:
+            raise SystemExit(f"{name} failed:\n{done.stderr}")
+        wall_s: float = json.loads(done.stdout)["wall_s"]
+        return records / wall_s
+
+    return run
+
+
+def java_producer(bootstrap: str, topic: str, records: int) -> float:
+    """Java's ProducerPerformance."""
+    return producer_performance(bootstrap, topic, records, RECORD_BYTES)
+
+
+PRODUCERS: dict[str, Client] = {"java": java_producer, "confluent": worker("confluent-bare")}
+CONSUMERS: dict[str, Client] = {"java": consumer_performance, "confluent": worker("confluent-consume")}
+
+
+def produce(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Replication factor 1 on one broker, 3 on three."""
+    results: dict[str, Any] = {"records": arguments.records, "rounds": arguments.repeat}
+    for factor, must in PRODUCE_MUST.items():
+        folder = log_folder()
+        with (
+            tempfile.TemporaryDirectory(dir=folder) as data_dir,
+            ApacheKafka(factor, folder) as apache,
+            ottla.Cluster(brokers=factor, data_dir=data_dir) as cluster,
+        ):
+            sides = {"ottla": cluster.bootstrap_servers, "apache": apache.bootstrap_servers}
+            for name, client in PRODUCERS.items():
+                rounds = [
+                    {side: _produce_once(sides[side], client, factor, arguments.records) for side in SIDES}
+                    for _ in range(arguments.repeat + 1)
+                ]
+                results[f"{name}_replication_factor_{factor}"] = summed_up(rounds[1:], must)
+    return results
+
+
+def _produce_once(bootstrap: str, client: Client, factor: int, records: int) -> float:
+    first = bootstrap.split(",")[0]
+    topic = "bench-produce"
+    touch_memory(log_folder(), records * LOG_BYTES_PER_RECORD * factor)
+    create_topics(first, [topic], PARTITIONS, factor)
+    rate = client(bootstrap, topic, records)
+    with ottla.Admin(bootstrap) as admin:
+        stored = sum(admin.end_offsets(topic).values())
+    assert records <= stored <= records + 1, f"sent {records}, and one to warm up at most; stored {stored}"
+    delete_topic(first, topic)
+    return rate
+
+
+def fetch(arguments: argparse.Namespace) -> dict[str, Any]:
+    """From one broker, out of a topic that Java's ProducerPerformance has filled."""
+    results: dict[str, Any] = {"records": arguments.records, "rounds": arguments.repeat}
+    folder = log_folder()
+    topic = "bench-fetch"
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as data_dir,
+        ApacheKafka(1, folder) as apache,
+        ottla.Cluster(brokers=1, data_dir=data_dir) as cluster,
+    ):
+        sides = {"ottla": cluster.bootstrap_servers, "apache": apache.bootstrap_servers}
+        touch_memory(folder, 2 * arguments.records * LOG_BYTES_PER_RECORD)
+        for bootstrap in sides.values():
+            create_topics(bootstrap, [topic], PARTITIONS, 1)
+            java_producer(bootstrap, topic, arguments.records)
+        for name, client in CONSUMERS.items():
+            rounds = [
+                {side: client(sides[side], topic, arguments.records) for side in SIDES}
+                for _ in range(arguments.repeat + 1)
+            ]
+            results[name] = summed_up(rounds[1:], FETCH_MUST)
+    return results
+
+
+def summed_up(rounds: list[dict[str, float]], must: float) -> dict[str, Any]:
+    """Medians of both sides, the median of the ratios within each round, and whether it is enough."""
+    ratios = [one["ottla"] / one["apache"] for one in rounds]
+    return {
+        "ottla_records_per_s": round(median(one["ottla"] for one in rounds)),
+        "apache_records_per_s": round(median(one["apache"] for one in rounds)),
+        "ratio": round(median(ratios), 3),
+        "ratios": [round(ratio, 3) for ratio in ratios],
+        "must": must,
+        "ok": median(ratios) >= must,
+    }
