@@ -1,0 +1,151 @@
+"""No frame whatsoever makes a broker raise, hang or allocate without bound, and none harms those served beside it.
+
+The frames are those of `frame_corpus`: valid requests of every API and version, most of them damaged, cut out of a
+stream and decoded as the server does it, and handed to broker cores when they decode. Answers are encoded, too.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ottla.broker.apis import VERSIONS
+from ottla.broker.events import ConnectionLost, RequestReceived
+from ottla.protocol.errors import ProtocolError
+from ottla.protocol.frames import FrameBuffer, decode_request
+
+from .frame_corpus import TOPIC, Requests, damaged, damaged_frame
+from .world import World, batch_of, records_of
+
+# With the streams below: more than 100,000 frames.
+CASES_PER_API = 4_500
+CASES_PER_WORLD = 450
+FRAME_BYTES_MAX = 1 << 20
+# What all cases of an API may add to the memory the process ever had.
+GROWTH_BYTES_MAX = 150 << 20
+HEALTHY = "healthy"
+
+
+def peak_bytes() -> int:
+    """The most memory this process has ever had resident."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+class Battered:
+    """Brokers under fire, with a topic that the attackers know of and one that they do not."""
+
+    def __init__(self, seed: Any, brokers: int = 1) -> None:
+        self.rng = Random(f"frames {seed}")
+        self.world = World(brokers)
+        assert self.world.create_topic(TOPIC, 2, brokers) == 0
+        assert self.world.create_topic(HEALTHY, 1, brokers) == 0
+        ids = tuple(self.world.controller.image.topics[name].topic_id for name in (TOPIC, HEALTHY))
+        self.requests = Requests(self.rng, ids[:1])
+        self.handled = 0
+        self._stored = 0
+
+    def feed(self, stream: bytes, *, chunk_bytes: int = 1 << 16) -> bool:
+        """Let bytes arrive on a new connection; False where the server would have closed it."""
+        connection = self.world.connect()
+        frames = FrameBuffer(FRAME_BYTES_MAX)
+        left = memoryview(stream)
+        while left:
+            room = frames.get_buffer()
+            size = min(len(room), len(left), chunk_bytes)
+            room[:size] = left[:size]
+            left = left[size:]
+            try:
+                for frame in frames.advance(size):
+                    self.handle(connection, frame)
+            except ProtocolError:
+                return False
+        return True
+
+    def handle(self, connection: int, frame: memoryview) -> None:
+        """What the server does with a frame; raises ProtocolError where that closes the connection."""
+        header, message = decode_request(frame, lenient=True)
+        world = self.world
+        event = RequestReceived(
+            connection, header.correlation_id, header.request_api_version, header.client_id, message, len(frame)
+        )
+        world.brokers[1].receive(event, world.now_us)
+        world.drain()
+        self.handled += 1
+
+    def leave(self) -> None:
+        """All attackers' connections end, and time passes."""
+        world = self.world
+        for number in range(world.last_connection + 1):
+            world.brokers[1].receive(ConnectionLost(number), world.now_us)
+        world.drain()
+        world.answers.clear()
+        world.questions.clear()
+        world.order.clear()
+        world.pass_time(100)
+
+    def is_sound(self) -> None:
+        """A stranger to all this stores a record and reads back all that was stored so."""
+        value = b"value %d" % self._stored
+        answer = self.world.produce(batch_of(value), topic=HEALTHY)
+        assert (answer.error_code, answer.base_offset) == (0, self._stored)
+        self._stored += 1
+        assert records_of(self.world.fetch(self._stored - 1, topic=HEALTHY))[-1].value == value
+
+
+@pytest.mark.parametrize("api_key", VERSIONS)
+def test_damaged_requests_of_every_version_harm_nobody(api_key: int) -> None:
+    lowest, highest = VERSIONS[api_key]
+    before = peak_bytes()
+    handled = 0
+    for number in range(CASES_PER_API // CASES_PER_WORLD):
+        battered = Battered((api_key, number))
+        for case in range(CASES_PER_WORLD):
+            if case % 90 == 0:
+                battered.leave()
+                battered.is_sound()
+            version = lowest + case % (highest - lowest + 1)
+            frame = battered.requests.frame(api_key, version)
+            battered.feed(damaged_frame(battered.rng, frame))
+        battered.leave()
+        battered.is_sound()
+        handled += battered.handled
+    assert handled > CASES_PER_API // 20, "hardly a frame came as far as the broker"
+    assert peak_bytes() - before < GROWTH_BYTES_MAX
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_streams_of_frames_with_lies_about_their_lengths_harm_nobody(seed: int) -> None:
+    battered = Battered(("streams", seed))
+    rng = battered.rng
+    for _ in range(10):
+        frames = []
+        for _ in range(20):
+            api_key = rng.choice(list(VERSIONS))
+            frame = battered.requests.frame(api_key, rng.randint(*VERSIONS[api_key]))
+            frames.append(damaged_frame(rng, frame) if rng.random() < 0.3 else frame)
+        stream = b"".join(frames)
+        battered.feed(damaged(rng, stream) if rng.random() < 0.5 else stream, chunk_bytes=rng.choice((1, 7, 100, 9999)))
+    battered.leave()
+    battered.is_sound()
+
+
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(data=st.data())
+def test_whatever_hypothesis_thinks_of_harms_nobody(data: st.DataObject) -> None:
+    battered = Battered("hypothesis")
+    for content in data.draw(st.lists(st.binary(max_size=300), max_size=5)):
+        battered.feed(len(content).to_bytes(4) + content)
+    api_key = data.draw(st.sampled_from(list(VERSIONS)))
+    version = data.draw(st.integers(*VERSIONS[api_key]))
+    header = api_key.to_bytes(2) + version.to_bytes(2) + bytes(4) + b"\xff\xff" + b"\0" * data.draw(st.booleans())
+    content = header + data.draw(st.binary(max_size=200))
+    battered.feed(len(content).to_bytes(4) + content)
+    battered.leave()
+    battered.is_sound()
