@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,11 @@ from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -249,3 +255,51 @@ def test_only_groups_without_members_are_deleted(world: World) -> None:
     client.leave()
     assert delete() == [0, *wrong]
     assert committed(world) == committed(restarted(world)) == {}
+
+
+def delete_offsets(world: World, node: int, *partitions: int, topic: str = TOPIC, group_id: str = GROUP) -> Any:
+    asked = OffsetDeleteRequestTopic(
+        name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in partitions]
+    )
+    answer = world.ask(node, OffsetDeleteRequest(group_id=group_id, topics=[asked]), version=0)
+    return answer.error_code or [each.error_code for topic in answer.topics for each in topic.partitions]
+
+
+def test_single_offsets_of_a_group_nobody_is_in_are_deleted(world: World) -> None:
+    commit(world, 5)
+    node = find_coordinator(world)
+    assert list(committed(world)) == [(TOPIC, 0)]
+    assert delete_offsets(world, node, 0, 99) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert delete_offsets(world, node, 0, topic="nope") == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert delete_offsets(world, node, 0, group_id="nobody") == ErrorCode.GROUP_ID_NOT_FOUND
+    assert committed(world) == committed(restarted(world)) == {}
+
+
+def test_offsets_of_topics_somebody_subscribes_to_stay(world: World) -> None:
+    def subscription(*topics: str) -> bytes:
+        names = b"".join(len(name).to_bytes(2, "big") + name.encode() for name in topics)
+        return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+
+    world.create_topic("weather")
+    client = Client(world, protocols={"range": subscription("weather")})
+    client.join()
+    client.sync({client: b"all"})
+    client.commit(5)
+    assert delete_offsets(world, client.node, 0) == [0]
+    assert delete_offsets(world, client.node, 0, topic="weather") == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+    assert committed(world) == {}
+
+
+def test_offsets_stay_while_others_than_consumers_are_in_the_group(world: World) -> None:
+    client = Client(world)
+    client.member_id = client.join_once(protocol_type="connect").member_id
+    client.join_once(protocol_type="connect")
+    assert delete_offsets(world, client.node, 0) == ErrorCode.NON_EMPTY_GROUP
+
+
+def test_a_full_disk_deletes_no_offsets(world: World) -> None:
+    commit(world, 5)
+    node = find_coordinator(world)
+    world.storages[node].failure = 28
+    assert delete_offsets(world, node, 0) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert list(committed(world)) == [(TOPIC, 0)]

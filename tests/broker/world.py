@@ -129,6 +129,10 @@ class MemoryStorage:
     def exists(self, path: str) -> bool:
         return path in self.contents
 
+    def place(self) -> tuple[str, int, int]:
+        used = sum(map(len, self.contents.values()))
+        return "memory", 1 << 30, (1 << 30) - used
+
     def folders(self) -> list[str]:
         return sorted({path.split("/")[0] for path in self.contents if "/" in path})
 

@@ -86,6 +86,10 @@ class Storage(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
+    def place(self) -> tuple[str, int, int]:
+        """Where this is, how many bytes the disk has, and how many of them are free; OSError."""
+        ...
+
     def folders(self) -> list[str]:
         """The folders at the top, sorted."""
         ...

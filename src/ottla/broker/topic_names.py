@@ -1,10 +1,12 @@
-"""Which topic names Kafka allows, and which one is the brokers' own."""
+"""Which topic names Kafka allows, and which ones are the brokers' own."""
 
 from __future__ import annotations
 
 NAME_LENGTH_MAX = 249
-# Written by group coordinators alone; clients may read it.
+# Written by coordinators alone; clients may read them.
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 

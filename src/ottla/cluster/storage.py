@@ -296,6 +296,11 @@ class DiskStorage:
         """Whether there is a file or a folder at `path`."""
         return os.path.exists(os.path.join(self._root, path))
 
+    def place(self) -> tuple[str, int, int]:
+        """The folder, the bytes of its disk, and those of them that are free for us."""
+        disk = os.statvfs(self._root)
+        return os.path.abspath(self._root), disk.f_frsize * disk.f_blocks, disk.f_frsize * disk.f_bavail
+
     def folders(self) -> list[str]:
         """The folders at the top, sorted."""
         with os.scandir(self._root) as entries:

@@ -115,6 +115,10 @@ class Disk:
         start = path + "/"
         return path in self._files or any(name.startswith(start) for name in self._files)
 
+    def place(self) -> tuple[str, int, int]:
+        """A name, the capacity and what is left of it, in bytes."""
+        return "simulated", self.capacity, self.capacity - self.used
+
     def folders(self) -> list[str]:
         """The folders at the top, sorted."""
         return sorted({path.split("/")[0]: None for path in self._files if "/" in path})

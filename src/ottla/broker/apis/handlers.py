@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING
 from ottla.broker.apis import (
     ALTER_CONFIGS,
     API_VERSIONS,
+    CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_GROUPS,
     DELETE_TOPICS,
+    DESCRIBE_CLUSTER,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
+    DESCRIBE_LOG_DIRS,
+    DESCRIBE_TOPIC_PARTITIONS,
     FETCH,
     FIND_COORDINATOR,
     HEARTBEAT,
@@ -28,6 +32,7 @@ from ottla.broker.apis import (
     LIST_OFFSETS,
     METADATA,
     OFFSET_COMMIT,
+    OFFSET_DELETE,
     OFFSET_FETCH,
     PRODUCE,
     SASL_AUTHENTICATE,
@@ -75,6 +80,11 @@ _ON_DEMAND = {
     INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
     SASL_HANDSHAKE: "sasl_handshake",
     SASL_AUTHENTICATE: "sasl_authenticate",
+    DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    CREATE_PARTITIONS: "create_partitions",
+    OFFSET_DELETE: "offset_delete",
+    DESCRIBE_CLUSTER: "describe_cluster",
+    DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
 }
 
 

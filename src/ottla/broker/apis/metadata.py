@@ -1,20 +1,24 @@
 """Metadata, versions 0 to 12: the brokers, and who leads and holds which partition.
 
 All topics, or those named (from version 10 on also by topic id). Unknown topics get UNKNOWN_TOPIC_OR_PARTITION or
-UNKNOWN_TOPIC_ID; they are never created on demand, whatever `allow_auto_topic_creation` says. Authorized operations
-are not told, as by a broker without an authorizer. The controller's id is that of a broker that passes
-administrative requests on; every broker does.
+UNKNOWN_TOPIC_ID; where `auto.create.topics.enable` is set and the client allows it, they are made first, with the
+broker's number of partitions and replicas (Apache Kafka answers "unknown" while it makes them), but for internal
+topics, which their coordinators make. Where authorized operations are asked for, everybody may do everything, as with
+a broker without an authorizer. The controller's id is that of a broker that passes administrative requests on; every
+broker does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.events import BrokerAddress, ClusterImage, TopicImage
 from ottla.broker.request import Request
-from ottla.broker.topic_names import OFFSETS_TOPIC, topic_name_fault
+from ottla.broker.topic_names import INTERNAL_TOPICS, topic_name_fault
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.message import ZERO_UUID
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
@@ -27,11 +31,37 @@ if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
 
 _NULL_MEANS_ALL_FROM_VERSION = 1
+# One bit for each of Kafka's AclOperations that there is on a topic, and on a cluster.
+TOPIC_OPERATIONS = 3576
+CLUSTER_OPERATIONS = 8096
 
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
-    """Answer from the image the controller published last."""
-    image, asked = core.image, request.message.topics
+    """Answer from the image the controller published last, or when it has made what is missing."""
+    message = request.message
+    missing = _missing(core.image, message.topics or ()) if message.allow_auto_topic_creation else []
+    if not missing or not core.settings.auto_create_topics_enable:
+        _answer(core, request, now_us)
+        return
+    core.ask_controller_for(_creation(missing), lambda _, later_us: _answer(core, request, later_us))
+
+
+def _missing(image: ClusterImage, asked: Sequence[MetadataRequestTopic]) -> list[str]:
+    """The topics that could be made by being asked for."""
+    names = [topic.name for topic in asked if topic.name is not None and topic.topic_id == ZERO_UUID]
+    known = (*image.topics, *INTERNAL_TOPICS)
+    return [name for name in dict.fromkeys(names) if name not in known and topic_name_fault(name) is None]
+
+
+def _creation(names: list[str]) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=[CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
+    )
+
+
+def _answer(core: BrokerCore, request: Request, now_us: int) -> None:
+    image, message = core.image, request.message
+    asked = message.topics
     if asked is None or (not asked and request.version < _NULL_MEANS_ALL_FROM_VERSION):
         topics = [_known(topic) for topic in image.topics.values()]
     else:
@@ -42,6 +72,11 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         controller_id=image.controller_id,
         topics=topics,
     )
+    if message.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    if message.include_topic_authorized_operations:
+        for topic in topics:
+            topic.topic_authorized_operations = TOPIC_OPERATIONS
     core.answer(request, response, now_us)
 
 
@@ -61,14 +96,14 @@ def _find(image: ClusterImage, asked: MetadataRequestTopic) -> MetadataResponseT
         return _known(found)
     wrong = topic_name_fault(asked.name) is not None
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if wrong else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return MetadataResponseTopic(error_code=code, name=asked.name)
+    return MetadataResponseTopic(error_code=code, name=asked.name, is_internal=asked.name in INTERNAL_TOPICS)
 
 
 def _known(topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
-        is_internal=topic.name == OFFSETS_TOPIC,
+        is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
             MetadataResponsePartition(
                 error_code=0 if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,

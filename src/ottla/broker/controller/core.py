@@ -6,9 +6,9 @@ out outputs in order has told every broker of a topic before the client hears th
 the image as it was found in storage; the brokers in `running` count as alive from the start, so that nothing waits
 for their first heartbeat.
 
-What it decides is in files of their own: `state` (what is known and kept), `topics`, `configs`, `liveness` (heartbeats
-and fencing), `leadership` (elections, replicas in sync), `elections` (the rules). Invariants: nothing is published or
-answered that is not stored; a producer id is given once, also across restarts.
+What it decides is in files of their own: `state` (what is known and kept), `topics`, `partitions`, `configs`,
+`liveness` (heartbeats and fencing), `leadership` (elections, replicas in sync), `elections` (the rules). Invariants:
+nothing is published or answered that is not stored; a producer id is given once, also across restarts.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ottla.broker.apis.init_producer_id import refused
 from ottla.broker.controller.configs import ClusterConfigs
 from ottla.broker.controller.leadership import Leadership
 from ottla.broker.controller.liveness import Liveness
+from ottla.broker.controller.partitions import Partitions
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.controller.topics import Topics
 from ottla.broker.events import (
@@ -37,6 +38,7 @@ from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.protocol.messages.create_partitions import CreatePartitionsRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest
@@ -74,6 +76,7 @@ class ControllerCore:
         alive, publish = self.liveness.is_alive, self.publish
         self.leadership = Leadership(self.state, self.settings, alive, self.liveness.epoch_of, publish)
         self.topics = Topics(self.state, settings, self.settings, alive, publish)
+        self.partitions = Partitions(self.state, self.topics, publish)
         self.configs = ClusterConfigs(self.state, settings, self.settings, publish)
         self.leadership.restart(clean=self.state.was_clean)
         self.state.save()
@@ -96,6 +99,7 @@ class ControllerCore:
                 AlterConfigsRequest: self.configs.alter,
                 IncrementalAlterConfigsRequest: self.configs.alter,
                 AlterPartitionRequest: self.leadership.alter,
+                CreatePartitionsRequest: self.partitions.create,
                 CreateTopicsRequest: self.topics.create,
                 DeleteTopicsRequest: self.topics.delete,
                 ElectLeadersRequest: self.leadership.elect,

@@ -56,8 +56,14 @@ class Topics:
         seen: dict[str, int] = {}
         for asked in message.topics:
             seen[asked.name] = seen.get(asked.name, 0) + 1
+        # Kafka's metrics write dots as underscores, so two names must not differ in nothing else.
+        alike = {name.replace(".", "_"): name for name in topics} if any("." in n or "_" in n for n in seen) else {}
         for asked in message.topics:
             try:
+                other = alike.get(asked.name.replace(".", "_"), asked.name)
+                if other != asked.name:
+                    detail = f"topic {asked.name!r} differs from {other!r} in nothing but dots and underscores"
+                    raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, detail)
                 if seen[asked.name] > 1:
                     raise Refused(ErrorCode.INVALID_REQUEST, f"topic {asked.name!r} is asked for more than once")
                 topic = self._new_topic(asked, topics, made)
@@ -103,11 +109,12 @@ class Topics:
         return TopicImage(
             name=asked.name,
             topic_id=self._state.new_topic_id(),
-            partitions=tuple(self._new_partition(holders) for holders in replicas),
+            partitions=tuple(self.new_partition(holders) for holders in replicas),
             configs=tuple((name, value or "") for name, value in configs),
         )
 
-    def _new_partition(self, holders: tuple[int, ...]) -> PartitionImage:
+    def new_partition(self, holders: tuple[int, ...]) -> PartitionImage:
+        """A partition held by these brokers, led by the first that is alive; raises Refused where none is."""
         isr = tuple(each for each in holders if self._alive(each))
         if not isr:
             detail = f"none of the brokers {list(holders)} that are to hold a partition is alive"
@@ -120,11 +127,18 @@ class Topics:
             count = self._settings.num_partitions
         if factor == DEFAULT:
             factor = self._settings.default_replication_factor or min(_REPLICAS_WHERE_NOT_SAID, len(brokers))
-        if not 1 <= count <= PARTITIONS_MAX:
+        if count > PARTITIONS_MAX:
+            raise Refused(ErrorCode.POLICY_VIOLATION, f"{count} partitions; {PARTITIONS_MAX} are allowed at a time")
+        if count < 1:
             raise Refused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions; 1 to {PARTITIONS_MAX} are allowed, or -1")
         if not 1 <= factor <= len(brokers):
             detail = f"replication factor {factor}; this cluster has {len(brokers)} brokers"
             raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, detail)
+        return self.spread(count, factor, made)
+
+    def spread(self, count: int, factor: int, made: int) -> list[tuple[int, ...]]:
+        """Who is to hold each of `count` partitions, where `made` were made before; raises Refused."""
+        brokers = self._state.brokers
         alive = [address.broker_id for address in brokers if self._alive(address.broker_id)]
         if not alive:
             raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, "no broker of this cluster is alive")
@@ -139,21 +153,24 @@ class Topics:
         if asked.num_partitions != DEFAULT or asked.replication_factor != DEFAULT:
             detail = "with replicas assigned by hand, partitions and replication factor must be -1"
             raise Refused(ErrorCode.INVALID_REQUEST, detail)
-        known = {address.broker_id: None for address in self._state.brokers}
         given = {each.partition_index: tuple(each.broker_ids) for each in asked.assignments}
         if sorted(given) != list(range(len(asked.assignments))):
             detail = "assigned partitions must be numbered from 0 without gaps"
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
         for index in range(len(given)):
-            holders = given[index]
-            unknown = [broker_id for broker_id in holders if broker_id not in known]
-            if unknown or not holders or len(dict.fromkeys(holders)) != len(holders):
-                detail = f"partition {index} cannot be held by {list(holders)}; brokers are {list(known)}"
-                raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
-            if len(holders) != len(given[0]):
-                detail = "all partitions of a topic must have equally many replicas"
-                raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
+            self.check_holders(index, given[index], len(given[0]))
         return [given[index] for index in range(len(given))]
+
+    def check_holders(self, index: int, holders: tuple[int, ...], factor: int) -> None:
+        """Raises Refused where these brokers cannot hold a partition together."""
+        known = [address.broker_id for address in self._state.brokers]
+        unknown = [broker_id for broker_id in holders if broker_id not in known]
+        if unknown or not holders or len(dict.fromkeys(holders)) != len(holders):
+            detail = f"partition {index} cannot be held by {list(holders)}; brokers are {known}"
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
+        if len(holders) != factor:
+            detail = "all partitions of a topic must have equally many replicas"
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
 
     def delete(self, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
         """Delete topics, given by name or by id."""

@@ -184,6 +184,15 @@ class GroupCoordinator:
         del self.groups_beside(group.group_id, now_us)[1][group.group_id]
         self.settle(group, now_us)
 
+    def forget(self, group: CoordinatedGroup, places: list[Place], now_us: int) -> None:
+        """Delete committed offsets; GroupRefusal where that cannot be stored."""
+        present = [place for place in dict.fromkeys(places) if place in group.offsets]
+        if present:
+            pairs: list[Pair] = [(offset_key(group.group_id, *place), None) for place in present]
+            self._append(group.partition, pairs, now_us)
+            for place in present:
+                del group.offsets[place]
+
     def image_changed(self, old: ClusterImage, now_us: int) -> None:
         """Let go of what is coordinated elsewhere now, and of the offsets of deleted topics."""
         partitions = self.core.topics.get(OFFSETS_TOPIC, {})

@@ -1,0 +1,36 @@
+"""CreatePartitions, versions 0 to 3: passed on to the controller; the partitions are there when it is answered.
+
+What the controller decides, and the errors it gives, stand in `ottla.broker.controller.partitions`. Where it cannot
+be reached every topic gets NOT_CONTROLLER, which clients ask again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Pass the request on."""
+    core.ask_controller(request, unreachable)
+
+
+def unreachable(message: CreatePartitionsRequest) -> Any:
+    """The answer where there is no controller."""
+    detail = "the controller cannot be reached"
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER, error_message=detail)
+            for topic in message.topics
+        ]
+    )

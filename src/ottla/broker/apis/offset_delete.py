@@ -1,0 +1,80 @@
+"""OffsetDelete, version 0: forgets committed offsets of a group, partition by partition (KIP-496).
+
+A group nobody is in loses what is asked for. While consumers are in it, topics they subscribe to keep their offsets
+(GROUP_SUBSCRIBED_TO_TOPIC); while others are in it, none may be deleted (NON_EMPTY_GROUP). Partitions that do not
+exist are UNKNOWN_TOPIC_OR_PARTITION; offsets that were never committed are deleted without a word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.groups.coordinator import CoordinatedGroup
+from ottla.broker.groups.members import GroupRefusal, GroupState
+from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.errors import MalformedMessage
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from ottla.protocol.primitives import Decoder
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_CONSUMERS = "consumer"
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Delete what may be deleted."""
+    message = request.message
+    try:
+        group = core.groups.find(message.group_id, now_us)
+        if group is None:
+            raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.state is not GroupState.EMPTY and group.protocol_type != _CONSUMERS:
+            raise GroupRefusal(ErrorCode.NON_EMPTY_GROUP)
+        topics = [
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=each.partition_index,
+                        error_code=_fault(core, group, topic.name, each.partition_index),
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+        places = [(t.name, p.partition_index) for t in topics for p in t.partitions if not p.error_code]
+        core.groups.forget(group, places, now_us)
+    except GroupRefusal as refusal:
+        core.answer(request, OffsetDeleteResponse(error_code=refusal.error_code), now_us)
+        return
+    core.answer(request, OffsetDeleteResponse(topics=topics), now_us)
+
+
+def _fault(core: BrokerCore, group: CoordinatedGroup, topic: str, index: int) -> int:
+    image = core.image.topics.get(topic)
+    if image is None or not 0 <= index < len(image.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if group.state is not GroupState.EMPTY and _subscribed(group, topic):
+        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    return 0
+
+
+def _subscribed(group: CoordinatedGroup, topic: str) -> bool:
+    """Whether a consumer subscribes to the topic; who cannot be understood may well do so."""
+    for member in group.members.values():
+        for metadata in member.protocols.values():
+            try:
+                decoder = Decoder(metadata)
+                decoder.int16()
+                if any(decoder.string() == topic for _ in range(decoder.count(2))):
+                    return True
+            except MalformedMessage:
+                return True
+    return False
