@@ -87,7 +87,7 @@ def test_defaults_are_the_brokers() -> None:
         (topic("x" * 250), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (topic(partitions=0), ErrorCode.INVALID_PARTITIONS),
         (topic(partitions=-2), ErrorCode.INVALID_PARTITIONS),
-        (topic(partitions=2_000_000_000), ErrorCode.INVALID_PARTITIONS),
+        (topic(partitions=2_000_000_000), ErrorCode.POLICY_VIOLATION),
         (topic(factor=0), ErrorCode.INVALID_REPLICATION_FACTOR),
         (topic(factor=2), ErrorCode.INVALID_REPLICATION_FACTOR),
         (topic(configs=[CreatableTopicConfig(name="retention.ms", value="-2")]), ErrorCode.INVALID_CONFIG),
