@@ -46,6 +46,7 @@ from ottla.broker.heartbeats import Heartbeats
 from ottla.broker.isr_proposals import IsrProposals
 from ottla.broker.log.directory import LogDirectory
 from ottla.broker.log.upkeep import LogUpkeep
+from ottla.broker.metrics import FOLLOWER_FETCH, BrokerMetrics
 from ottla.broker.partition import NO_BROKER, Partition, RecentBudget
 from ottla.broker.purgatory import Purgatory
 from ottla.broker.replica import ReplicaFetcher
@@ -91,6 +92,7 @@ class BrokerCore:
         self.image = ClusterImage(-1, "", NO_BROKER, (), {})
         self.topics: dict[str, dict[int, Partition]] = {}
         self.purgatory = Purgatory()
+        self.metrics = BrokerMetrics()
         self.woken: dict[fetch.PendingFetch, None] = {}
         self.parked_followers: dict[int, fetch.PendingFetch] = {}
         self._budget = RecentBudget(settings.recent_batches_bytes)
@@ -164,6 +166,10 @@ class BrokerCore:
             if fetcher.ask_again_us is not None and fetcher.ask_again_us <= now_us:
                 self._ask_leader(fetcher, now_us)
         self._settle(now_us)
+
+    def queued_requests(self) -> int:
+        """Requests of all connections that wait for their turn."""
+        return sum(len(connection.waiting) for connection in self._connections.values())
 
     def queued(self, connection_id: int) -> int:
         """Requests of this connection that wait for their turn (the one being handled not counted)."""
@@ -308,6 +314,7 @@ class BrokerCore:
         message = event.message
         api_key = message.API_KEY
         from_peer = api_key == FETCH and fetch.follower_id(message) != fetch.CONSUMER
+        self.metrics.requested(FOLLOWER_FETCH if from_peer else api_key, event.size)
         lowest, highest = VERSIONS.get(api_key, (0, -1))
         if not (lowest <= event.version <= highest or from_peer):
             if api_key == API_VERSIONS:
@@ -362,6 +369,7 @@ class BrokerCore:
                     partition.leader = NO_BROKER
                     partition.retire(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_us)
                     self._remove_log(partition)
+                self.metrics.forget_topic(name)
         for name, topic in image.topics.items():
             before = old.topics.get(name)
             if before is topic and not reconfigured:
@@ -369,6 +377,8 @@ class BrokerCore:
             settings = TopicSettings(topic.configs, self.settings)
             known = before.partitions if before is not None and before.topic_id == topic.topic_id else ()
             for index, role in enumerate(topic.partitions):
+                if index < len(known) and known[index] is not role:
+                    self.metrics.partition_changed(known[index], role, self.broker_id)
                 if self.broker_id in role.replicas:
                     partitions = self.topics.setdefault(name, {})
                     if index not in partitions:
@@ -386,9 +396,11 @@ class BrokerCore:
         self._heartbeats.image_applied()
 
     def _new_partition(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> Partition:
-        return Partition(
+        partition = Partition(
             self.broker_id, topic, topic_id, index, settings, self.directory, self._budget, self._proposals
         )
+        partition.traffic = self.metrics.traffic(topic)
+        return partition
 
     def _take_role(self, partition: Partition, role: PartitionImage, changed: dict[int, None], now_us: int) -> None:
         if role.partition_epoch <= partition.partition_epoch:

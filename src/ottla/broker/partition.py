@@ -22,6 +22,7 @@ from typing import Protocol
 from ottla.broker.events import PartitionImage
 from ottla.broker.log.directory import LogDirectory
 from ottla.broker.log.log import Log
+from ottla.broker.metrics import TopicTraffic
 from ottla.broker.storage import Buffer, FileSlice
 from ottla.broker.topic_settings import TopicSettings
 from ottla.records.batch_header import BatchHeader
@@ -106,6 +107,7 @@ class Partition:
         "settings",
         "topic",
         "topic_id",
+        "traffic",
     )
 
     def __init__(
@@ -133,6 +135,7 @@ class Partition:
         self.epoch_start_offset = 0
         self.log: Log | None = None
         self.settings = settings
+        self.traffic = TopicTraffic()
         self.followers: dict[int, Follower] = {}
         self.fetch_again_us = 0
         # (base offset, next offset, batch)
@@ -349,6 +352,7 @@ class Partition:
         """Append batches as the leader gave them; OSError: nothing was appended."""
         assert self.log is not None
         self.log.append_copies(buffers, headers)
+        self.traffic.replication_bytes_in += sum(map(len, buffers))
 
     def follow_high_watermark(self, high_watermark: int) -> None:
         """As follower: the leader's high watermark, as far as the log goes."""

@@ -48,6 +48,15 @@ class Purgatory:
         if waiting is not None:
             waiting.pop(operation, None)
 
+    def sizes(self) -> dict[str, int]:
+        """How many operations of each class wait, by the name of the class."""
+        counts: dict[str, int] = {}
+        for waiting in self._buckets.values():
+            for operation in waiting:
+                name = type(operation).__name__
+                counts[name] = counts.get(name, 0) + 1
+        return counts
+
     def deadline_us(self) -> int | None:
         """When the next operation expires."""
         heap, buckets = self._heap, self._buckets

@@ -60,7 +60,9 @@ class ClientConnection:
     """One client of one broker."""
 
     __slots__ = (
+        "_api_key",
         "_authenticator",
+        "_began_us",
         "_busy",
         "_closed",
         "_ending",
@@ -102,6 +104,8 @@ class ClientConnection:
         self.active_s = self._loop.time()
         self._waiting: deque[memoryview] = deque()
         self._out: deque[Any] = deque()
+        self._api_key = -1
+        self._began_us = 0
         self._busy = False
         self._closed = False
         self._ending = False
@@ -135,6 +139,11 @@ class ClientConnection:
     def idle_since_s(self) -> float | None:
         """Since when nothing has come or gone, by the loop's clock; None while the broker owes an answer."""
         return None if self._busy and not self._out else self.active_s
+
+    @property
+    def queued(self) -> int:
+        """Requests that have arrived and wait for their turn."""
+        return len(self._waiting)
 
     def close(self) -> None:
         """Close the socket and forget what was under way. Closing twice is allowed."""
@@ -249,6 +258,8 @@ class ClientConnection:
                 len(frame),
                 self._listener,
             )
+            self._api_key = header.request_api_key
+            self._began_us = time.monotonic_ns() // 1000
             # Nothing here may hold the frame's memory while the core works or waits.
             del frame, message
             self._server.receive(request)
@@ -299,6 +310,9 @@ class ClientConnection:
 
     def _answered(self) -> None:
         self._busy = False
+        if self._began_us:
+            self._server.metrics.answered(self._api_key, time.monotonic_ns() // 1000 - self._began_us)
+            self._began_us = 0
         if self._waiting or not self._reading:
             self._server.links.post(_proceed, self, None)
 

@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from ottla.cluster.control import ControlClient
 from ottla.cluster.faults import Faults
@@ -129,6 +129,23 @@ class Cluster:
     def isr(self, topic: str, partition: int) -> tuple[int, ...]:
         """The ids of the brokers that are in sync for a partition; raises KafkaError."""
         return tuple(self._ask("partition", topic=topic, partition=partition)["isr"])
+
+    @overload
+    def metrics(self, broker_id: int) -> dict[str, dict[str, float]]: ...
+    @overload
+    def metrics(self, broker_id: None = None) -> dict[int, dict[str, dict[str, float]]]: ...
+    def metrics(self, broker_id: int | None = None) -> dict[Any, Any]:
+        """What a broker counts, under Kafka's names: {JMX bean: {attribute: number}}; of all by id where none is given.
+
+        For example `metrics(1)["kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t"]["Count"]`. Gauges
+        have a Value, meters Count and MeanRate, times (in milliseconds) and sizes Count, Mean, Max; raises ConfigError.
+        """
+        found: dict[int, dict[str, dict[str, float]]] = dict(self._ask("metrics"))
+        if broker_id is None:
+            return found
+        if broker_id not in found:
+            raise ConfigError(f"broker {broker_id!r} is not running, only {', '.join(map(str, found)) or 'none'}")
+        return found[broker_id]
 
     def close(self) -> None:
         """Close the logs in order, end the brokers' process, remove a temporary folder. Closing twice is allowed."""

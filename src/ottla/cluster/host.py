@@ -52,6 +52,7 @@ class ClusterHost:
             "create_topic": self._create_topic,
             "delete_topic": self._delete_topic,
             "partition": self._describe_partition,
+            "metrics": self._metrics,
             "add_fault": self._add_fault,
             "heal_fault": self._heal_fault,
             "count_fault": self._count_fault,
@@ -109,7 +110,7 @@ class ClusterHost:
             raise
         self._links.start()
         for node, core, of_broker in zip(self._links.brokers(), self._cores, doors, strict=True):
-            self._servers.append(BrokerServer(self._links, self._loop, node, of_broker, core.settings))
+            self._servers.append(BrokerServer(self._links, self._loop, node, of_broker, core))
         answer({name: [address.on(name) for address in addresses] for name in listeners})
 
     def _join(self, addresses: list[BrokerAddress], settings: BrokerSettings, data_dir: DataDir) -> None:
@@ -165,6 +166,9 @@ class ClusterHost:
             detail = f"the cluster has no partition {partition} of topic {topic!r}"
             raise _kafka_error(_UNKNOWN_TOPIC_OR_PARTITION, detail)
         return found.partitions[partition]
+
+    def _metrics(self, answer: Answer) -> None:
+        answer([[server.broker_id, server.read_metrics()] for server in self._servers])
 
     def _add_fault(self, answer: Answer, rule: dict[str, Any]) -> None:
         answer(self._faults.add(FaultRule.from_dict(rule)))

@@ -15,7 +15,8 @@ import socket
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.settings import BrokerSettings
+from ottla.broker import metrics
+from ottla.broker.core import BrokerCore
 from ottla.cluster.client_connection import ClientConnection
 from ottla.cluster.links import Links, Node
 from ottla.cluster.listener import Listener
@@ -108,14 +109,17 @@ class BrokerServer:
     """The clients of one broker; made around its doors, which it owns from then on."""
 
     def __init__(
-        self, links: Links, loop: asyncio.AbstractEventLoop, node: Node, doors: list[Door], settings: BrokerSettings
+        self, links: Links, loop: asyncio.AbstractEventLoop, node: Node, doors: list[Door], core: BrokerCore
     ) -> None:
         self.links = links
         self.loop = loop
         self.broker_id = node.broker_id
         # What all clients read into, one after the other.
         self.stage = bytearray(STAGE_BYTES)
-        self._settings = settings
+        self.metrics = core.metrics
+        self._core = core
+        self._settings = core.settings
+        self._started_s = loop.time()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._full = False
         self._node = node
@@ -134,6 +138,14 @@ class BrokerServer:
         if not self._full or len(self._node.clients) < self._settings.max_connections:
             self._full = False
             self._accept_on()
+
+    def read_metrics(self) -> metrics.Beans:
+        """The broker's metrics as of now, those of its sockets included."""
+        clients = self._node.clients.values()
+        queued = sum(client.queued for client in clients)
+        beans = metrics.read(self._core, self.loop.time() - self._started_s, queued)
+        beans["kafka.server:type=socket-server-metrics,name=connection-count"] = {"Value": len(clients)}
+        return beans
 
     def close(self) -> None:
         """Stop listening and drop every connection."""

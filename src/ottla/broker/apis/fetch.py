@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.metrics import NO_TOPIC
 from ottla.broker.partition import FetchWaiter, Partition
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
@@ -117,8 +118,26 @@ class PendingFetch:
         if not last and not failed and size < self._request.message.min_bytes:
             return False
         self.cancel()
+        self._count(responses)
         self._core.answer(self._request, FetchResponse(responses=responses), now_us)
         return True
+
+    def _count(self, responses: list[FetchableTopicResponse]) -> None:
+        core = self._core
+        for topic in responses:
+            traffic = core.metrics.traffic(topic.topic if topic.topic in core.topics else NO_TOPIC)
+            size = 0
+            for answer in topic.partitions:
+                records = answer.records
+                if records:
+                    size += records.size if hasattr(records, "size") else sum(map(len, records))
+                elif answer.error_code:
+                    traffic.failed_fetches += 1
+            if self._follower_id == CONSUMER:
+                traffic.fetches += len(topic.partitions)
+                traffic.bytes_out += size
+            else:
+                traffic.replication_bytes_out += size
 
     def expire(self, now_us: int) -> None:
         """Time is up: answer with what there is."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker import strikes
+from ottla.broker.metrics import NO_TOPIC
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC
@@ -112,6 +113,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
                 end_offset = _append(partition, request, data, answer, now_us)
             except Refused as refused:
                 failed = True
+                _count_failed(core, topic.name)
                 _fail(answer, refused.error_code, str(refused))
                 continue
             stored.append((topic.name, data.index))
@@ -130,6 +132,12 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         core.purgatory.add(pending, now_us + max(0, message.timeout_ms) * 1000)
     else:
         _answer(core, request, response, now_us)
+
+
+def _count_failed(core: BrokerCore, topic: str) -> None:
+    traffic = core.metrics.traffic(topic if topic in core.topics else NO_TOPIC)
+    traffic.produces += 1
+    traffic.failed_produces += 1
 
 
 def _leading(
@@ -183,6 +191,10 @@ def _append(
             base_offset = -1
         if base_offset < 0:
             base_offset = partition.append(records, header, now_us)
+            traffic = partition.traffic
+            traffic.produces += 1
+            traffic.bytes_in += len(records)
+            traffic.messages_in += header.record_count
     except OSError as error:
         raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror or str(error)) from error
     answer.base_offset = base_offset

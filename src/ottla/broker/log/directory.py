@@ -43,6 +43,7 @@ class LogDirectory:
         "_log_starts",
         "_recovery_points",
         "_written",
+        "flushes",
         "settings",
         "storage",
         "syncing",
@@ -52,6 +53,7 @@ class LogDirectory:
         self.storage = storage
         self.settings = settings
         self.syncing: dict[Log, None] = {}
+        self.flushes = 0
         self._written: dict[str, bytes] = {}
         self._clean_ends = self._take_clean_shutdown()
         self._recovery_points = self._read(RECOVERY_POINTS)

@@ -311,6 +311,7 @@ class Log:
             for segment in self.segments:
                 if segment.next_offset > self.recovery_point:
                     segment.file.sync()
+            self.directory.flushes += 1
             self.recovery_point = end
             self._syncs.clear()
 

@@ -1,0 +1,70 @@
+"""`Cluster.metrics()`: what the brokers of a running cluster have counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.protocol.messages.metadata import MetadataRequest
+
+
+def test_a_running_cluster_tells_its_metrics_by_kafkas_names(
+    broker: Any, connect: Callable[[Any], Any], make: Any, kafka_name: str
+) -> None:
+    broker.create_topic(kafka_name)
+    wire = connect(broker)
+    before = broker.metrics(1)
+    for _ in range(5):
+        wire.call(make.produce(kafka_name, b"value"), 9)
+    wire.call(make.fetch(kafka_name), 12)
+    after = broker.metrics(1)
+    produce = "kafka.network:type=RequestMetrics,name={},request=Produce"
+    assert after[produce.format("RequestsPerSec")]["Count"] == 5
+    assert after[produce.format("RequestBytes")]["Mean"] == len(make.frame(make.produce(kafka_name, b"value"), 9)) - 4
+    times = after[produce.format("TotalTimeMs")]
+    assert times["Count"] == 5
+    assert 0 < times["Mean"] <= times["Max"]
+    assert times["50thPercentile"] <= times["99thPercentile"] <= times["Max"]
+    assert after["kafka.network:type=RequestMetrics,name=TotalTimeMs,request=FetchConsumer"]["Count"] == 1
+    topic = f"kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic={kafka_name}"
+    assert (before[topic]["Count"], after[topic]["Count"]) == (0, 5)
+    assert after[topic]["MeanRate"] > 0
+    assert after["kafka.server:type=socket-server-metrics,name=connection-count"] == {"Value": 1}
+
+
+def test_the_time_a_request_waits_is_in_its_time(
+    broker: Any, connect: Callable[[Any], Any], make: Any, kafka_name: str
+) -> None:
+    broker.create_topic(kafka_name)
+    wire = connect(broker)
+    with broker.faults.delay_ack(topic=kafka_name, delay_ms=250):
+        wire.call(make.produce(kafka_name, b"late"), 9)
+    assert broker.metrics(1)["kafka.network:type=RequestMetrics,name=TotalTimeMs,request=Produce"]["Max"] >= 250
+
+
+def test_requests_that_wait_for_their_turn_are_seen(
+    broker: Any, connect: Callable[[Any], Any], make: Any, kafka_name: str
+) -> None:
+    broker.create_topic(kafka_name)
+    wire = connect(broker)
+    wire.send(make.frame(make.fetch(kafka_name, max_wait_ms=600_000), 12) + make.frame(MetadataRequest(), 12) * 3)
+    queue = "kafka.network:type=RequestChannel,name=RequestQueueSize"
+    purgatory = "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation=Fetch"
+    for _ in range(1000):
+        found = broker.metrics(1)
+        if found[queue]["Value"]:
+            break
+    assert (found[queue]["Value"], found[purgatory]["Value"]) == (3, 1)
+
+
+def test_all_brokers_are_told_by_id() -> None:
+    with ottla.Cluster(brokers=2) as cluster:
+        cluster.create_topic("t", partitions=4)
+        assert list(cluster.metrics()) == [1, 2]
+        led = "kafka.server:type=ReplicaManager,name=LeaderCount"
+        assert sum(beans[led]["Value"] for beans in cluster.metrics().values()) == 4
+        with pytest.raises(ottla.ConfigError, match="broker 7 is not running, only 1, 2"):
+            cluster.metrics(7)
