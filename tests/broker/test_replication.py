@@ -204,7 +204,8 @@ def answer_question(world: World, follower: int, response: FetchResponse) -> Non
     """Slip an answer to a follower's last question in before the leader's."""
     from ottla.broker.events import PeerAnswered
 
-    world.brokers[follower].receive(PeerAnswered(world.leader(), -5, response), world.now_us)
+    token = world.brokers[follower]._fetchers[world.leader()]._token
+    world.brokers[follower].receive(PeerAnswered(world.leader(), token, response), world.now_us)
     world.drain()
 
 

@@ -104,7 +104,8 @@ class BrokerCore:
         self._outputs: list[Any] = []
         self._heartbeats = Heartbeats(self)
         self._proposals = IsrProposals(self)
-        self._number = 0
+        # No number of an earlier start of this broker is given again: answers to it are still on their way.
+        self._number = broker_epoch << 40
         self._write_back = storage.write_back
         self._write_back.set_interval(settings.os_flush_interval_ms * 1000)
         self.directory = LogDirectory(storage, settings)
@@ -125,7 +126,9 @@ class BrokerCore:
             if connection is not None and connection.parked is not None:
                 connection.parked.cancel()
         elif kind is ControllerAnswered:
-            self._asked.pop(event.token)(event.message, now_us)
+            answered = self._asked.pop(event.token, None)
+            if answered is not None:  # otherwise it was an earlier start of this broker that asked
+                answered(event.message, now_us)
         elif kind is ImagePublished:
             self._apply(event.image, now_us)
         else:
@@ -417,7 +420,7 @@ class BrokerCore:
                 fetcher = self._fetchers[role.leader] = ReplicaFetcher(
                     self.broker_id, self.broker_epoch, role.leader, self.settings
                 )
-            fetcher.follow(partition)
+            fetcher.follow(partition, self.next_number())
             changed[role.leader] = None
 
     def _stop_following(self, partition: Partition, changed: dict[int, None]) -> None:

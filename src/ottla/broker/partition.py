@@ -92,6 +92,7 @@ class Partition:
         "consumers_waiting",
         "epoch_start_offset",
         "fetch_again_us",
+        "followed_from",
         "followers",
         "followers_waiting",
         "high_watermark",
@@ -138,6 +139,7 @@ class Partition:
         self.traffic = TopicTraffic()
         self.followers: dict[int, Follower] = {}
         self.fetch_again_us = 0
+        self.followed_from = 0
         # (base offset, next offset, batch)
         self.recent: deque[tuple[int, int, Buffer]] = deque()
         self.consumers_waiting: dict[FetchWaiter, None] = {}

@@ -50,8 +50,9 @@ class ReplicaFetcher:
         """Whether nothing has been asked that is not answered."""
         return self._token == _NONE_ASKED
 
-    def follow(self, partition: Partition) -> None:
-        """Fetch this partition, too, from the next question on."""
+    def follow(self, partition: Partition, number: int) -> None:
+        """Fetch this partition, too, from the next question on; questions with a token below `number` do not count."""
+        partition.followed_from = number
         self._topics.setdefault(partition.topic, {})[partition.index] = partition
 
     def unfollow(self, topic: str, index: int) -> None:
@@ -97,7 +98,9 @@ class ReplicaFetcher:
                 partitions = self._topics.get(topic.topic, {})
                 for data in topic.partitions:
                     partition = partitions.get(data.partition_index)
-                    if partition is not None and not self._take(partition, data):
+                    if partition is None or token < partition.followed_from:
+                        continue  # asked in another leader epoch: the logs may have parted since
+                    if not self._take(partition, data, is_newest=token == self._token):
                         self._set_back(partition, now_us)
         if token != self._token:
             return False
@@ -119,13 +122,15 @@ class ReplicaFetcher:
             partition_max_bytes=self._settings.replica_fetch_max_bytes,
         )
 
-    def _take(self, partition: Partition, data: PartitionData) -> bool:
+    def _take(self, partition: Partition, data: PartitionData, *, is_newest: bool) -> bool:
         """Append or cut one partition; False where it failed."""
         log = partition.log
         if log is None or data.error_code:
             return False
         try:
             if data.diverging_epoch is not None:
+                if not is_newest:
+                    return True  # this log has changed since it was asked about
                 epoch, end_offset = data.diverging_epoch.epoch, data.diverging_epoch.end_offset
                 own_end = log.epochs.end_of(epoch, log.log_end_offset)[1]
                 partition.truncate(max(0, min(end_offset, own_end)))

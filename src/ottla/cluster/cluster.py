@@ -122,7 +122,7 @@ class Cluster:
         self._ask("delete_topic", name=name)
 
     def leader(self, topic: str, partition: int) -> int:
-        """The id of the broker that leads a partition; raises KafkaError."""
+        """The id of the broker that leads a partition, -1 where nobody can; raises KafkaError."""
         leader: int = self._ask("partition", topic=topic, partition=partition)["leader"]
         return leader
 
@@ -146,6 +146,61 @@ class Cluster:
         if broker_id not in found:
             raise ConfigError(f"broker {broker_id!r} is not running, only {', '.join(map(str, found)) or 'none'}")
         return found[broker_id]
+
+    def brokers(self) -> dict[int, str]:
+        """What each broker is: "running", "paused" or "down", by id."""
+        return {int(broker_id): state for broker_id, state in self._ask("brokers").items()}
+
+    def kill(self, broker_id: int | None = None) -> None:
+        """End a broker as `kill -9` would, or all of them at once (None); what they had written is still there.
+
+        Its clients lose their connections and are refused until `start`. After `broker.session.timeout.ms` (1.5 s
+        here) others lead what it led. Raises UserMistake where it is down or unknown, as the verbs below.
+        """
+        self._ask("kill", broker_id=broker_id)
+
+    def power_off(self, broker_id: int | None = None) -> None:
+        """Cut the power of a broker, or of all of them at once (None): what was not synced to its disk is lost."""
+        self._ask("power_off", broker_id=broker_id)
+
+    def pause(self, broker_id: int) -> None:
+        """Freeze a broker: connections stay open, nothing is answered; the others soon take it for dead."""
+        self._ask("pause", broker_id=broker_id)
+
+    def resume(self, broker_id: int) -> None:
+        """Let a paused broker go on where it was."""
+        self._ask("resume", broker_id=broker_id)
+
+    def stop(self, broker_id: int) -> None:
+        """Shut a broker down in order: others lead first, then its logs are closed."""
+        self._ask("stop_broker", broker_id=broker_id)
+
+    def start(self, broker_id: int | None = None) -> None:
+        """Start a broker that is down, or all that are (None), under their old addresses."""
+        self._ask("start_broker", _START_TIMEOUT_S, broker_id=broker_id)
+
+    def elect_leader(self, topic: str, partition: int, *, unclean: bool = False) -> int:
+        """Have the first replica lead (or, `unclean`, any living one where nobody does) and return the leader's id.
+
+        Raises KafkaError: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE.
+        """
+        leader: int = self._ask("elect_leader", topic=topic, partition=partition, unclean=unclean)
+        return leader
+
+    def await_isr(self, topic: str, partition: int, size: int | None = None, timeout: float = 10.0) -> tuple[int, ...]:
+        """Wait until so many replicas (None: all) are in sync, and return their ids; OttlaError after `timeout` s."""
+        return tuple(self._await(topic, partition, timeout, size=size, not_led_by=None)["isr"])
+
+    def await_leader(self, topic: str, partition: int, *, other_than: int | None = None, timeout: float = 10.0) -> int:
+        """Wait until somebody (`other_than` that broker) leads a partition, and return the id; OttlaError."""
+        leader: int = self._await(topic, partition, timeout, size=1, not_led_by=other_than)["leader"]
+        return leader
+
+    def _await(self, topic: str, partition: int, timeout: float, **wanted: int | None) -> dict[str, Any]:
+        limit_s = timeout + _COMMAND_TIMEOUT_S
+        fields = {"topic": topic, "partition": partition, "patience_s": timeout, **wanted}
+        found: dict[str, Any] = self._ask("await_partition", limit_s, **fields)
+        return found
 
     def close(self) -> None:
         """Close the logs in order, end the brokers' process, remove a temporary folder. Closing twice is allowed."""

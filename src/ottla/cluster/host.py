@@ -10,19 +10,18 @@ import asyncio
 import logging
 import os
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
-from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import BrokerAddress, Endpoint, PartitionImage
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.data_dir import DataDir, unusable
-from ottla.cluster.links import Links
+from ottla.cluster.links import Links, Node
 from ottla.cluster.listener import Listener
+from ottla.cluster.machines import Machine, Machines
 from ottla.cluster.server import BrokerServer, Door, Entrance, open_doors
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, UserMistake
 from ottla.faults.plan import FaultPlan
 from ottla.faults.rule import FaultRule
 
@@ -31,7 +30,11 @@ logger = logging.getLogger("ottla.cluster")
 _TIMEOUT_MS = 30_000
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 
+_ELECTION_NOT_NEEDED = 84
+_ALL_DOWN = "the whole cluster is down: start() it first."
+
 Answer = Callable[[Any], None]
+Watch = Callable[[], bool]
 
 
 class ClusterHost:
@@ -44,8 +47,8 @@ class ClusterHost:
         self._links = Links(loop)
         self._data_dir: DataDir | None = None
         self._temporary = False
-        self._cores: list[BrokerCore] = []
-        self._servers: list[BrokerServer] = []
+        self._machines: Machines | None = None
+        self._watches: list[Watch] = []
         self._commands: dict[str, Callable[..., None]] = {
             "start": self._start,
             "stop": self._stop,
@@ -53,6 +56,15 @@ class ClusterHost:
             "delete_topic": self._delete_topic,
             "partition": self._describe_partition,
             "metrics": self._metrics,
+            "await_partition": self._await_partition,
+            "elect_leader": self._elect_leader,
+            "brokers": self._describe_brokers,
+            "kill": self._kill,
+            "power_off": self._power_off,
+            "pause": self._pause,
+            "resume": self._resume,
+            "start_broker": self._start_broker,
+            "stop_broker": self._stop_broker,
             "add_fault": self._add_fault,
             "heal_fault": self._heal_fault,
             "count_fault": self._count_fault,
@@ -64,16 +76,10 @@ class ClusterHost:
 
     def stop(self) -> None:
         """Close doors, logs and folder, in this order. Stopping twice is allowed."""
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
-        for core in self._cores:
-            try:
-                # Nobody comes back to a temporary folder, so nothing in it needs to reach the disk.
-                core.close(sync=not self._temporary)
-            except OSError as error:
-                logger.warning("broker %d could not close its logs in order: %s", core.broker_id, error)
-        self._cores.clear()
+        machines, self._machines = self._machines, None
+        if machines is not None:
+            # Nobody comes back to a temporary folder, so nothing in it needs to reach the disk.
+            machines.close(sync=not self._temporary)
         if self._data_dir is not None:
             self._data_dir.release()
             self._data_dir = None
@@ -97,9 +103,10 @@ class ClusterHost:
             for broker_id in range(1, brokers + 1):
                 doors.append(open_doors(entrances, broker_id))
             self._data_dir = DataDir(data_dir, temporary=temporary)
-            addresses = [_address(number, of_broker) for number, of_broker in enumerate(doors, start=1)]
-            self._join(addresses, broker_settings, self._data_dir)
+            self._machines = self._make_machines(doors, broker_settings, self._data_dir)
+            self._machines.boot()
         except BaseException as error:
+            self._machines = None
             for of_broker in doors:
                 for door in of_broker:
                     door.socket.close()
@@ -108,24 +115,21 @@ class ClusterHost:
             if isinstance(error, OSError):
                 raise unusable(data_dir, error) from error
             raise
-        self._links.start()
-        for node, core, of_broker in zip(self._links.brokers(), self._cores, doors, strict=True):
-            self._servers.append(BrokerServer(self._links, self._loop, node, of_broker, core))
+        addresses = [_address(number, of_broker) for number, of_broker in enumerate(doors, start=1)]
         answer({name: [address.on(name) for address in addresses] for name in listeners})
 
-    def _join(self, addresses: list[BrokerAddress], settings: BrokerSettings, data_dir: DataDir) -> None:
+    def _make_machines(self, doors: list[list[Door]], settings: BrokerSettings, data_dir: DataDir) -> Machines:
+        machines = [
+            Machine(_address(broker_id, of_broker), data_dir.storage(f"broker-{broker_id}"), of_broker)
+            for broker_id, of_broker in enumerate(doors, start=1)
+        ]
         seed = random.Random(int.from_bytes(os.urandom(16)))
-        controller_storage = data_dir.storage("controller")
-        self._links.join_controller(
-            ControllerCore(addresses, controller_storage, settings, random.Random(seed.random()))
-        )
-        for address in addresses:
-            storage = data_dir.storage(f"broker-{address.broker_id}")
-            rng = random.Random(seed.random())
-            wall_offset_us = (time.time_ns() - time.monotonic_ns()) // 1000
-            core = BrokerCore(address.broker_id, storage, settings, rng, self._faults, wall_offset_us=wall_offset_us)
-            self._cores.append(core)
-            self._links.join(address.broker_id, core)
+        self._links.image_published = self._look
+        controller = data_dir.storage("controller")
+        return Machines(self._links, self._open_server, settings, self._faults, seed, controller, machines)
+
+    def _open_server(self, machine: Machine, node: Node, core: BrokerCore) -> BrokerServer:
+        return BrokerServer(self._links, self._loop, node, machine.doors, core)
 
     def _stop(self, answer: Answer) -> None:
         self.stop()
@@ -147,13 +151,108 @@ class ClusterHost:
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS)
-        self._links.order(request, lambda response: answer(_outcome(response.topics[0])))
+        self._order(request, answer, lambda response: _outcome(response.topics[0]))
 
     def _delete_topic(self, answer: Answer, name: str) -> None:
         from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=_TIMEOUT_MS)
-        self._links.order(request, lambda response: answer(_outcome(response.responses[0])))
+        self._order(request, answer, lambda response: _outcome(response.responses[0]))
+
+    def _order(self, request: Any, answer: Answer, outcome: Callable[[Any], Any]) -> None:
+        """Have the controller do something, and answer with what came of it."""
+        if not self._links.has_controller:
+            raise UserMistake(_ALL_DOWN)
+        self._links.order(
+            request, lambda response: answer(UserMistake(_ALL_DOWN) if response is None else outcome(response))
+        )
+
+    # Breaking brokers.
+
+    def _running(self) -> Machines:
+        if self._machines is None:
+            raise OttlaError("the cluster is not running.")
+        return self._machines
+
+    def _describe_brokers(self, answer: Answer) -> None:
+        answer({str(broker_id): state for broker_id, state in self._running().states().items()})
+
+    def _kill(self, answer: Answer, broker_id: int | None) -> None:
+        self._running().kill(broker_id)
+        answer(None)
+
+    def _power_off(self, answer: Answer, broker_id: int | None) -> None:
+        self._running().kill(broker_id, power=True)
+        answer(None)
+
+    def _pause(self, answer: Answer, broker_id: int) -> None:
+        self._running().pause(broker_id)
+        answer(None)
+
+    def _resume(self, answer: Answer, broker_id: int) -> None:
+        self._running().resume(broker_id)
+        answer(None)
+
+    def _start_broker(self, answer: Answer, broker_id: int | None) -> None:
+        self._running().start(broker_id)
+        answer(None)
+
+    def _stop_broker(self, answer: Answer, broker_id: int) -> None:
+        self._running().stop(broker_id, lambda: answer(None))
+
+    def _elect_leader(self, answer: Answer, topic: str, partition: int, unclean: bool) -> None:
+        from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+        wanted = [TopicPartitions(topic=topic, partitions=[partition])]
+        request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=wanted, timeout_ms=_TIMEOUT_MS)
+
+        def outcome(response: Any) -> Any:
+            result = response.replica_election_results[0].partition_result[0]
+            if result.error_code and result.error_code != _ELECTION_NOT_NEEDED:
+                return _kafka_error(result.error_code, result.error_message or "")
+            return self._partition(topic, partition).leader
+
+        self._order(request, answer, outcome)
+
+    def _await_partition(
+        self, answer: Answer, topic: str, partition: int, patience_s: float, size: int | None, not_led_by: int | None
+    ) -> None:
+        """Answer when the partition has a leader (not that one) and as many replicas in sync."""
+
+        def is_there() -> bool:
+            image = self._partition(topic, partition)
+            wanted = len(image.replicas) if size is None else size
+            return image.leader not in (-1, not_led_by) and len(image.isr) >= wanted
+
+        if is_there():
+            self._describe_partition(answer, topic, partition)
+            return
+
+        def look() -> bool:
+            try:
+                if not is_there():
+                    return False
+                self._describe_partition(answer, topic, partition)
+            except OttlaError as error:
+                answer(error)
+            return True
+
+        def late() -> None:
+            if look in self._watches:
+                self._watches.remove(look)
+                image = self._partition(topic, partition)
+                answer(
+                    OttlaError(
+                        f"{topic}-{partition} is led by broker {image.leader} with {list(image.isr)} in sync "
+                        f"after {patience_s:g} s."
+                    )
+                )
+
+        self._watches.append(look)
+        self._loop.call_later(patience_s, late)
+
+    def _look(self) -> None:
+        self._watches[:] = [look for look in self._watches if not look()]
 
     def _describe_partition(self, answer: Answer, topic: str, partition: int) -> None:
         image = self._partition(topic, partition)
@@ -168,7 +267,7 @@ class ClusterHost:
         return found.partitions[partition]
 
     def _metrics(self, answer: Answer) -> None:
-        answer([[server.broker_id, server.read_metrics()] for server in self._servers])
+        answer([[server.broker_id, server.read_metrics()] for server in self._running().servers()])
 
     def _add_fault(self, answer: Answer, rule: dict[str, Any]) -> None:
         answer(self._faults.add(FaultRule.from_dict(rule)))

@@ -5,6 +5,9 @@ questions to a peer and their answers, questions to the controller, new images, 
 another one is at work, so a Produce request, its replication and the acks that follow are usually done in one go,
 without going back to the event loop. Peers' messages are handed over as objects: nothing is encoded.
 
+Brokers come and go: one that parts is never entered again, one that is frozen finds everything that was meant for it
+when it goes on.
+
 A question to a peer (`AskPeer`) arrives there as a request on a connection that exists for this one question (ids
 below zero), so that a Fetch that waits never holds up another question.
 """
@@ -24,14 +27,17 @@ from ottla.broker.events import (
     AskController,
     AskPeer,
     ClusterImage,
+    ConnectionLost,
     ControllerAnswered,
     ControllerRequest,
     ControllerResponse,
     HangUp,
     ImagePublished,
+    LetGo,
     PeerAnswered,
     RequestReceived,
     Respond,
+    Struck,
 )
 
 logger = logging.getLogger("ottla.cluster")
@@ -63,13 +69,17 @@ class ClientDoor(Protocol):
 class Node:
     """One core and the client connections that are open to it."""
 
-    __slots__ = ("armed_us", "broker_id", "clients", "core")
+    __slots__ = ("armed_us", "broker_id", "clients", "core", "frozen", "held", "is_gone")
 
     def __init__(self, broker_id: int, core: Core) -> None:
         self.broker_id = broker_id
         self.core = core
         self.clients: dict[int, ClientDoor] = {}
         self.armed_us: int | None = None
+        # While the broker is paused: what happens to it, and what it had decided but not yet done.
+        self.frozen: list[Any] | None = None
+        self.held: list[Any] = []
+        self.is_gone = False
 
 
 class Links:
@@ -78,6 +88,10 @@ class Links:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.image: ClusterImage | None = None
+        # Told of every new image, of brokers that were let go, and of brokers that a fault strikes down.
+        self.image_published: Callable[[], None] = _nothing
+        self.let_go: Callable[[int], None] = _nothing
+        self.struck: Callable[[int, Struck], None] = _nothing
         self._queue: deque[tuple[Callable[..., None], Any, Any]] = deque()
         self._running = False
         self._brokers: dict[int, Node] = {}
@@ -93,9 +107,54 @@ class Links:
         node = self._brokers[broker_id] = Node(broker_id, core)
         return node
 
+    def part(self, node: Node) -> None:
+        """A broker is no more: nothing reaches it, and who waits for its answer gets none."""
+        node.is_gone = True
+        del self._brokers[node.broker_id]
+        for connection_id, (asker, asked_id, token) in list(self._questions.items()):
+            if asked_id == node.broker_id:
+                del self._questions[connection_id]
+                self.receive(asker, PeerAnswered(asked_id, token, None))
+            elif asker is node:
+                del self._questions[connection_id]
+                peer = self._brokers.get(asked_id)
+                if peer is not None:
+                    self.receive(peer, ConnectionLost(connection_id))
+
+    def freeze(self, node: Node) -> None:
+        """From now on nothing happens at this broker; what is meant for it waits."""
+        node.frozen = []
+
+    def thaw(self, node: Node) -> None:
+        """The broker goes on where it was."""
+        waiting, node.frozen = node.frozen, None
+        held, node.held = node.held, []
+        self.post(self._perform, node, held)
+        for event in waiting or ():
+            self.receive(node, event)
+        self.post(self._tick, node, None)
+
+    def wake(self, node: Node) -> None:
+        """Let a core that has just joined say what it wants to begin with."""
+        self.post(self._tick, node, None)
+
     def join_controller(self, core: Core) -> None:
         """Make the controller known to the brokers."""
         self._controller = Node(_OPERATOR, core)
+
+    def part_controller(self) -> None:
+        """The controller is no more: nobody reaches it, and orders it did not answer are not answered."""
+        if self._controller is not None:
+            self._controller.is_gone = True
+            self._controller = None
+        orders, self._orders = self._orders, {}
+        for answered in orders.values():
+            self.post(_call, answered, None)
+
+    @property
+    def has_controller(self) -> bool:
+        """Whether there is a controller."""
+        return self._controller is not None
 
     def brokers(self) -> list[Node]:
         """The brokers, in the order in which they joined."""
@@ -107,7 +166,7 @@ class Links:
             self.post(self._tick, node, None)
 
     def order(self, message: Any, answered: Callable[[Any], None]) -> None:
-        """Send an administrative request to the controller on behalf of the operator."""
+        """Send an administrative request to the controller on behalf of the operator; None answers if it dies."""
         token = next(self._numbers)
         self._orders[token] = answered
         assert self._controller is not None
@@ -147,6 +206,11 @@ class Links:
             self._run()
 
     def _hand_over(self, node: Node, event: Any) -> None:
+        if node.is_gone:
+            return
+        if node.frozen is not None:
+            node.frozen.append(event)
+            return
         try:
             node.core.receive(event, time.monotonic_ns() // 1000)
         except Exception:
@@ -154,37 +218,60 @@ class Links:
             logger.exception("broker %d failed at %s", node.broker_id, type(event).__name__)
             if isinstance(event, RequestReceived):
                 self._hang_up(node, HangUp(event.connection_id, "internal error of the broker"))
-        self._carry_out(node)
+        self.carry_out(node)
 
     def _tick(self, node: Node, _: Any) -> None:
+        if node.is_gone or node.frozen is not None:
+            return
         try:
             node.core.tick(time.monotonic_ns() // 1000)
         except Exception:
             logger.exception("broker %d failed at the passing of time", node.broker_id)
-        self._carry_out(node)
+        self.carry_out(node)
 
-    def _carry_out(self, node: Node) -> None:
-        for output in node.core.outputs():
-            kind = type(output)
-            if kind is Respond:
-                self._respond(node, output)
-            elif kind is AskPeer:
-                self._ask_peer(node, output)
-            elif kind is HangUp:
-                self._hang_up(node, output)
-            elif kind is AskController:
-                assert self._controller is not None
-                request = ControllerRequest(node.broker_id, output.token, output.message)
-                self.receive(self._controller, request)
-            elif kind is ControllerResponse:
-                self._controller_answered(output)
-            elif kind is ImagePublished:
-                self.image = output.image
-                for broker in self._brokers.values():
-                    self.receive(broker, output)
+    def carry_out(self, node: Node) -> None:
+        """Do what a broker's core has decided."""
+        self._perform(node, node.core.outputs())
+
+    def _perform(self, node: Node, outputs: list[Any]) -> None:
+        for number, output in enumerate(outputs, start=1):
+            if type(output) is Struck:
+                self.struck(node.broker_id, output)
             else:
-                raise TypeError(f"a core gave {kind.__name__}, which no driver knows")
+                self._perform_one(node, output)
+            if node.is_gone:
+                return
+            if node.frozen is not None:
+                node.held += outputs[number:]
+                node.armed_us = None
+                return
         node.armed_us = node.core.deadline_us()
+
+    def _perform_one(self, node: Node, output: Any) -> None:
+        kind = type(output)
+        if kind is Respond:
+            self._respond(node, output)
+        elif kind is AskPeer:
+            self._ask_peer(node, output)
+        elif kind is HangUp:
+            self._hang_up(node, output)
+        elif kind is AskController:
+            if self._controller is None:
+                self.receive(node, ControllerAnswered(output.token, None))
+                return
+            request = ControllerRequest(node.broker_id, output.token, output.message)
+            self.receive(self._controller, request)
+        elif kind is ControllerResponse:
+            self._controller_answered(output)
+        elif kind is ImagePublished:
+            self.image = output.image
+            for broker in self._brokers.values():
+                self.receive(broker, output)
+            self.image_published()
+        elif kind is LetGo:
+            self.let_go(node.broker_id)
+        else:
+            raise TypeError(f"a core gave {kind.__name__}, which no driver knows")
 
     def _respond(self, node: Node, response: Respond) -> None:
         if response.connection_id < 0:
@@ -215,14 +302,17 @@ class Links:
         self.receive(peer, request)
 
     def _answer_peer(self, connection_id: int, message: Any) -> None:
-        node, broker_id, token = self._questions.pop(connection_id)
+        asked = self._questions.pop(connection_id, None)
+        if asked is None:
+            return  # whoever asked is no more
+        node, broker_id, token = asked
         self.receive(node, PeerAnswered(broker_id, token, message))
 
     def _controller_answered(self, output: ControllerResponse) -> None:
         if output.broker_id == _OPERATOR:
             answered = self._orders.pop(output.token)
             self.post(_call, answered, output.message)
-        else:
+        elif output.broker_id in self._brokers:
             self.receive(self._brokers[output.broker_id], ControllerAnswered(output.token, output.message))
 
     def _nodes(self) -> list[Node]:
@@ -251,6 +341,10 @@ class Links:
             if node.armed_us is not None and node.armed_us <= now_us:
                 self.post(self._tick, node, None)
         self._arm()
+
+
+def _nothing(*_: Any) -> None:
+    """Nobody has asked to be told."""
 
 
 def _call(answered: Callable[[Any], None], message: Any) -> None:

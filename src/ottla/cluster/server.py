@@ -60,7 +60,7 @@ class Entrance:
 class Door:
     """An entrance as one broker has it: the listening socket, and what clients are told of it."""
 
-    __slots__ = ("advertised", "entrance", "name", "socket")
+    __slots__ = ("_address", "advertised", "entrance", "name", "socket")
 
     def __init__(self, entrance: Entrance, broker_id: int) -> None:
         listener = entrance.listener
@@ -68,6 +68,19 @@ class Door:
         self.entrance = entrance
         self.socket = listen(listener.host, listener.port + broker_id - 1 if listener.port else 0)
         self.advertised = listener.advertised(broker_id, self.socket.getsockname()[1])
+        self._address: tuple[str, int] = (listener.host, self.socket.getsockname()[1])
+
+    def shut(self) -> None:
+        """Refuse whoever comes, and keep the port for the time after."""
+        self.socket.close()
+        self.socket = _bound(*self._address)
+
+    def reopen(self) -> None:
+        """Listen again; raises UserMistake where another program has the port now."""
+        try:
+            self.socket.listen(_BACKLOG)
+        except OSError as error:
+            raise _unusable(*self._address, error) from None
 
 
 def open_doors(entrances: Iterable[Entrance], broker_id: int) -> list[Door]:
@@ -85,24 +98,38 @@ def open_doors(entrances: Iterable[Entrance], broker_id: int) -> list[Door]:
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket on `port`, or on a free one where that is 0; UserMistake where it cannot be had."""
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    sock = _bound(host, port)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
         sock.listen(_BACKLOG)
     except OSError as error:
         sock.close()
-        if error.errno == errno.EADDRINUSE:
-            raise UserMistake(
-                f"port {port} on {host} is in use by another program: "
-                "stop that program, choose another port, or port 0 for a free one."
-            ) from None
-        raise UserMistake(
-            f"port {port} on {host} cannot be used ({(error.strerror or str(error)).lower()}): "
-            "choose another port, or port 0 for a free one."
-        ) from None
-    sock.setblocking(False)
+        raise _unusable(host, port, error) from None
     return sock
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that has this port and does not listen: who connects is refused."""
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise _unusable(host, port, error) from None
+    return sock
+
+
+def _unusable(host: str, port: int, error: OSError) -> UserMistake:
+    if error.errno == errno.EADDRINUSE:
+        return UserMistake(
+            f"port {port} on {host} is in use by another program: "
+            "stop that program, choose another port, or port 0 for a free one."
+        )
+    return UserMistake(
+        f"port {port} on {host} cannot be used ({(error.strerror or str(error)).lower()}): "
+        "choose another port, or port 0 for a free one."
+    )
 
 
 class BrokerServer:

@@ -1,0 +1,158 @@
+"""`Cluster`'s verbs that break brokers, over real sockets: what is acked stays, as far as Kafka promises."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.client.producer import Producer
+
+# Only one reader of plain records is needed here: the client's raw one, which knows neither pyarrow nor numpy.
+from ottla.client.reader import Reader
+from ottla.cluster.cluster import Cluster
+from ottla.errors import DeliveryError, KafkaError, OttlaError, UserMistake
+from ottla.records.plain import decode_batches
+
+QUICK = {"broker_session_timeout_ms": 600, "broker_heartbeat_interval_ms": 100}
+
+
+@pytest.fixture(params=[False, True], ids=["process", "thread"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three brokers that are missed soon."""
+    with Cluster(settings=QUICK, in_process=request.param) as cluster:
+        cluster.create_topic("flights", configs={"min.insync.replicas": "2"})
+        yield cluster
+
+
+def send(cluster: Cluster, *values: bytes) -> None:
+    with Producer(cluster.bootstrap_servers) as producer:
+        for value in values:
+            producer.send("flights", value)
+
+
+def values(cluster: Cluster) -> list[bytes | None]:
+    with Reader(cluster.bootstrap_servers, "flights") as reader:
+        return [
+            record.value
+            for fetched in reader.iter_raw()
+            for _, records in decode_batches(fetched.records)
+            for record in records
+        ]
+
+
+def port_of(cluster: Cluster, broker_id: int) -> int:
+    return int(cluster.bootstrap_servers.split(",")[broker_id - 1].rpartition(":")[2])
+
+
+def test_a_killed_leader_is_replaced_and_takes_its_place_again(cluster: Cluster) -> None:
+    send(cluster, b"a")
+    old = cluster.leader("flights", 0)
+    cluster.kill(old)
+    assert cluster.brokers()[old] == "down"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port_of(cluster, old)), timeout=10)
+    new = cluster.await_leader("flights", 0, other_than=old)
+    send(cluster, b"b")
+    cluster.start(old)
+    assert sorted(cluster.await_isr("flights", 0)) == [1, 2, 3]
+    assert cluster.leader("flights", 0) == new
+    assert cluster.elect_leader("flights", 0) == old
+    assert values(cluster) == [b"a", b"b"]
+
+
+def test_nothing_acked_is_lost_when_leaders_are_killed_in_the_middle_of_production(cluster: Cluster) -> None:
+    with Producer(cluster.bootstrap_servers, linger_ms=0, batch_size=500) as producer:
+        for number in range(3000):
+            if number % 1000 == 500:
+                down = [broker_id for broker_id, state in cluster.brokers().items() if state == "down"]
+                for broker_id in down:
+                    cluster.start(broker_id)
+                    cluster.await_isr("flights", 0)
+                cluster.kill(cluster.await_leader("flights", 0))
+            producer.send("flights", b"%d" % number)
+        producer.flush()
+    assert values(cluster) == [b"%d" % number for number in range(3000)]
+
+
+def test_a_power_cut_of_everything_takes_what_was_not_synced_and_nothing_else(cluster: Cluster) -> None:
+    """acks=all means three page caches, as with Apache Kafka; flush.messages=1 means three disks."""
+    cluster.create_topic("synced", configs={"flush.messages": "1"})
+    with Producer(cluster.bootstrap_servers) as producer:
+        producer.send("synced", b"kept").result(30)
+        producer.send("flights", b"lost or kept").result(30)
+    cluster.power_off()
+    assert set(cluster.brokers().values()) == {"down"}
+    with pytest.raises(UserMistake, match=r"start\(\)"):
+        cluster.create_topic("later")
+    cluster.start()
+    cluster.await_isr("synced", 0)
+    cluster.await_isr("flights", 0)
+    with Reader(cluster.bootstrap_servers, "synced") as reader:
+        assert sum(1 for _ in reader.iter_raw()) == 1
+    send(cluster, b"next")
+    assert values(cluster) in ([b"next"], [b"lost or kept", b"next"])
+
+
+def test_killing_everything_loses_nothing(cluster: Cluster) -> None:
+    send(cluster, b"a", b"b")
+    cluster.kill()
+    cluster.start()
+    cluster.await_isr("flights", 0)
+    send(cluster, b"c")
+    assert values(cluster) == [b"a", b"b", b"c"]
+
+
+def test_a_paused_broker_keeps_its_clients_waiting_and_goes_on(cluster: Cluster) -> None:
+    send(cluster, b"a")
+    zombie = cluster.leader("flights", 0)
+    with Producer(cluster.bootstrap_servers, request_timeout_ms=1000, delivery_timeout_ms=30_000) as producer:
+        producer.send("flights", b"b").result(30)
+        cluster.pause(zombie)
+        delivery = producer.send("flights", b"c")
+        assert cluster.await_leader("flights", 0, other_than=zombie) != zombie
+        delivery.result(30)
+    cluster.resume(zombie)
+    cluster.await_isr("flights", 0)
+    assert values(cluster) == [b"a", b"b", b"c"]
+
+
+def test_a_stopped_broker_hands_over_before_it_goes(cluster: Cluster) -> None:
+    send(cluster, b"a")
+    leader = cluster.leader("flights", 0)
+    cluster.stop(leader)
+    assert cluster.leader("flights", 0) not in (leader, -1)
+    send(cluster, b"b")
+    cluster.start(leader)
+    cluster.await_isr("flights", 0)
+    assert values(cluster) == [b"a", b"b"]
+
+
+def test_with_too_few_replicas_nobody_is_told_that_a_record_is_safe(cluster: Cluster) -> None:
+    leader = cluster.leader("flights", 0)
+    for broker_id in {1, 2, 3} - {leader}:
+        cluster.kill(broker_id)
+    producer = Producer(cluster.bootstrap_servers, request_timeout_ms=300, delivery_timeout_ms=1200, linger_ms=0)
+    delivery = producer.send("flights", b"a")
+    assert delivery.exception(30) is not None
+    with pytest.raises((DeliveryError, OttlaError)):
+        delivery.result(30)
+    producer.close()
+
+
+def test_what_cannot_be_done_to_a_broker_is_said_in_one_sentence(cluster: Cluster) -> None:
+    with pytest.raises(UserMistake, match="there is no broker 9"):
+        cluster.kill(9)
+    with pytest.raises(UserMistake, match="all brokers are running"):
+        cluster.start()
+    with pytest.raises(UserMistake, match="broker 1 is running: it cannot be resumed"):
+        cluster.resume(1)
+    cluster.kill(1)
+    for verb in (cluster.kill, cluster.power_off, cluster.pause, cluster.stop):
+        with pytest.raises(UserMistake, match="broker 1 is down"):
+            verb(1)
+    with pytest.raises(OttlaError, match="in sync after"):
+        cluster.await_isr("flights", 0, size=4, timeout=0.01)
+    with pytest.raises(KafkaError):
+        cluster.leader("nowhere", 0)
