@@ -16,6 +16,7 @@ from binascii import b2a_base64
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from errno import EIO
 
 from crc32c import crc32c
 
@@ -85,6 +86,8 @@ class Log:
         # Words, not bytes: whether the last line has an end says nothing about whose log this is.
         if found is None or found.split() != owner.split():
             if found is not None:
+                if not _is_owner(found):
+                    raise OSError(EIO, "it does not say which topic the log belongs to", path)
                 self.storage.remove(self.folder)
                 self.directory.forget(self.folder)
             self.storage.write_file(path, owner)
@@ -385,6 +388,12 @@ def _max_timestamp(header: BatchHeader) -> int:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
+
+
+def _is_owner(content: bytes) -> bool:
+    """Whether a partition.metadata names a topic, be it another one; damaged, it must not cost the log."""
+    words = content.split()
+    return len(words) == 4 and words[::2] == [b"version:", b"topic_id:"] and words[1] == b"0" and len(words[3]) == 22
 
 
 def _uuid_text(topic_id: bytes) -> str:

@@ -4,14 +4,16 @@ The file is named by the offset of its first record, as Kafka names it. Only the
 its index grows in memory; `seal` writes it to the files beside the segment, where it is looked up from then on.
 
 Invariants: batches lie one behind the other with growing offsets; `size` ends at a whole batch. Between two batches
-offsets may be missing (the log was compacted), so `next_offset` can lie behind the last batch's last offset.
+offsets may be missing (the log was compacted), so `next_offset` can lie behind the last batch's last offset. What an
+index found in files says of a position is compared with the log before it is used, and the index made again where it
+lies: a reader never misses a batch because of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.broker.log.segment_index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, GrowingIndex, StoredIndex
+from ottla.broker.log.segment_index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, GrowingIndex, Place, StoredIndex
 from ottla.broker.storage import Buffer, FileSlice, Storage, StorageFile
 from ottla.records.batch_header import HEADER_BYTES, BatchHeader, CorruptBatch, check_crc, read_header
 
@@ -76,6 +78,7 @@ class Segment:
 
     __slots__ = (
         "_folder",
+        "_index_doubted",
         "_index_interval_bytes",
         "_storage",
         "base_offset",
@@ -100,6 +103,7 @@ class Segment:
         self.first_timestamp = UNKNOWN
         self.born_ms = UNKNOWN
         self.index: GrowingIndex | StoredIndex = GrowingIndex(index_interval_bytes)
+        self._index_doubted = False
 
     def path_of(self, suffix: str, base_offset: int | None = None) -> str:
         """The path of a file that belongs to this segment."""
@@ -120,6 +124,7 @@ class Segment:
     def rebuild(self, *, verify: bool) -> Iterator[BatchHeader]:
         """Read the whole file and index it; whatever cannot be a batch is cut off. OSError."""
         self.index = GrowingIndex(self._index_interval_bytes)
+        self._index_doubted = False
         self.size = 0
         self.next_offset = self.base_offset
         for header in scan(self.file, 0, verify=verify):
@@ -157,6 +162,7 @@ class Segment:
 
     def _take(self, index: GrowingIndex | StoredIndex, next_offset: int) -> None:
         self.index = index
+        self._index_doubted = True
         self.size = self.file.size
         self.next_offset = next_offset
 
@@ -219,6 +225,7 @@ class Segment:
                 self.next_offset = max(self.next_offset, next_offset)
                 return
             self.index = index
+            self._index_doubted = True
         self.size = position
         self.next_offset = next_offset
         if not position:
@@ -242,9 +249,45 @@ class Segment:
         if offset <= self.base_offset:
             return 0
         place = self.index.place_of(offset - self.base_offset)
+        if self._index_doubted and not self._agrees(place, offset):
+            self._index_again()
+            place = self.index.place_of(offset - self.base_offset)
         if place.exact:
             return place.position
         return self._position_from(place.position, offset)
+
+    def _agrees(self, place: Place, offset: int) -> bool:
+        """Whether a batch begins at the place from which one comes to `offset`, as the index says."""
+        header = self._batch_at(place.position)
+        if header is None or header.base_offset > offset:
+            return False
+        return not place.exact or header.last_offset >= offset
+
+    def _batch_at(self, position: int) -> BatchHeader | None:
+        if not 0 <= position < self.size:
+            return None
+        try:
+            return read_header(self.file.read(position, HEADER_BYTES))
+        except CorruptBatch:
+            return None
+
+    def _index_again(self) -> None:
+        """Make the index from the log, and its files, where it has such, too. OSError."""
+        index = GrowingIndex(self._index_interval_bytes)
+        for header in scan(self.file, 0, ahead_bytes=_LOOK_BYTES):
+            begin = header.base_offset - self.base_offset
+            end = begin + header.last_offset_delta
+            if begin < 0 or end > _RELATIVE_OFFSET_MAX:
+                break
+            index.add(header.position, header.size_bytes, begin, end, header.max_timestamp)
+        was_sealed = self.is_sealed
+        if isinstance(self.index, StoredIndex):
+            self.index.close()
+        self.index = index
+        self._index_doubted = False
+        if was_sealed:
+            self.store_index()
+            self.seal()
 
     def _position_from(self, position: int, offset: int) -> int:
         for header in scan(self.file, position, ahead_bytes=_LOOK_BYTES):
@@ -267,8 +310,13 @@ class Segment:
         end = self.size if end_offset >= self.next_offset else self.position_of(end_offset)
         if end - begin > max_bytes:
             cut = self.index.position_before(begin + max_bytes)
+            if self._index_doubted and cut > begin and self._batch_at(cut) is None:
+                self._index_again()
+                cut = self.index.position_before(begin + max_bytes)
             if cut <= begin:
                 size = self.header_at(begin).size_bytes
+                if begin + size > self.size:
+                    raise OSError(f"{self.path}: the batch at {begin} says it is longer than what is left of the file")
                 if size > max_bytes and not at_least_one:
                     return None
                 cut = begin + size
