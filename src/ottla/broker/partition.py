@@ -165,6 +165,18 @@ class Partition:
     def is_leader(self) -> bool:
         return self.leader == self.broker_id
 
+    @property
+    def last_stable_offset(self) -> int:
+        """What can be read as committed ends there: in front of the first open transaction, below the high watermark.
+
+        It moves only where the high watermark does: a marker counts once it is replicated.
+        """
+        log = self.log
+        if log is None:
+            return self.high_watermark
+        stable_end = log.producers.stable_end(self.high_watermark)
+        return stable_end if stable_end >= log.log_start_offset else min(log.log_start_offset, self.high_watermark)
+
     def open_log(self) -> bool:
         """Open and recover the log; False where the storage fails, True where it is (already) open."""
         if self.log is not None:

@@ -1,7 +1,7 @@
 """Fetch, versions 4 to 12: whole record batches from a partition's log, for consumers and for followers.
 
-Consumers (replica id -1) read below the high watermark; there are no transactions, so that is also the last stable
-offset. Followers (a broker's id) read to the log's end, and what they ask for tells the leader how far they have
+Consumers (replica id -1) read below the high watermark or, with `isolation_level` 1, below the last stable offset,
+and are told which of the transactions they read were aborted (KIP-98). Followers (a broker's id) read to the log's end, and what they ask for tells the leader how far they have
 come; where their log parted from the leader's they are told the epoch and offset (KIP-279, KIP-595). A follower is
 answered with the partitions that have news only, and a newer Fetch of the same follower ends the older one at once.
 
@@ -19,6 +19,7 @@ from ottla.broker.partition import FetchWaiter, Partition
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -169,6 +170,8 @@ class PendingFetch:
 
     def _end_offset(self, partition: Partition) -> int:
         if self._follower_id == CONSUMER:
+            if self._request.message.isolation_level != _READ_UNCOMMITTED:
+                return partition.last_stable_offset
             return partition.high_watermark
         return partition.log.log_end_offset if partition.log is not None else 0
 
@@ -224,7 +227,8 @@ class PendingFetch:
         if log is None:
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return answer
-        answer.high_watermark = answer.last_stable_offset = partition.high_watermark
+        answer.high_watermark = partition.high_watermark
+        answer.last_stable_offset = partition.last_stable_offset
         answer.log_start_offset = log.log_start_offset
         answer.diverging_epoch = self._diverging(asked, partition)
         if answer.diverging_epoch is not None:
@@ -239,7 +243,14 @@ class PendingFetch:
             return answer
         try:
             if self._follower_id == CONSUMER:
-                answer.records = log.slice(offset, end_offset, max_bytes, at_least_one) or b""
+                found = log.slice(offset, end_offset, max_bytes, at_least_one)
+                answer.records = found or b""
+                if found is not None and log.aborted and answer.aborted_transactions is not None:
+                    upper = min(end_offset, log.bound_behind(offset, found.size))
+                    answer.aborted_transactions = [
+                        AbortedTransaction(producer_id=row.producer_id, first_offset=row.first_offset)
+                        for row in log.aborted.between(offset, upper)
+                    ]
             else:
                 answer.records = partition.slice_for_follower(offset, max_bytes, at_least_one) or b""
         except OSError:

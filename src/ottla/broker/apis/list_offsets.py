@@ -1,6 +1,6 @@
 """ListOffsets, versions 1 to 8: the first, the last, and the first offset at or after a time.
 
--1 asks for the end (the high watermark; there are no transactions, so isolation levels agree), -2 for the beginning,
+-1 asks for the end (the high watermark; with `isolation_level` 1 the last stable offset), -2 for the beginning,
 -3 for the record with the largest timestamp (KIP-734), -4 for the beginning of what is stored locally, which is the
 same here (KIP-405); other negative times get UNSUPPORTED_VERSION. A time from 0 on gives the first record with that
 timestamp or a later one; the batch it is in is decoded for that. A new leader that does not know yet what its
@@ -33,6 +33,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 _LEADER_EPOCH_FROM_VERSION = 4
 _OFFSET_NOT_AVAILABLE_FROM_VERSION = 5
+_READ_COMMITTED = 1
 
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
@@ -47,7 +48,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
             if partition is None or not partition.is_leader:
                 answer.error_code = core.why_not_here(topic.name, asked.partition_index)[0]
             else:
-                _look_up(partition, asked, request.version, answer)
+                _look_up(partition, asked, request, answer)
             if request.version < _LEADER_EPOCH_FROM_VERSION:
                 answer.leader_epoch = -1  # these versions cannot carry it
             answers.append(answer)
@@ -56,9 +57,11 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
 
 
 def _look_up(
-    partition: Partition, asked: ListOffsetsPartition, version: int, answer: ListOffsetsPartitionResponse
+    partition: Partition, asked: ListOffsetsPartition, request: Request, answer: ListOffsetsPartitionResponse
 ) -> None:
     epoch, log = asked.current_leader_epoch, partition.log
+    committed_only = request.message.isolation_level == _READ_COMMITTED
+    end_offset = partition.last_stable_offset if committed_only else partition.high_watermark
     if epoch >= 0 and epoch != partition.leader_epoch:
         older = epoch < partition.leader_epoch
         answer.error_code = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -66,16 +69,16 @@ def _look_up(
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     elif asked.timestamp == LATEST:
         if partition.high_watermark < partition.epoch_start_offset:
-            told = version >= _OFFSET_NOT_AVAILABLE_FROM_VERSION
+            told = request.version >= _OFFSET_NOT_AVAILABLE_FROM_VERSION
             answer.error_code = ErrorCode.OFFSET_NOT_AVAILABLE if told else ErrorCode.LEADER_NOT_AVAILABLE
         else:
-            answer.offset = partition.high_watermark
+            answer.offset = end_offset
             answer.leader_epoch = partition.leader_epoch
     elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = log.log_start_offset
         answer.leader_epoch = log.epochs.at(log.log_start_offset)
     elif asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP:
-        _search(log, asked.timestamp, partition.high_watermark, answer)
+        _search(log, asked.timestamp, end_offset, answer)
     else:
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
 

@@ -234,6 +234,11 @@ class Log:
             found = segment.slice(offset, end_offset, max_bytes, at_least_one)
         return found
 
+    def bound_behind(self, offset: int, size_bytes: int) -> int:
+        """An offset not below any in `size_bytes` of batches from `offset` on."""
+        segment = self._segment_of(offset)
+        return segment.bound_behind(segment.position_of(offset) + size_bytes)
+
     def first_since(self, timestamp: int) -> bytes | None:
         """The first batch with a timestamp not below `timestamp`, or None."""
         for segment in self.segments:

@@ -335,6 +335,10 @@ class Segment:
         """A whole batch of this segment."""
         return self.file.read(header.position, header.size_bytes)
 
+    def bound_behind(self, position: int) -> int:
+        """The offset of the batch that begins at `position`, or the segment's end; OSError."""
+        return self.header_at(position).base_offset if position < self.size else self.next_offset
+
     def first_since(self, timestamp: int) -> BatchHeader | None:
         """The first batch with a timestamp not below `timestamp`; None where there is none."""
         if self.max_timestamp < timestamp or not self.size:
