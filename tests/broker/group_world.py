@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.broker.groups.offsets import partition_of_group
+from ottla.broker.internal_topics import partition_of_key
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -35,7 +35,7 @@ def find_coordinator(world: World, group_id: str = GROUP) -> int:
 
 
 def offsets_partition(world: World, group_id: str = GROUP) -> int:
-    return partition_of_group(group_id, len(world.controller.image.topics[OFFSETS_TOPIC].partitions))
+    return partition_of_key(group_id, len(world.controller.image.topics[OFFSETS_TOPIC].partitions))
 
 
 class Client:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.groups.members import GroupState
-from ottla.broker.groups.offsets import OFFSETS_TOPIC, group_key, offset_key, partition_of_group, read_entries
+from ottla.broker.groups.offsets import OFFSETS_TOPIC, group_key, offset_key, read_entries
+from ottla.broker.internal_topics import partition_of_key
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -59,14 +60,14 @@ def restarted(world: World) -> World:
 )
 def test_a_groups_partition_is_that_of_javas_hash(group_id: str, code: int) -> None:
     """Hashes as Java gives them, without their sign; the fifth is Integer.MIN_VALUE, which Kafka takes as 0."""
-    assert [partition_of_group(group_id, count) for count in (3, 50, 1 << 31)] == [code % 3, code % 50, code]
+    assert [partition_of_key(group_id, count) for count in (3, 50, 1 << 31)] == [code % 3, code % 50, code]
 
 
 def test_the_first_to_look_for_a_coordinator_has_the_topic_made(replicated: World) -> None:
     answer = replicated.ask(2, FindCoordinatorRequest(key=GROUP), version=1)
     topic = replicated.controller.image.topics[OFFSETS_TOPIC]
     assert [len(each.replicas) for each in topic.partitions] == [3, 3, 3]
-    leader = topic.partitions[partition_of_group(GROUP, 3)].leader
+    leader = topic.partitions[partition_of_key(GROUP, 3)].leader
     assert (answer.error_code, answer.node_id, answer.port) == (0, leader, 9090 + leader)
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
     assert replicated.ask(1, wanted).topics[0].is_internal

@@ -1,9 +1,10 @@
 """Fetch, versions 4 to 12: whole record batches from a partition's log, for consumers and for followers.
 
-Consumers (replica id -1) read below the high watermark or, with `isolation_level` 1, below the last stable offset,
-and are told which of the transactions they read were aborted (KIP-98). Followers (a broker's id) read to the log's end, and what they ask for tells the leader how far they have
-come; where their log parted from the leader's they are told the epoch and offset (KIP-279, KIP-595). A follower is
-answered with the partitions that have news only, and a newer Fetch of the same follower ends the older one at once.
+Consumers (replica id -1) read below the high watermark or, with `isolation_level` 1, below the last stable offset, and
+are told which of the transactions they read were aborted (KIP-98). Followers (a broker's id) read to the log's end, and
+what they ask for tells the leader how far they have come; where their log parted from the leader's they are told the
+epoch and offset (KIP-279, KIP-595). A follower is answered with the partitions that have news only, and a newer Fetch
+of the same follower ends the older one at once.
 
 A request with less than `min_bytes` to give waits for up to `max_wait_ms`; `max_bytes` bounds the answer except for
 its first batch (KIP-74). There are no fetch sessions: every answer has session id 0, which clients read as "ask in

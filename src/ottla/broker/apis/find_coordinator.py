@@ -1,45 +1,40 @@
-"""FindCoordinator, versions 0 to 6: the broker that leads the group's partition of `__consumer_offsets`.
+"""FindCoordinator, versions 0 to 6: the broker that leads the key's partition of an internal topic.
 
-The first to ask has that topic made, by the controller, before it is answered (Apache Kafka answers "ask again"
-meanwhile). Where it cannot be made, or its partition has no leader, the answer is COORDINATOR_NOT_AVAILABLE. There
-are no transactions and no share groups: other kinds of keys get INVALID_REQUEST.
+Groups (key type 0) are coordinated by who leads their partition of `__consumer_offsets`, transactional ids (1) by who
+leads theirs of `__transaction_state`. The first to ask has that topic made, by the controller, before it is answered
+(Apache Kafka answers "ask again" meanwhile). Where it cannot be made, or its partition has no leader, the answer is
+COORDINATOR_NOT_AVAILABLE. There are no share groups: other kinds of keys get INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.groups.offsets import partition_of_group
+from ottla.broker.internal_topics import make_topic, partition_of_key
 from ottla.broker.request import Request
-from ottla.broker.topic_names import OFFSETS_TOPIC
+from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.protocol.error_codes import ErrorCode
-from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
 
 _MANY_FROM_VERSION = 4
-_GROUP = 0
-_SEGMENT_BYTES = 100 << 20  # as Kafka's offsets.topic.segment.bytes
+# Key type -> the topic whose partitions' leaders coordinate such keys.
+_TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
 
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     """Answer at once, or when the topic has been made."""
-    if request.message.key_type != _GROUP or OFFSETS_TOPIC in core.image.topics:
+    topic = _TOPICS.get(request.message.key_type)
+    if topic is None or topic in core.image.topics:
         core.answer(request, _found(core, request), now_us)
         return
 
     def made(answer: Any, later_us: int) -> None:
         core.answer(request, _found(core, request), later_us)
 
-    topic = CreatableTopic(
-        name=OFFSETS_TOPIC,
-        num_partitions=core.settings.offsets_topic_num_partitions,
-        replication_factor=-1,
-        configs=[CreatableTopicConfig(name="segment.bytes", value=str(_SEGMENT_BYTES))],
-    )
-    core.ask_controller_for(CreateTopicsRequest(topics=[topic]), made)
+    make_topic(core, topic, made)
 
 
 def _found(core: BrokerCore, request: Request) -> FindCoordinatorResponse:
@@ -55,15 +50,16 @@ def _found(core: BrokerCore, request: Request) -> FindCoordinatorResponse:
 
 
 def _coordinator(core: BrokerCore, request: Request, key: str) -> Coordinator:
-    if request.message.key_type != _GROUP:
-        return _nobody(key, ErrorCode.INVALID_REQUEST, "this broker coordinates consumer groups only")
-    topic = core.image.topics.get(OFFSETS_TOPIC)
+    name = _TOPICS.get(request.message.key_type)
+    if name is None:
+        return _nobody(key, ErrorCode.INVALID_REQUEST, "this broker coordinates consumer groups and transactions only")
+    topic = core.image.topics.get(name)
     if topic is None:
-        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} cannot be made")
-    index = partition_of_group(key, len(topic.partitions))
-    leader, _, address = core.leader_of(OFFSETS_TOPIC, index)
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} cannot be made")
+    index = partition_of_key(key, len(topic.partitions))
+    leader, _, address = core.leader_of(name, index)
     if address is None:
-        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC}-{index} has no leader")
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name}-{index} has no leader")
     host, port = address.on(request.listener)
     return Coordinator(key=key, node_id=leader, host=host, port=port, error_message=None)
 

@@ -2,8 +2,9 @@
 
 One group up to version 7, many from version 8 on; no topics (null, from version 2 on) means all that are committed.
 Unknown groups have committed nothing. Errors (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE) concern a whole group; in
-version 1 they stand with every partition. There are no transactions, so what is committed is stable; the member id
-of version 9 belongs to the new group protocol and is not looked at. Topic ids (version 10) are not spoken.
+version 1 they stand with every partition. With `require_stable` (version 7 on, KIP-447) a partition whose offset an
+open transaction commits gets UNSTABLE_OFFSET_COMMIT: ask again when it is decided. The member id of version 9 belongs
+to the new group protocol and is not looked at. Topic ids (version 10) are not spoken.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset
 from ottla.broker.request import Request
+from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -36,11 +38,13 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     """Look the offsets up."""
     message = request.message
     if request.version >= _MANY_FROM_VERSION:
-        groups = [_group(core, each.group_id, _asked(each.topics), now_us) for each in message.groups]
+        groups = [
+            _group(core, each.group_id, _asked(each.topics), message.require_stable, now_us) for each in message.groups
+        ]
         core.answer(request, OffsetFetchResponse(groups=groups), now_us)
         return
     asked = _asked(message.topics)
-    found = _group(core, message.group_id, asked, now_us)
+    found = _group(core, message.group_id, asked, message.require_stable, now_us)
     topics = [OffsetFetchResponseTopic(name=topic.name, partitions=_older(topic)) for topic in found.topics]
     if request.version < _ERROR_AT_TOP_FROM_VERSION:
         if found.error_code:
@@ -56,7 +60,9 @@ def _asked(topics: Iterable[object] | None) -> Asked | None:
     return [(topic.name, list(topic.partition_indexes)) for topic in topics]  # type: ignore[attr-defined]
 
 
-def _group(core: BrokerCore, group_id: str, asked: Asked | None, now_us: int) -> OffsetFetchResponseGroup:
+def _group(
+    core: BrokerCore, group_id: str, asked: Asked | None, require_stable: bool, now_us: int
+) -> OffsetFetchResponseGroup:
     try:
         group = core.groups.find(group_id, now_us)
     except GroupRefusal as refusal:
@@ -69,7 +75,13 @@ def _group(core: BrokerCore, group_id: str, asked: Asked | None, now_us: int) ->
         asked = list(places.items())
     topics = [
         OffsetFetchResponseTopics(
-            name=name, partitions=[_partition(index, offsets.get((name, index), _NOTHING)) for index in indexes]
+            name=name,
+            partitions=[
+                _unstable(index)
+                if require_stable and group is not None and group.is_unstable((name, index))
+                else _partition(index, offsets.get((name, index), _NOTHING))
+                for index in indexes
+            ],
         )
         for name, indexes in asked
     ]
@@ -85,6 +97,12 @@ def _partition(index: int, committed: CommittedOffset) -> OffsetFetchResponsePar
     )
 
 
+def _unstable(index: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index, committed_offset=-1, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
+    )
+
+
 def _older(topic: OffsetFetchResponseTopics) -> list[OffsetFetchResponsePartition]:
     return [
         OffsetFetchResponsePartition(
@@ -92,6 +110,7 @@ def _older(topic: OffsetFetchResponseTopics) -> list[OffsetFetchResponsePartitio
             committed_offset=each.committed_offset,
             committed_leader_epoch=each.committed_leader_epoch,
             metadata=each.metadata,
+            error_code=each.error_code,
         )
         for each in topic.partitions
     ]

@@ -18,7 +18,7 @@ from ottla.broker import strikes
 from ottla.broker.metrics import NO_TOPIC
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
-from ottla.broker.topic_names import OFFSETS_TOPIC
+from ottla.broker.topic_names import INTERNAL_TOPICS
 from ottla.faults.plan import Action
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.produce import (
@@ -148,8 +148,8 @@ def _leading(
     if refusal is not None and _concerns(refusal, topic, index):
         raise Refused(refusal.error, "refused by the fault plan")
     partition = partitions.get(index) if partitions is not None else None
-    if topic == OFFSETS_TOPIC:
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by group coordinators alone")
+    if topic in INTERNAL_TOPICS:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by coordinators alone")
     if partition is None or not partition.is_leader:
         raise Refused(*core.why_not_here(topic, index))
     return partition

@@ -1,10 +1,13 @@
 """The groups this broker coordinates: those whose partition of `__consumer_offsets` it leads.
 
-A group belongs to the partition that `partition_of_group` names. Its partition's log is the truth: a broker that
+A group belongs to the partition that `partition_of_key` names. Its partition's log is the truth: a broker that
 begins to lead one reads it when it is first asked, and forgets what it read when it leads it no more, telling whoever
 waits NOT_COORDINATOR. Offsets count as committed (and are answered) when the high watermark has passed them, like
 acks=all, or the client hears COORDINATOR_NOT_AVAILABLE after `offsets.commit.timeout.ms`. Groups are written down
 when they become stable or empty, without waiting for followers: where that is lost, members join again.
+
+Offsets of a transaction (TxnOffsetCommit) wait for its marker: committed, they count as any others; aborted, they are
+forgotten. Until then who wants stable offsets is told UNSTABLE_OFFSET_COMMIT (KIP-447).
 
 Committed offsets of a topic go when the topic goes. They and empty groups do not expire.
 """
@@ -20,26 +23,31 @@ from ottla.broker.groups.group import Group
 from ottla.broker.groups.members import GroupRefusal, GroupState
 from ottla.broker.groups.offsets import (
     CommittedOffset,
-    Pair,
     StoredGroup,
     group_key,
     group_value,
     offset_key,
     offset_value,
-    partition_of_group,
     read_entries,
 )
+from ottla.broker.internal_topics import (
+    NotAppended,
+    Pair,
+    PendingAppend,
+    append_pairs,
+    batches_of,
+    coordinating_partition,
+)
+from ottla.broker.log.end_markers import read_marker_record
 from ottla.broker.log.log import Log
 from ottla.broker.partition import Partition
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.protocol.error_codes import ErrorCode
-from ottla.records.batch_header import CorruptBatch, read_header
-from ottla.records.plain import Record, decode_batches, encode_batch
+from ottla.records.batch_header import CorruptBatch
 
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
 
-_LOAD_BYTES = 1 << 20
 _MEMBER_ID_PREFIX_MAX = 1000
 Place = tuple[str, int]
 
@@ -53,38 +61,24 @@ class CoordinatedGroup(Group):
         self.bucket = -1
         self.partition = partition
         self.offsets: dict[Place, CommittedOffset] = {}
+        # Producer id -> what its open transaction commits.
+        self.undecided: dict[int, dict[Place, CommittedOffset]] = {}
         self._coordinator = coordinator
+
+    def decide(self, producer_id: int, committed: bool) -> None:
+        """A producer's transaction is over."""
+        offsets = self.undecided.pop(producer_id, None)
+        if offsets is not None and committed:
+            self.offsets.update(offsets)
+
+    def is_unstable(self, place: Place) -> bool:
+        """Whether an open transaction commits an offset of this partition."""
+        return any(place in offsets for offsets in self.undecided.values())
 
     def expire(self, now_us: int) -> None:
         """Its deadline has come."""
         self.time_passed(now_us)
         self._coordinator.settle(self, now_us)
-
-
-class PendingCommit:
-    """Offsets in the log that are not replicated yet: `answer` is called once, `apply` when they are."""
-
-    def __init__(self, core: BrokerCore, apply: Callable[[], None], answer: Callable[[int, int], None]) -> None:
-        self.bucket = -1
-        self._core = core
-        self._apply = apply
-        self._answer: Callable[[int, int], None] | None = answer
-
-    def replicated(self, order: int, error_code: int, now_us: int) -> None:
-        """They are replicated, or this broker will never know."""
-        self._core.purgatory.remove(self)
-        if not error_code:
-            self._apply()
-        self._finish(ErrorCode.NOT_COORDINATOR if error_code else 0, now_us)
-
-    def expire(self, now_us: int) -> None:
-        """The client waits no more; they may still be replicated."""
-        self._finish(ErrorCode.COORDINATOR_NOT_AVAILABLE, now_us)
-
-    def _finish(self, error_code: int, now_us: int) -> None:
-        if self._answer is not None:
-            self._answer(error_code, now_us)
-            self._answer = None
 
 
 class GroupCoordinator:
@@ -97,12 +91,8 @@ class GroupCoordinator:
 
     def groups_beside(self, group_id: str, now_us: int) -> tuple[Partition, dict[str, CoordinatedGroup]]:
         """The partition that coordinates this group, and all groups there; GroupRefusal where that is not here."""
-        topic = self.core.image.topics.get(OFFSETS_TOPIC)
-        if topic is None:
-            raise GroupRefusal(ErrorCode.NOT_COORDINATOR)
-        index = partition_of_group(group_id, len(topic.partitions))
-        partition = self.core.topics.get(OFFSETS_TOPIC, {}).get(index)
-        if partition is None or not partition.is_leader:
+        partition = coordinating_partition(self.core, OFFSETS_TOPIC, group_id)
+        if partition is None:
             raise GroupRefusal(ErrorCode.NOT_COORDINATOR)
         return partition, self._groups_of(partition, now_us)
 
@@ -158,21 +148,35 @@ class GroupCoordinator:
     ) -> None:
         """Store offsets, then call `answer(error code, now)`; GroupRefusal where nothing was stored."""
 
-        def apply() -> None:
+        def apply(later_us: int) -> None:
             group.offsets.update(offsets)
 
-        pairs: list[Pair] = [
-            (offset_key(group.group_id, topic, index), offset_value(committed))
-            for (topic, index), committed in offsets.items()
-        ]
-        partition = group.partition
-        end_offset = self._append(partition, pairs, now_us)
-        pending = PendingCommit(self.core, apply, answer)
-        if end_offset <= partition.high_watermark:
-            pending.replicated(0, 0, now_us)
-            return
-        partition.await_replication(end_offset, self.core.next_number(), pending)
-        self.core.purgatory.add(pending, now_us + self.core.settings.offsets_commit_timeout_ms * 1000)
+        end_offset = self._append(group.partition, _offset_pairs(group, offsets), now_us)
+        self._await(group.partition, end_offset, PendingAppend(self.core, apply, answer), now_us)
+
+    def commit_in_transaction(
+        self,
+        group: CoordinatedGroup,
+        offsets: dict[Place, CommittedOffset],
+        producer: tuple[int, int],
+        answer: Callable[[int, int], None],
+        now_us: int,
+    ) -> None:
+        """Store offsets that count when the transaction of this (producer id, epoch) is committed; else as `commit`."""
+        pairs = _offset_pairs(group, offsets)
+        end_offset = self._append(group.partition, pairs, now_us, producer=producer)
+        group.undecided.setdefault(producer[0], {}).update(offsets)
+        self._await(group.partition, end_offset, PendingAppend(self.core, _nothing, answer), now_us)
+
+    def transaction_ended(self, partition: Partition, producer_id: int, committed: bool) -> None:
+        """A marker stands in this partition of `__consumer_offsets`, and is replicated."""
+        found = self._loaded.get(partition.index)
+        if found is not None and found[0] == partition.leader_epoch:
+            for group in found[1].values():
+                group.decide(producer_id, committed)
+
+    def _await(self, partition: Partition, end_offset: int, pending: PendingAppend, now_us: int) -> None:
+        pending.await_replication(partition, end_offset, self.core.settings.offsets_commit_timeout_ms, now_us)
 
     def delete(self, group: CoordinatedGroup, now_us: int) -> None:
         """Delete a group nobody is in, and its offsets; GroupRefusal."""
@@ -223,6 +227,9 @@ class GroupCoordinator:
     def _forget_topics(self, gone: dict[str, None], now_us: int) -> None:
         try:
             for group in self.all_groups(now_us):
+                for undecided in group.undecided.values():
+                    for place in [place for place in undecided if place[0] in gone]:
+                        del undecided[place]
                 places = [place for place in group.offsets if place[0] in gone]
                 for place in places:
                     del group.offsets[place]
@@ -255,49 +262,61 @@ class GroupCoordinator:
         return groups
 
     def _load(self, partition: Partition, log: Log, groups: dict[str, CoordinatedGroup]) -> None:
-        for group_id, place, told in read_entries(_pairs(log)):
-            group = groups.get(group_id)
-            if group is None:
-                group = groups[group_id] = CoordinatedGroup(self, partition, group_id)
-            if place is None and told is None:
-                del groups[group_id]
-            elif place is None:
-                assert isinstance(told, StoredGroup)
-                group.protocol_type, group.generation = told.protocol_type or None, told.generation
-                group.protocol, group.leader_id = told.protocol, told.leader_id
-                group.members = {member.member_id: member for member in told.members}
-            elif isinstance(told, CommittedOffset):
-                group.offsets[place] = told
-            else:
-                group.offsets.pop(place, None)
-
-    def _append(self, partition: Partition, pairs: list[Pair], now_us: int) -> int:
-        """Append records and return the log's end behind them; GroupRefusal where that cannot be."""
-        if not partition.is_leader:
-            raise GroupRefusal(ErrorCode.NOT_COORDINATOR)
-        if partition.log is None or len(partition.isr) < partition.min_isr:
-            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        records = [Record(index, now_us // 1000, key, value) for index, (key, value) in enumerate(pairs)]
-        batch = bytearray(encode_batch(records))
-        if len(batch) > partition.settings.max_message_bytes:
-            raise GroupRefusal(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
-        try:
-            partition.append(batch, read_header(batch), now_us)
-        except OSError as error:
-            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
-        return partition.log.log_end_offset
-
-
-def _pairs(log: Log) -> Iterator[Pair]:
-    """Keys and values of the whole log, in order."""
-    position = log.log_start_offset
-    while position < log.log_end_offset:
-        found = log.slice(position, log.log_end_offset, _LOAD_BYTES, True)
-        if found is None:
-            return
-        for header, records in decode_batches(found.read()):
-            position = header.base_offset + header.last_offset_delta + 1
-            if not header.is_control:
+        for header, records in batches_of(log):
+            if header.is_control:
                 for record in records:
-                    if record.key is not None:
-                        yield record.key, record.value
+                    marker = read_marker_record(record)
+                    if marker is not None:
+                        for group in groups.values():
+                            group.decide(header.producer_id, marker.committed)
+                continue
+            pairs = [(record.key, record.value) for record in records if record.key is not None]
+            for group_id, place, told in read_entries(iter(pairs)):
+                self._take_entry(partition, groups, group_id, place, told)
+                if header.is_transactional and place is not None and isinstance(told, CommittedOffset):
+                    group = groups[group_id]
+                    group.undecided.setdefault(header.producer_id, {})[place] = told
+                elif place is not None and isinstance(told, CommittedOffset):
+                    groups[group_id].offsets[place] = told
+
+    def _take_entry(
+        self,
+        partition: Partition,
+        groups: dict[str, CoordinatedGroup],
+        group_id: str,
+        place: Place | None,
+        told: CommittedOffset | StoredGroup | None,
+    ) -> None:
+        """What an entry says of a group itself, and offsets that are taken back."""
+        group = groups.get(group_id)
+        if group is None:
+            group = groups[group_id] = CoordinatedGroup(self, partition, group_id)
+        if place is None and told is None:
+            del groups[group_id]
+        elif place is None:
+            assert isinstance(told, StoredGroup)
+            group.protocol_type, group.generation = told.protocol_type or None, told.generation
+            group.protocol, group.leader_id = told.protocol, told.leader_id
+            group.members = {member.member_id: member for member in told.members}
+        elif told is None:
+            group.offsets.pop(place, None)
+
+    def _append(
+        self, partition: Partition, pairs: list[Pair], now_us: int, *, producer: tuple[int, int] | None = None
+    ) -> int:
+        """Append records and return the log's end behind them; GroupRefusal where that cannot be."""
+        try:
+            return append_pairs(self.core, partition, pairs, now_us, producer=producer)
+        except NotAppended as refusal:
+            raise GroupRefusal(refusal.error_code) from refusal
+
+
+def _offset_pairs(group: CoordinatedGroup, offsets: dict[Place, CommittedOffset]) -> list[Pair]:
+    return [
+        (offset_key(group.group_id, topic, index), offset_value(committed))
+        for (topic, index), committed in offsets.items()
+    ]
+
+
+def _nothing(now_us: int) -> None:
+    """Nothing changes when these records are replicated: their marker decides."""

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from ottla.broker.groups.group import Group
 from ottla.broker.groups.members import Member
+from ottla.broker.internal_topics import Pair
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.primitives import Decoder
@@ -34,9 +35,6 @@ _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 _OFFSET_VALUE = Struct(">hqi")
-
-# (key, value) of a record.
-Pair = tuple[bytes, bytes | None]
 
 
 class CommittedOffset(NamedTuple):
@@ -56,18 +54,6 @@ class StoredGroup(NamedTuple):
     protocol: str | None
     leader_id: str | None
     members: list[Member]
-
-
-def partition_of_group(group_id: str, count: int) -> int:
-    """The partition whose leader coordinates a group: Java's `String.hashCode`, without its sign, modulo `count`."""
-    code = 0
-    units = group_id.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(units), 2):
-        code = (31 * code + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
-    if code >> 31:
-        # Kafka's abs: the one number without a positive twin becomes 0.
-        code = ((1 << 32) - code) & 0x7FFFFFFF
-    return code % count
 
 
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.producer_state import EndMarker
 from ottla.broker.storage import Buffer
 from ottla.records.batch_header import CONTROL, BatchHeader
+
+if TYPE_CHECKING:
+    from ottla.records.plain import Record
 
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
@@ -37,12 +41,17 @@ def read_end_marker(batch: Buffer) -> EndMarker | None:
 
     for _, records in decode_batches(batch, verify=False):
         for record in records:
-            key, value = record.key or b"", record.value or b""
-            if len(key) >= _KEY.size and len(value) >= _VALUE.size:
-                kind = _KEY.unpack_from(key)[1]
-                if kind in (_ABORT, _COMMIT):
-                    return EndMarker(kind == _COMMIT, _VALUE.unpack_from(value)[1])
+            return read_marker_record(record)
     return None
+
+
+def read_marker_record(record: Record) -> EndMarker | None:
+    """What a record of a control batch says; None for one that ends no transaction."""
+    key, value = record.key or b"", record.value or b""
+    if len(key) < _KEY.size or len(value) < _VALUE.size:
+        return None
+    kind = _KEY.unpack_from(key)[1]
+    return EndMarker(kind == _COMMIT, _VALUE.unpack_from(value)[1]) if kind in (_ABORT, _COMMIT) else None
 
 
 def end_markers_of(buffers: Iterable[Buffer], headers: Sequence[BatchHeader]) -> list[EndMarker | None]:

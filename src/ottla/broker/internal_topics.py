@@ -1,0 +1,171 @@
+"""The topics in which coordinators keep what they know, `__consumer_offsets` and `__transaction_state`.
+
+Each key (a group, a transactional id) belongs to one partition, whose leader is its coordinator. Both kinds of
+coordinator make their topic when it is first asked for, read a partition's log when they begin to lead it, and append
+to it as acks=all does: what they were told counts, and is answered, when the high watermark has passed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.log.log import Log
+from ottla.broker.partition import Partition
+from ottla.broker.topic_names import TRANSACTIONS_TOPIC
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.records.batch_header import BatchHeader, read_header
+from ottla.records.plain import Record, decode_batches, encode_batch
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_LOAD_BYTES = 1 << 20
+_SEGMENT_BYTES = 100 << 20  # as Kafka's offsets.topic.segment.bytes and transaction.state.log.segment.bytes
+# (key, value) of a record.
+Pair = tuple[bytes, bytes | None]
+
+
+class NotAppended(Exception):
+    """Why a coordinator could not write down what it was told: the error code its client gets."""
+
+    def __init__(self, error_code: int) -> None:
+        super().__init__(error_code)
+        self.error_code = error_code
+
+
+class PendingAppend:
+    """Records in the log that are not replicated yet: `answer` is called once, `apply` when they are.
+
+    `answer(error code, now)` may come before `apply`: a client waits for so long, its records may come through later.
+    `lost` is called where this broker will never know.
+    """
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        apply: Callable[[int], None],
+        answer: Callable[[int, int], None],
+        lost: Callable[[], None] | None = None,
+    ) -> None:
+        self.bucket = -1
+        self._core = core
+        self._apply = apply
+        self._answer: Callable[[int, int], None] | None = answer
+        self._lost = lost
+
+    def replicated(self, order: int, error_code: int, now_us: int) -> None:
+        """They are replicated, or this broker will never know."""
+        self._core.purgatory.remove(self)
+        if not error_code:
+            self._apply(now_us)
+        elif self._lost is not None:
+            self._lost()
+        self._finish(ErrorCode.NOT_COORDINATOR if error_code else 0, now_us)
+
+    def expire(self, now_us: int) -> None:
+        """The client waits no more; they may still be replicated."""
+        self._finish(ErrorCode.COORDINATOR_NOT_AVAILABLE, now_us)
+
+    def await_replication(self, partition: Partition, end_offset: int, timeout_ms: int, now_us: int) -> None:
+        """Wait until everything in front of `end_offset` is replicated."""
+        if end_offset <= partition.high_watermark:
+            self.replicated(0, 0, now_us)
+            return
+        self._core.purgatory.add(self, now_us + timeout_ms * 1000)
+        partition.await_replication(end_offset, self._core.next_number(), self)
+
+    def _finish(self, error_code: int, now_us: int) -> None:
+        if self._answer is not None:
+            answer, self._answer = self._answer, None
+            answer(error_code, now_us)
+
+
+def partition_of_key(key: str, count: int) -> int:
+    """The partition whose leader coordinates a key: Java's `String.hashCode`, without its sign, modulo `count`."""
+    code = 0
+    units = key.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(units), 2):
+        code = (31 * code + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    if code >> 31:
+        # Kafka's abs: the one number without a positive twin becomes 0.
+        code = ((1 << 32) - code) & 0x7FFFFFFF
+    return code % count
+
+
+def coordinating_partition(core: BrokerCore, topic: str, key: str) -> Partition | None:
+    """The partition that holds what is known under the key, where this broker leads it; None where it does not."""
+    image = core.image.topics.get(topic)
+    if image is None:
+        return None
+    partition = core.topics.get(topic, {}).get(partition_of_key(key, len(image.partitions)))
+    return partition if partition is not None and partition.is_leader else None
+
+
+def make_topic(core: BrokerCore, topic: str, made: Callable[[Any, int], None]) -> None:
+    """Have the controller make an internal topic, then call `made(answer, now)`."""
+    settings = core.settings
+    configs = {"segment.bytes": str(_SEGMENT_BYTES)}
+    count = settings.offsets_topic_num_partitions
+    if topic == TRANSACTIONS_TOPIC:
+        count = settings.transaction_state_log_num_partitions
+        # A cluster of one broker has one replica to be in sync.
+        least = min(settings.transaction_state_log_min_isr, len(core.image.brokers))
+        configs["min.insync.replicas"] = str(least)
+    asked = CreatableTopic(
+        name=topic,
+        num_partitions=count,
+        replication_factor=-1,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+    )
+    core.ask_controller_for(CreateTopicsRequest(topics=[asked]), made)
+
+
+def batches_of(log: Log) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Every batch of a log with its records, in order; OSError, CorruptBatch."""
+    position = log.log_start_offset
+    while position < log.log_end_offset:
+        found = log.slice(position, log.log_end_offset, _LOAD_BYTES, True)
+        if found is None:
+            return
+        for header, records in decode_batches(found.read()):
+            position = header.base_offset + header.last_offset_delta + 1
+            yield header, records
+
+
+def append_pairs(
+    core: BrokerCore,
+    partition: Partition,
+    pairs: Sequence[Pair],
+    now_us: int,
+    *,
+    producer: tuple[int, int] | None = None,
+) -> int:
+    """Append records and return the log's end behind them; NotAppended where that cannot be.
+
+    `producer` is the (producer id, epoch) of the transaction that they belong to.
+    """
+    if not partition.is_leader:
+        raise NotAppended(ErrorCode.NOT_COORDINATOR)
+    log = partition.log
+    if log is None or len(partition.isr) < partition.settings.min_insync_replicas:
+        raise NotAppended(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    wall_ms = core.wall_ms(now_us)
+    records = [Record(index, wall_ms, key, value) for index, (key, value) in enumerate(pairs)]
+    if producer is None:
+        batch = bytearray(encode_batch(records))
+    else:
+        refused = log.producers.check_epoch(*producer)
+        if refused:
+            raise NotAppended(refused)
+        batch = bytearray(
+            encode_batch(records, producer_id=producer[0], producer_epoch=producer[1], is_transactional=True)
+        )
+    if len(batch) > partition.settings.max_message_bytes:
+        raise NotAppended(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+    try:
+        partition.append(batch, read_header(batch), now_us)
+    except OSError as error:
+        raise NotAppended(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+    return log.log_end_offset
