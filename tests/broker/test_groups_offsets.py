@@ -79,8 +79,8 @@ def test_without_a_controller_there_is_no_coordinator_yet(world: World) -> None:
     assert [each.error_code for each in answer.coordinators] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
 
 
-def test_transactions_have_no_coordinator(world: World) -> None:
-    answer = world.ask(1, FindCoordinatorRequest(key="t", key_type=1), version=3)
+def test_share_groups_have_no_coordinator(world: World) -> None:
+    answer = world.ask(1, FindCoordinatorRequest(key="g:t:0", key_type=2), version=3)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 

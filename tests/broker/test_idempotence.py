@@ -145,10 +145,13 @@ def test_producer_ids_go_on_past_a_block() -> None:
     assert len(set(ids)) == 2005
 
 
-def test_a_transactional_id_gets_the_protocols_own_error(world: World) -> None:
-    answer = world.ask(1, InitProducerIdRequest(transactional_id="t"))
-    assert (answer.error_code, answer.producer_id) == (ErrorCode.UNSUPPORTED_VERSION, -1)
-    assert world.ask(1, InitProducerIdRequest(transactional_id="")).error_code == ErrorCode.INVALID_REQUEST
+def test_half_an_identity_and_an_empty_transactional_id_are_refused(world: World) -> None:
+    for request in (
+        InitProducerIdRequest(transactional_id=""),
+        InitProducerIdRequest(transactional_id=None, producer_id=5, producer_epoch=-1),
+    ):
+        answer = world.ask(1, request)
+        assert (answer.error_code, answer.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
 
 
 def test_no_controller_means_ask_again(world: World) -> None:

@@ -114,7 +114,7 @@ GARBAGE = {
     "no records": (with_header(record_count=0, last_offset_delta=-1), ErrorCode.INVALID_RECORD),
     "fewer records than offsets": (with_header(last_offset_delta=9), ErrorCode.INVALID_RECORD),
     "a control batch": (with_header(attributes=0x20), ErrorCode.INVALID_RECORD),
-    "a transaction": (with_header(attributes=0x10), ErrorCode.INVALID_TXN_STATE),
+    "a transaction": (with_header(attributes=0x10), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     "an unknown compression": (with_header(attributes=5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     "a producer without a sequence": (with_header(producer_id=1, producer_epoch=0), ErrorCode.INVALID_RECORD),
 }
@@ -158,11 +158,10 @@ def test_acks_must_be_known(world: World) -> None:
     assert world.stored() == []
 
 
-def test_a_transactional_id_is_refused(world: World) -> None:
+def test_a_transactional_id_does_not_make_plain_records_a_transaction(world: World) -> None:
     request = produce_request({(TOPIC, 0): batch_of(b"a")})
     request.transactional_id = "t"
-    answer = world.ask(1, request).responses[0].partition_responses[0]
-    assert answer.error_code == ErrorCode.INVALID_TXN_STATE
+    assert world.ask(1, request).responses[0].partition_responses[0].error_code == 0
 
 
 def test_too_few_replicas_in_sync_refuse_acks_all_only() -> None:

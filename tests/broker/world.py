@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from ottla.broker.apis import VERSIONS
 from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import (
@@ -288,7 +289,8 @@ class World:
             self.last_question += 1
             connection = -self.last_question
             self.questions[connection] = (broker_id, output.broker_id, output.token)
-            event = RequestReceived(connection, output.token, 12, "peer", output.message)
+            version = VERSIONS[output.message.API_KEY][1]
+            event = RequestReceived(connection, output.token, version, "peer", output.message)
             self._deliver(output.broker_id, event)
         elif isinstance(output, LetGo):
             self.let_go.append(broker_id)

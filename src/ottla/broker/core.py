@@ -30,6 +30,7 @@ from ottla.broker.apis.handlers import handler_of
 from ottla.broker.dynamic_settings import reconfigure
 from ottla.broker.events import (
     AskController,
+    AskPeer,
     BrokerAddress,
     ClusterImage,
     ConnectionLost,
@@ -53,13 +54,14 @@ from ottla.broker.replica import ReplicaFetcher
 from ottla.broker.request import Cancellable, Connection, Request, fault_context
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
-from ottla.broker.topic_names import OFFSETS_TOPIC
+from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.broker.topic_settings import TopicSettings
 from ottla.faults.plan import Action, FaultPlan
 from ottla.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator
+    from ottla.broker.transactions.coordinator import TransactionCoordinator
 
 
 class BrokerCore:
@@ -100,7 +102,9 @@ class BrokerCore:
         self._connections: dict[int, Connection] = {}
         self._due: deque[Connection] = deque()
         self._asked: dict[int, Callable[[Any, int], None]] = {}
+        self._peers_asked: dict[int, Callable[[Any, int], None]] = {}
         self._groups: GroupCoordinator | None = None
+        self._transactions: TransactionCoordinator | None = None
         self._outputs: list[Any] = []
         self._heartbeats = Heartbeats(self)
         self._proposals = IsrProposals(self)
@@ -117,6 +121,8 @@ class BrokerCore:
         kind = type(event)
         if kind is RequestReceived:
             self._request_received(event, now_us)
+        elif kind is PeerAnswered and event.token in self._peers_asked:
+            self._peers_asked.pop(event.token)(event.message, now_us)
         elif kind is PeerAnswered:
             fetcher = self._fetchers.get(event.broker_id)
             if fetcher is not None and fetcher.answered(event.token, event.message, now_us):
@@ -266,6 +272,12 @@ class BrokerCore:
         self._asked[token] = answered
         self._outputs.append(AskController(token, message))
 
+    def ask_peer(self, broker_id: int, message: Any, answered: Callable[[Any, int], None]) -> None:
+        """Call `answered(answer, now)` when that broker has said something; None: it cannot be reached."""
+        token = self.next_number()
+        self._peers_asked[token] = answered
+        self._outputs.append(AskPeer(broker_id, token, message))
+
     def put_out(self, output: Any) -> None:
         """Have the driver do something."""
         self._outputs.append(output)
@@ -278,6 +290,15 @@ class BrokerCore:
 
             self._groups = GroupCoordinator(self)
         return self._groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transactions coordinated here, made when first asked for."""
+        if self._transactions is None:
+            from ottla.broker.transactions.coordinator import TransactionCoordinator
+
+            self._transactions = TransactionCoordinator(self)
+        return self._transactions
 
     def next_number(self) -> int:
         """A number not given before; they grow."""
@@ -394,6 +415,8 @@ class BrokerCore:
         self._proposals.apply({each.broker_id: epochs[each.broker_id] for each in image.brokers}, now_us)
         if self._groups is not None or OFFSETS_TOPIC in self.topics:
             self.groups.image_changed(old, now_us)
+        if self._transactions is not None or TRANSACTIONS_TOPIC in self.topics:
+            self.transactions.image_changed(now_us)
         for leader_id in changed:
             self._ask_leader(self._fetchers[leader_id], now_us)
         self._heartbeats.image_applied()

@@ -149,7 +149,7 @@ def append_pairs(
     if not partition.is_leader:
         raise NotAppended(ErrorCode.NOT_COORDINATOR)
     log = partition.log
-    if log is None or len(partition.isr) < partition.settings.min_insync_replicas:
+    if log is None or len(partition.isr) < partition.min_isr:
         raise NotAppended(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     wall_ms = core.wall_ms(now_us)
     records = [Record(index, wall_ms, key, value) for index, (key, value) in enumerate(pairs)]

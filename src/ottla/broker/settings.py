@@ -167,6 +167,8 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 1000, 1),
     Setting("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, 1),
     Setting("transaction.partition.verification.enable", BOOLEAN, True),
+    # Kafka's feature of that name (KIP-890): with 2 every transaction has an epoch of its own, with 0 and 1 not.
+    Setting("transaction.version", INT, 2, 0, 2),
     # Kafka's default is 50 partitions, for clusters that coordinate thousands of groups. Each is a log on every replica
     # here; three spread groups and transactions over three brokers.
     Setting("transaction.state.log.num.partitions", INT, 3, 1, 10_000),
@@ -242,6 +244,7 @@ class BrokerSettings:
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_partition_verification_enable: bool
+    transaction_version: int
     transaction_state_log_num_partitions: int
     transaction_state_log_min_isr: int
     offsets_topic_num_partitions: int

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from ottla.broker.apis import VERSIONS
 from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import (
@@ -39,7 +40,6 @@ from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.trace import Trace
 
 FIRST_PORT = 9092
-_PEER_VERSION = 12
 _OPERATOR = -1
 _WALL_CLOCK_BEGINS_MS = 1_767_225_600_000
 _PATIENCE_US = 600_000_000
@@ -157,7 +157,8 @@ class World:
         self._numbers += 1
         connection_id = -self._numbers
         self._questions[connection_id] = broker_id, question.broker_id, question.token
-        request = RequestReceived(connection_id, question.token, _PEER_VERSION, f"broker-{broker_id}", question.message)
+        version = VERSIONS[question.message.API_KEY][1]
+        request = RequestReceived(connection_id, question.token, version, f"broker-{broker_id}", question.message)
         self._later(lambda: self.brokers[question.broker_id].deliver(request))
 
     def _answer_peer(self, connection_id: int, message: Any) -> None:

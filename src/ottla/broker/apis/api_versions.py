@@ -2,7 +2,9 @@
 
 A request in a newer version is answered in version 0 with UNSUPPORTED_VERSION and the same list, so that the client
 can ask again (KIP-511); whoever decodes frames does that with `unsupported_version_response`. A client's software
-name and version must look like names (KIP-511), else INVALID_REQUEST. No features are advertised (KIP-584).
+name and version must look like names (KIP-511), else INVALID_REQUEST. One feature is advertised (KIP-584), from version
+3 on: `transaction.version`, up to 2 and in force as the broker setting of that name says; by it clients choose how they
+run transactions (KIP-890).
 """
 
 from __future__ import annotations
@@ -12,12 +14,19 @@ from typing import TYPE_CHECKING
 from ottla.broker.apis import VERSIONS
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
-from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
 
 _NAMES_FROM_VERSION = 3
+_FEATURES_FROM_VERSION = 3
+_FEATURE = "transaction.version"
 
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
@@ -28,7 +37,15 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     ):
         core.answer(request, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST), now_us)
         return
-    core.answer(request, ApiVersionsResponse(api_keys=_spoken()), now_us)
+    answer = ApiVersionsResponse(api_keys=_spoken())
+    if request.version >= _FEATURES_FROM_VERSION:
+        level = core.settings.transaction_version
+        answer.supported_features = [SupportedFeatureKey(name=_FEATURE, min_version=0, max_version=2)]
+        answer.finalized_features_epoch = max(0, core.image.version)
+        if level:
+            in_force = FinalizedFeatureKey(name=_FEATURE, max_version_level=level, min_version_level=level)
+            answer.finalized_features = [in_force]
+    core.answer(request, answer, now_us)
 
 
 def unsupported_version_response() -> ApiVersionsResponse:

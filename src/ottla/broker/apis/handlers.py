@@ -1,6 +1,6 @@
 """Which function handles which API; those few clients ask for are imported when one does.
 
-Most clusters in tests never see a group: they need not wait for, nor hold in memory, what coordinates them.
+Most clusters in tests never see either: they need not wait for, nor hold in memory, what coordinates them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.apis import (
     ALTER_CONFIGS,
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
     API_VERSIONS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
@@ -21,6 +23,9 @@ from ottla.broker.apis import (
     DESCRIBE_GROUPS,
     DESCRIBE_LOG_DIRS,
     DESCRIBE_TOPIC_PARTITIONS,
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TRANSACTIONS,
+    END_TXN,
     FETCH,
     FIND_COORDINATOR,
     HEARTBEAT,
@@ -30,6 +35,7 @@ from ottla.broker.apis import (
     LEAVE_GROUP,
     LIST_GROUPS,
     LIST_OFFSETS,
+    LIST_TRANSACTIONS,
     METADATA,
     OFFSET_COMMIT,
     OFFSET_DELETE,
@@ -38,6 +44,8 @@ from ottla.broker.apis import (
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
     SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
+    WRITE_TXN_MARKERS,
     api_versions,
     create_topics,
     delete_topics,
@@ -85,6 +93,14 @@ _ON_DEMAND = {
     OFFSET_DELETE: "offset_delete",
     DESCRIBE_CLUSTER: "describe_cluster",
     DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    ADD_PARTITIONS_TO_TXN: "add_partitions_to_txn",
+    ADD_OFFSETS_TO_TXN: "add_offsets_to_txn",
+    END_TXN: "end_txn",
+    WRITE_TXN_MARKERS: "write_txn_markers",
+    TXN_OFFSET_COMMIT: "txn_offset_commit",
+    DESCRIBE_PRODUCERS: "describe_producers",
+    DESCRIBE_TRANSACTIONS: "describe_transactions",
+    LIST_TRANSACTIONS: "list_transactions",
 }
 
 

@@ -1,8 +1,12 @@
-"""InitProducerId, versions 0 to 5: a producer id that no other producer of this cluster has or had, with epoch 0.
+"""InitProducerId, versions 0 to 5: who a producer is: a producer id and an epoch.
 
-The controller gives ids away (see there). There are no transactions: a transactional id gets UNSUPPORTED_VERSION,
-an empty one INVALID_REQUEST. A producer without one is given a new id whatever id it has, as Kafka does. Where the
-controller cannot be reached the answer is COORDINATOR_NOT_AVAILABLE, which clients ask again.
+Without a transactional id: a new id with epoch 0, whatever id the producer had, from the controller (see there). With
+one, the coordinator of that id answers: the same producer id again, its epoch raised so that older producers can do no
+more; a transaction that is still open is aborted first, meanwhile CONCURRENT_TRANSACTIONS. From version 3 on a producer
+may name the id and epoch it had (KIP-360) and is refused with PRODUCER_FENCED (before version 4
+INVALID_PRODUCER_EPOCH) where another one has come after it. Timeouts below 1 ms or above `transaction.max.timeout.ms`:
+INVALID_TRANSACTION_TIMEOUT. Where the controller cannot be reached: COORDINATOR_NOT_AVAILABLE, which clients ask again.
+Two-phase commit (version 6, KIP-939) is not spoken, as in Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -16,15 +20,42 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, Init
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
 
+_FENCED_FROM_VERSION = 4
+
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
-    """Ask the controller for an id."""
-    transactional_id = request.message.transactional_id
-    if transactional_id is None:
+    """Ask the controller for an id, or the transaction coordinator."""
+    message: InitProducerIdRequest = request.message
+    transactional_id = message.transactional_id
+    if (message.producer_id == -1) != (message.producer_epoch == -1) or transactional_id == "":
+        core.answer(request, refused(ErrorCode.INVALID_REQUEST), now_us)
+    elif transactional_id is None:
+        # Whatever id it has: only transactional producers keep theirs. The controller does not look at the rest.
         core.ask_controller(request, unreachable)
-        return
-    code = ErrorCode.UNSUPPORTED_VERSION if transactional_id else ErrorCode.INVALID_REQUEST
-    core.answer(request, refused(code), now_us)
+    elif not 0 < message.transaction_timeout_ms <= core.settings.transaction_max_timeout_ms:
+        core.answer(request, refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT), now_us)
+    else:
+        _initialize(core, request, transactional_id, now_us)
+
+
+def _initialize(core: BrokerCore, request: Request, transactional_id: str, now_us: int) -> None:
+    # Imported here: most clusters never see a transaction.
+    from ottla.broker.transactions.transaction import TransactionRefusal
+
+    message: InitProducerIdRequest = request.message
+    expected = (message.producer_id, message.producer_epoch) if message.producer_id != -1 else None
+
+    def done(error_code: int, producer_id: int, epoch: int, later_us: int) -> None:
+        if error_code == ErrorCode.PRODUCER_FENCED and request.version < _FENCED_FROM_VERSION:
+            error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+        answer = InitProducerIdResponse(error_code=error_code, producer_id=producer_id, producer_epoch=epoch)
+        core.answer(request, answer, later_us)
+
+    try:
+        timeout_ms = message.transaction_timeout_ms
+        core.transactions.initialize(transactional_id, timeout_ms, expected, done, now_us)
+    except TransactionRefusal as refusal:
+        done(refusal.error_code, -1, -1, now_us)
 
 
 def unreachable(message: InitProducerIdRequest) -> Any:

@@ -37,7 +37,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         for asked in topic.partitions:
             place = (topic.name, asked.partition_index)
             metadata = asked.committed_metadata or ""
-            error_code = _fault(core, place, metadata)
+            error_code = offset_fault(core, place, metadata)
             if error_code:
                 errors[place] = error_code
             else:
@@ -67,7 +67,8 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         core.groups.settle(group, now_us)
 
 
-def _fault(core: BrokerCore, place: tuple[str, int], metadata: str) -> int:
+def offset_fault(core: BrokerCore, place: tuple[str, int], metadata: str) -> int:
+    """The error code that keeps an offset of this partition from being committed; 0 for none."""
     topic = core.image.topics.get(place[0])
     if topic is None or not 0 <= place[1] < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

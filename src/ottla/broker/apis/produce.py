@@ -1,9 +1,13 @@
 """Produce, versions 3 to 12: appends one record batch for each partition named and says where it went.
 
 Each batch is judged by its header alone: format 2, exactly one batch, CRC-32C, a known compression, one offset for
-each record, not larger than `max.message.bytes`, no control batch, no transaction. Records are not decoded: what is
-inside a batch with a right CRC is the producer's word. Then come sequence numbers (a batch that is stored already is
-answered with the offset it has), and the append. Each partition succeeds or fails by itself.
+each record, not larger than `max.message.bytes`, no control batch. Records are not decoded: what is inside a batch with
+a right CRC is the producer's word. Then come sequence numbers (a batch that is stored already is answered with the
+offset it has), and the append. Each partition succeeds or fails by itself.
+
+The first batch of a transaction in a partition is held back until the transaction's coordinator has been asked whether
+it is open (see transactions/verification); one that belongs to no transaction gets INVALID_TXN_STATE or what the
+coordinator says.
 
 acks=0 is not answered; where something failed the connection is closed, as Kafka does, so that the producer looks
 again for leaders. acks=1 is answered after the append, acks=all when the high watermark has passed the batch, or
@@ -12,6 +16,7 @@ with REQUEST_TIMED_OUT after the request's timeout. Errors for partitions led el
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker import strikes
@@ -41,12 +46,15 @@ from ottla.records.batch_header import (
 
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
+    from ottla.broker.log.log import Log
+    from ottla.broker.transactions.verification import Verified
 
 _ZSTD = 4
 _ZSTD_FROM_VERSION = 7
 _CODEC_MASK = 0x07
 _MAGIC_POSITION = 16
 _MAGIC = 2
+_NOTHING_VERIFIED: Mapping[tuple[str, int], Verified] = {}
 
 
 class Refused(Exception):
@@ -95,7 +103,20 @@ class PendingProduce:
 
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
-    """Append what a producer sent."""
+    """Append what a producer sent; the first batches of a transaction when its coordinator has been asked."""
+    if request.message.transactional_id is None:
+        _append_all(core, request, _NOTHING_VERIFIED, now_us)
+        return
+    # Imported here: most clusters never see a transaction.
+    from ottla.broker.transactions.verification import verify_produce
+
+    def append(verified: Mapping[tuple[str, int], Verified], later_us: int) -> None:
+        _append_all(core, request, verified, later_us)
+
+    verify_produce(core, request, append, now_us)
+
+
+def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str, int], Verified], now_us: int) -> None:
     message = request.message
     acks = message.acks
     failed = False
@@ -110,7 +131,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
             answers.append(answer)
             try:
                 partition = _leading(core, request, topic.name, partitions, data.index)
-                end_offset = _append(partition, request, data, answer, now_us)
+                end_offset = _append(partition, request, data, answer, verified.get((topic.name, data.index)), now_us)
             except Refused as refused:
                 failed = True
                 _count_failed(core, topic.name)
@@ -160,6 +181,7 @@ def _append(
     request: Request,
     data: PartitionProduceData,
     answer: PartitionProduceResponse,
+    verified: Verified | None,
     now_us: int,
 ) -> int:
     """Append one partition's batch, fill in its answer, and return the offset to be replicated up to."""
@@ -168,8 +190,10 @@ def _append(
         raise Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; -1, 0 and 1 are allowed")
     records = _contiguous(data.records)
     header = _checked_header(records, request.version)
-    if request.message.transactional_id is not None or header.attributes & TRANSACTIONAL:
-        raise Refused(ErrorCode.INVALID_TXN_STATE, "this broker has no transactions")
+    if header.attributes & TRANSACTIONAL and request.message.transactional_id is None:
+        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transaction without a transactional id")
+    if verified is not None and verified.error_code:
+        raise Refused(verified.error_code, "the transaction's coordinator says so")
     if len(records) > partition.settings.max_message_bytes:
         limit = partition.settings.max_message_bytes
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; max.message.bytes is {limit}")
@@ -190,6 +214,8 @@ def _append(
         else:
             base_offset = -1
         if base_offset < 0:
+            if header.attributes & TRANSACTIONAL:
+                _check_transaction(log, header, verified)
             base_offset = partition.append(records, header, now_us)
             traffic = partition.traffic
             traffic.produces += 1
@@ -200,6 +226,15 @@ def _append(
     answer.base_offset = base_offset
     answer.log_start_offset = log.log_start_offset
     return base_offset + header.last_offset_delta + 1
+
+
+def _check_transaction(log: Log, header: BatchHeader, verified: Verified | None) -> None:
+    """Refuse a batch that would open a transaction its coordinator does not know of (KIP-890)."""
+    producers = log.producers
+    if producers.has_open_transaction(header.producer_id, header.producer_epoch):
+        return
+    if verified is None or not (verified.taken_on_trust or producers.is_verified(header.producer_id, verified.guard)):
+        raise Refused(ErrorCode.INVALID_TXN_STATE, "the record was not part of an ongoing transaction")
 
 
 def _contiguous(records: Any) -> bytearray | memoryview:

@@ -143,6 +143,14 @@ class Group:
             raise GroupRefusal(ErrorCode.REBALANCE_IN_PROGRESS)
         member.heard(now_us)
 
+    def check_transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> None:
+        """May a transaction commit offsets? GroupRefusal. Producers that do not say whose they are may (KIP-447)."""
+        if self.state is GroupState.DEAD:
+            raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if generation >= 0 or member_id or instance_id is not None:
+            self.member(member_id, instance_id)
+            self._check_generation(generation)
+
     def member(self, member_id: str, instance_id: str | None) -> Member:
         """The member; GroupRefusal where it is unknown, or another one has taken its instance id."""
         if instance_id is not None:

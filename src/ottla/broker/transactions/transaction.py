@@ -206,11 +206,19 @@ def verify(transaction: Transaction, producer_id: int, epoch: int, place: Place)
         raise TransactionRefusal(ErrorCode.TRANSACTION_ABORTABLE)
 
 
+def _raised_epoch(transaction: Transaction) -> int:
+    return transaction.data.epoch if transaction.fence_failed else min(EPOCH_MAX, transaction.data.epoch + 1)
+
+
+def fence(transaction: Transaction) -> None:
+    """Raise the epoch of a producer although that could not be stored: nobody is told the new one."""
+    transaction.data = transaction.data._replace(epoch=_raised_epoch(transaction), last_epoch=NO_EPOCH)
+    transaction.fence_failed = True
+
+
 def fenced_data(transaction: Transaction, server_version: int, now_ms: int) -> TransactionData:
     """An ongoing transaction about to be aborted, its producer's epoch raised so that it can do no more."""
-    data = transaction.data
-    raised = data.epoch if transaction.fence_failed else min(EPOCH_MAX, data.epoch + 1)
-    fenced = data._replace(epoch=raised, last_epoch=NO_EPOCH)
+    fenced = transaction.data._replace(epoch=_raised_epoch(transaction), last_epoch=NO_EPOCH)
     return _prepared(fenced, _S.PREPARE_ABORT, server_version, NO_PRODUCER, now_ms)
 
 

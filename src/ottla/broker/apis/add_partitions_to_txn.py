@@ -1,0 +1,134 @@
+"""AddPartitionsToTxn, versions 0 to 5: partitions that a transaction is to write to, told to its coordinator.
+
+Versions 0 to 3 come from producers (transaction version 1): one transaction. From version 4 on brokers ask for many
+(KIP-890): to verify that partitions are in a transaction (`verify_only`; those that are not: TRANSACTION_ABORTABLE),
+or, from version 5 on, to add them for producers of transaction version 2. Partitions that do not exist get
+UNKNOWN_TOPIC_OR_PARTITION, and those asked for beside them OPERATION_NOT_ATTEMPTED. Another producer's epoch:
+PRODUCER_FENCED (before version 2 INVALID_PRODUCER_EPOCH).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.broker.request import Request
+from ottla.broker.transactions.transaction import Place, TransactionRefusal, verify
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_MANY_FROM_VERSION = 4
+_FENCED_FROM_VERSION = 2
+_CLIENT_VERSION_2_FROM_VERSION = 5
+Codes = dict[Place, int]
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Answer when every transaction named has been dealt with."""
+    message: AddPartitionsToTxnRequest = request.message
+    many = request.version >= _MANY_FROM_VERSION
+    asked = message.transactions
+    if not many:
+        one = AddPartitionsToTxnTransaction(
+            transactional_id=message.v3_and_below_transactional_id,
+            producer_id=message.v3_and_below_producer_id,
+            producer_epoch=message.v3_and_below_producer_epoch,
+            topics=message.v3_and_below_topics,
+        )
+        asked = [one]
+    codes: list[Codes | None] = [None] * len(asked)
+
+    def done(number: int, found: Codes, later_us: int) -> None:
+        codes[number] = found
+        if all(each is not None for each in codes):
+            core.answer(request, _response(asked, codes, many), later_us)
+
+    if not asked:
+        core.answer(request, AddPartitionsToTxnResponse(), now_us)
+    for number, transaction in enumerate(asked):
+        _one(core, request, transaction, lambda found, later_us, n=number: done(n, found, later_us), now_us)  # type: ignore[misc]
+
+
+def _one(
+    core: BrokerCore,
+    request: Request,
+    asked: AddPartitionsToTxnTransaction,
+    done: Callable[[Codes, int], None],
+    now_us: int,
+) -> None:
+    places = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
+    missing = [place for place in places if not _exists(core, place)]
+    if missing:
+        codes: Codes = dict.fromkeys(places, int(ErrorCode.OPERATION_NOT_ATTEMPTED))
+        done(codes | dict.fromkeys(missing, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)), now_us)
+        return
+
+    def all_of_them(error_code: int, later_us: int) -> None:
+        if error_code == ErrorCode.PRODUCER_FENCED and request.version < _FENCED_FROM_VERSION:
+            error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+        done(dict.fromkeys(places, error_code), later_us)
+
+    producer = (asked.producer_id, asked.producer_epoch)
+    client_version = 2 if request.version >= _CLIENT_VERSION_2_FROM_VERSION else 0
+    try:
+        if asked.verify_only:
+            done(_verified(core, asked.transactional_id, producer, places, now_us), now_us)
+        else:
+            core.transactions.add(asked.transactional_id, producer, places, client_version, all_of_them, now_us)
+    except TransactionRefusal as refusal:
+        all_of_them(refusal.error_code, now_us)
+
+
+def _verified(
+    core: BrokerCore, transactional_id: str, producer: tuple[int, int], places: list[Place], now_us: int
+) -> Codes:
+    transaction = core.transactions.known(transactional_id, now_us)
+    codes: Codes = {}
+    for place in places:
+        try:
+            verify(transaction, *producer, place)
+            codes[place] = 0
+        except TransactionRefusal as refusal:
+            codes[place] = refusal.error_code
+    return codes
+
+
+def _exists(core: BrokerCore, place: Place) -> bool:
+    topic = core.image.topics.get(place[0])
+    return topic is not None and 0 <= place[1] < len(topic.partitions)
+
+
+def _response(
+    asked: list[AddPartitionsToTxnTransaction], codes: list[Codes | None], many: bool
+) -> AddPartitionsToTxnResponse:
+    results = [
+        AddPartitionsToTxnResult(
+            transactional_id=transaction.transactional_id,
+            topic_results=[
+                AddPartitionsToTxnTopicResult(
+                    name=topic.name,
+                    results_by_partition=[
+                        AddPartitionsToTxnPartitionResult(
+                            partition_index=index, partition_error_code=(found or {})[topic.name, index]
+                        )
+                        for index in topic.partitions
+                    ],
+                )
+                for topic in transaction.topics
+            ],
+        )
+        for transaction, found in zip(asked, codes, strict=True)
+    ]
+    if many:
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)

@@ -1,0 +1,49 @@
+"""DescribeProducers, version 0: the producers a partition remembers, and which have a transaction open (KIP-664).
+
+Answered by the partition's leader; others say NOT_LEADER_OR_FOLLOWER.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.request import Request
+from ottla.protocol.messages.describe_producers import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Describe the producers of each partition named."""
+    topics = [
+        TopicResponse(
+            name=topic.name, partitions=[_described(core, topic.name, index) for index in topic.partition_indexes]
+        )
+        for topic in request.message.topics
+    ]
+    core.answer(request, DescribeProducersResponse(topics=topics), now_us)
+
+
+def _described(core: BrokerCore, topic: str, index: int) -> PartitionResponse:
+    partition = core.topics.get(topic, {}).get(index)
+    if partition is None or not partition.is_leader or partition.log is None:
+        error_code, detail = core.why_not_here(topic, index)
+        return PartitionResponse(partition_index=index, error_code=error_code, error_message=detail)
+    producers = [
+        ProducerState(
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            last_sequence=entry.last_sequence,
+            last_timestamp=entry.timestamp_ms,
+            coordinator_epoch=entry.coordinator_epoch,
+            current_txn_start_offset=entry.current_txn_first_offset,
+        )
+        for entry in partition.log.producers.entries()
+    ]
+    return PartitionResponse(partition_index=index, active_producers=producers)

@@ -1,0 +1,48 @@
+"""DescribeTransactions, version 0: what the coordinator knows of transactional ids (KIP-664).
+
+Ids nobody has used get TRANSACTIONAL_ID_NOT_FOUND, those coordinated elsewhere NOT_COORDINATOR. A transaction that has
+not begun started at -1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.request import Request
+from ottla.broker.transactions.transaction import TransactionRefusal, TransactionState
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TopicData
+from ottla.protocol.messages.describe_transactions import TransactionState as Described
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Look the ids up."""
+    states = [_described(core, transactional_id, now_us) for transactional_id in request.message.transactional_ids]
+    core.answer(request, DescribeTransactionsResponse(transaction_states=states), now_us)
+
+
+def _described(core: BrokerCore, transactional_id: str, now_us: int) -> Described:
+    if not transactional_id:
+        return Described(transactional_id=transactional_id, error_code=ErrorCode.INVALID_REQUEST)
+    try:
+        found = core.transactions.find(transactional_id, now_us)
+    except TransactionRefusal as refusal:
+        return Described(transactional_id=transactional_id, error_code=refusal.error_code)
+    if found is None or found.data.state is TransactionState.DEAD:
+        return Described(transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    data = found.data
+    topics: dict[str, list[int]] = {}
+    for topic, index in data.partitions:
+        topics.setdefault(topic, []).append(index)
+    return Described(
+        transactional_id=transactional_id,
+        transaction_state=data.state.value,
+        transaction_timeout_ms=data.timeout_ms,
+        transaction_start_time_ms=data.started_ms,
+        producer_id=data.producer_id,
+        producer_epoch=data.epoch,
+        topics=[TopicData(topic=topic, partitions=indexes) for topic, indexes in topics.items()],
+    )

@@ -1,0 +1,143 @@
+"""TxnOffsetCommit, versions 0 to 5: offsets of a group that count when the producer's transaction is committed.
+
+Before they are stored the transaction's coordinator is asked: whether the group's partition of `__consumer_offsets`
+is in the transaction (AddOffsetsToTxn came before), or, from version 5 on (KIP-890), to add it. From version 3 on the
+group's member says who it is (KIP-447): a wrong generation is ILLEGAL_GENERATION, a stranger UNKNOWN_MEMBER_ID; who
+says nothing is not checked. Answered when the offsets are replicated; OffsetFetch tells them after the marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.broker.apis.offset_commit import offset_fault
+from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.groups.offsets import CommittedOffset
+from ottla.broker.internal_topics import partition_of_key
+from ottla.broker.request import Request
+from ottla.broker.topic_names import OFFSETS_TOPIC
+from ottla.broker.transactions.verification import Question
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_ABORTABLE_FROM_VERSION = 4
+_ADDED_FROM_VERSION = 5
+Place = tuple[str, int]
+Answer = Callable[[int, int], None]
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Check what is committed and who commits, ask the transaction's coordinator, then store."""
+    message: TxnOffsetCommitRequest = request.message
+    offsets: dict[Place, CommittedOffset] = {}
+    errors: dict[Place, int] = {}
+    for topic in message.topics:
+        for asked in topic.partitions:
+            place = (topic.name, asked.partition_index)
+            metadata = asked.committed_metadata or ""
+            error_code = offset_fault(core, place, metadata)
+            if error_code:
+                errors[place] = error_code
+            else:
+                offset, epoch = asked.committed_offset, asked.committed_leader_epoch
+                offsets[place] = CommittedOffset(offset, epoch, metadata, core.wall_ms(now_us))
+
+    def answer(error_code: int, later_us: int) -> None:
+        core.answer(request, _response(message, errors, error_code), later_us)
+
+    def verified(codes: Mapping[Place, int], later_us: int) -> None:
+        error_code = _group_error(next(iter(codes.values()), 0), request.version)
+        if error_code:
+            answer(error_code, later_us)
+        else:
+            _store(core, message, offsets, answer, later_us)
+
+    refused = _refusal(core, message, now_us)
+    topic_image = core.image.topics.get(OFFSETS_TOPIC)
+    if refused or not offsets or topic_image is None:
+        answer(refused, now_us)
+        return
+    adds = request.version >= _ADDED_FROM_VERSION
+    if not adds and not core.settings.transaction_partition_verification_enable:
+        verified({}, now_us)
+        return
+    places = [(OFFSETS_TOPIC, partition_of_key(message.group_id, len(topic_image.partitions)))]
+    Question(
+        core,
+        message.transactional_id,
+        (message.producer_id, message.producer_epoch),
+        places,
+        verify_only=not adds,
+        answered=verified,
+        now_us=now_us,
+    ).ask(now_us)
+
+
+def _refusal(core: BrokerCore, message: TxnOffsetCommitRequest, now_us: int) -> int:
+    """The error code that keeps this member from committing; 0 for none."""
+    try:
+        group = core.groups.find(message.group_id, now_us)
+        if group is None:
+            return ErrorCode.ILLEGAL_GENERATION if message.generation_id >= 0 else 0
+        group.check_transactional_commit(message.member_id, message.group_instance_id, message.generation_id)
+    except GroupRefusal as refusal:
+        return refusal.error_code
+    return 0
+
+
+def _store(
+    core: BrokerCore,
+    message: TxnOffsetCommitRequest,
+    offsets: dict[Place, CommittedOffset],
+    answer: Answer,
+    now_us: int,
+) -> None:
+    refused = _refusal(core, message, now_us)  # The group may have gone on meanwhile.
+    if refused:
+        answer(refused, now_us)
+        return
+    try:
+        group = core.groups.find_or_make(message.group_id, now_us)
+        producer = (message.producer_id, message.producer_epoch)
+        core.groups.commit_in_transaction(group, offsets, producer, answer, now_us)
+    except GroupRefusal as refusal:
+        answer(refusal.error_code, now_us)
+
+
+def _group_error(error_code: int, version: int) -> int:
+    """The transaction coordinator's error as clients of a group expect it."""
+    if error_code == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error_code == ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_FROM_VERSION:
+        return ErrorCode.INVALID_TXN_STATE
+    if error_code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+        # It concerns the transaction's coordinator, not the group's: looking for the latter again would not help.
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return error_code
+
+
+def _response(message: TxnOffsetCommitRequest, errors: dict[Place, int], error_code: int) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=asked.partition_index,
+                        error_code=errors.get((topic.name, asked.partition_index), error_code),
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )

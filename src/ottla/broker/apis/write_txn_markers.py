@@ -1,0 +1,129 @@
+"""WriteTxnMarkers, versions 1 and 2: a transaction coordinator has partitions led here told how a transaction ended.
+
+Each marker is appended as a control batch and answered when it is replicated; a marker in `__consumer_offsets` also
+decides about the offsets that the transaction commits. From version 2 on it says which transaction version ended it,
+and with 2 the marker's epoch must be above that of the records (KIP-890). A late marker: INVALID_PRODUCER_EPOCH; one of
+a coordinator that is none any more: TRANSACTION_COORDINATOR_FENCED. Markers have no timeout of their own: what is not
+replicated after 30 s is answered with REQUEST_TIMED_OUT and asked again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.end_markers import end_marker_batch
+from ottla.broker.log.producer_state import EndMarker
+from ottla.broker.partition import Partition
+from ottla.broker.request import Request
+from ottla.broker.topic_names import OFFSETS_TOPIC
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+from ottla.records.batch_header import read_header
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_TIMEOUT_US = 30_000_000
+
+
+class PendingMarkers:
+    """Markers that are appended and not replicated yet; answered when all of them are."""
+
+    def __init__(self, core: BrokerCore, request: Request, response: WriteTxnMarkersResponse) -> None:
+        self.bucket = -1
+        self._core = core
+        self._request = request
+        self._response = response
+        self._waiting: dict[int, tuple[Partition, WritableTxnMarker, WritableTxnMarkerPartitionResult]] = {}
+
+    def await_marker(
+        self, partition: Partition, marker: WritableTxnMarker, result: WritableTxnMarkerPartitionResult
+    ) -> None:
+        """Wait for this marker, too: it is the last batch of the partition's log."""
+        assert partition.log is not None
+        order = self._core.next_number()
+        self._waiting[order] = (partition, marker, result)
+        end_offset = partition.log.log_end_offset
+        if end_offset > partition.high_watermark:
+            partition.await_replication(end_offset, order, self)
+        else:
+            self._take(order, 0)
+
+    def start(self, now_us: int) -> None:
+        """Answer at once, or wait."""
+        if self._waiting:
+            self._core.purgatory.add(self, now_us + _TIMEOUT_US)
+        else:
+            self._core.answer(self._request, self._response, now_us)
+
+    def replicated(self, order: int, error_code: int, now_us: int) -> None:
+        """One marker is replicated, or never will be."""
+        if self._take(order, error_code) and not self._waiting:
+            self._core.purgatory.remove(self)
+            self._core.answer(self._request, self._response, now_us)
+
+    def expire(self, now_us: int) -> None:
+        """Too few replicas have it in time."""
+        for _, _, result in self._waiting.values():
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self._waiting.clear()
+        self._core.answer(self._request, self._response, now_us)
+
+    def _take(self, order: int, error_code: int) -> bool:
+        found = self._waiting.pop(order, None)
+        if found is None:
+            return False
+        partition, marker, result = found
+        result.error_code = error_code
+        if not error_code and partition.topic == OFFSETS_TOPIC:
+            self._core.groups.transaction_ended(partition, marker.producer_id, marker.transaction_result)
+        return True
+
+
+def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+    """Append the markers."""
+    response = WriteTxnMarkersResponse()
+    pending = PendingMarkers(core, request, response)
+    for marker in request.message.markers:
+        result = WritableTxnMarkerResult(producer_id=marker.producer_id)
+        response.markers.append(result)
+        for topic in marker.topics:
+            answers: list[WritableTxnMarkerPartitionResult] = []
+            result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=answers))
+            for index in topic.partition_indexes:
+                answer = WritableTxnMarkerPartitionResult(partition_index=index)
+                answers.append(answer)
+                partition = core.topics.get(topic.name, {}).get(index)
+                if partition is None or not partition.is_leader:
+                    answer.error_code = core.why_not_here(topic.name, index)[0]
+                    continue
+                answer.error_code = _append(core, partition, marker, now_us)
+                if not answer.error_code:
+                    pending.await_marker(partition, marker, answer)
+    pending.start(now_us)
+
+
+def _append(core: BrokerCore, partition: Partition, marker: WritableTxnMarker, now_us: int) -> int:
+    """Append one marker; the error code, 0 where it is in the log."""
+    if not partition.open_log():
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.log is not None
+    if len(partition.isr) < partition.min_isr:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    producer_id, epoch, version = marker.producer_id, marker.producer_epoch, marker.transaction_version
+    refused = partition.log.producers.check_marker(producer_id, epoch, marker.coordinator_epoch, version)
+    if refused:
+        return refused
+    verdict = EndMarker(marker.transaction_result, marker.coordinator_epoch)
+    batch = end_marker_batch(producer_id, epoch, verdict, core.wall_ms(now_us))
+    try:
+        partition.append(batch, read_header(batch), now_us)
+    except OSError:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return 0

@@ -1,0 +1,213 @@
+"""How a partition's leader makes sure that a batch belongs to an open transaction before it appends it (KIP-890).
+
+Without that a batch that comes late, after its transaction has ended, would open a transaction that nobody ends. The
+first batch of a transaction in a partition is held back until the coordinator has been asked: whether the partition
+is in the transaction (clients of version 1 have added it themselves), or to add it (version 2, Produce 12 and
+TxnOffsetCommit 5 on). Later batches need no question: the log knows the transaction is open.
+
+A coordinator that is still writing the markers of the transaction before is asked again a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.internal_topics import partition_of_key
+from ottla.broker.log.producer_state import ProducerStates
+from ottla.broker.request import Request
+from ottla.broker.topic_names import TRANSACTIONS_TOPIC
+from ottla.broker.transactions.transaction import Place
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.records.batch_header import TRANSACTIONAL, BatchHeader, CorruptBatch, read_header
+
+if TYPE_CHECKING:
+    from ottla.broker.core import BrokerCore
+
+_ANSWER_US = 30_000_000
+# Kafka's add.partitions.to.txn.retry.backoff.ms and its maximum.
+_AGAIN_US = 20_000
+_AGAIN_FOR_US = 100_000
+_ADDED_FROM_PRODUCE_VERSION = 12
+_ABORTABLE_FROM_PRODUCE_VERSION = 11
+_ASK_AGAIN = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+# Error codes by partition, 0 where it is in the transaction.
+Answered = Callable[[Mapping[Place, int], int], None]
+
+
+class Verified:
+    """What came of the question for one partition: an error code, or the guard under which it was asked.
+
+    `taken_on_trust`: nobody was asked, since `transaction.partition.verification.enable` is off.
+    """
+
+    __slots__ = ("error_code", "guard", "taken_on_trust")
+
+    def __init__(self, error_code: int, guard: int, *, taken_on_trust: bool = False) -> None:
+        self.error_code = error_code
+        self.guard = guard
+        self.taken_on_trust = taken_on_trust
+
+
+class Question:
+    """A question to a transaction's coordinator; `answered` is called once."""
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        transactional_id: str,
+        producer: tuple[int, int],
+        places: Sequence[Place],
+        *,
+        verify_only: bool,
+        answered: Answered,
+        now_us: int,
+    ) -> None:
+        self.bucket = -1
+        self._core = core
+        self._transactional_id = transactional_id
+        self._producer = producer
+        self._places = places
+        self._verify_only = verify_only
+        self._answered: Answered | None = answered
+        self._again_until_us = now_us + _AGAIN_FOR_US
+        self._rests = False
+
+    def ask(self, now_us: int) -> None:
+        """Ask whoever coordinates the transactional id."""
+        core = self._core
+        topic = core.image.topics.get(TRANSACTIONS_TOPIC)
+        leader, address = -1, None
+        if topic is not None:
+            index = partition_of_key(self._transactional_id, len(topic.partitions))
+            leader, _, address = core.leader_of(TRANSACTIONS_TOPIC, index)
+        if address is None:
+            self._finish(dict.fromkeys(self._places, int(ErrorCode.COORDINATOR_NOT_AVAILABLE)), now_us)
+            return
+        topics: dict[str, list[int]] = {}
+        for name, index in self._places:
+            topics.setdefault(name, []).append(index)
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=self._transactional_id,
+            producer_id=self._producer[0],
+            producer_epoch=self._producer[1],
+            verify_only=self._verify_only,
+            topics=[AddPartitionsToTxnTopic(name=name, partitions=found) for name, found in topics.items()],
+        )
+        self._rests = False
+        core.purgatory.add(self, now_us + _ANSWER_US)
+        core.ask_peer(leader, AddPartitionsToTxnRequest(transactions=[transaction]), self._take)
+
+    def expire(self, now_us: int) -> None:
+        """The pause is over, or no answer has come."""
+        if self._rests:
+            self.ask(now_us)
+        else:
+            self._finish(dict.fromkeys(self._places, int(ErrorCode.NETWORK_EXCEPTION)), now_us)
+
+    def _take(self, response: AddPartitionsToTxnResponse | None, now_us: int) -> None:
+        if self._answered is None:
+            return
+        self._core.purgatory.remove(self)
+        missing = ErrorCode.NETWORK_EXCEPTION if response is None else response.error_code
+        codes: dict[Place, int] = dict.fromkeys(self._places, int(missing))
+        for result in response.results_by_transaction if response is not None else ():
+            for topic in result.topic_results:
+                for each in topic.results_by_partition:
+                    codes[topic.name, each.partition_index] = each.partition_error_code
+        busy = any(code == ErrorCode.CONCURRENT_TRANSACTIONS for code in codes.values())
+        if busy and not self._verify_only and now_us + _AGAIN_US <= self._again_until_us:
+            self._rests = True
+            self._core.purgatory.add(self, now_us + _AGAIN_US)
+            return
+        self._finish(codes, now_us)
+
+    def _finish(self, codes: Mapping[Place, int], now_us: int) -> None:
+        if self._answered is not None:
+            answered, self._answered = self._answered, None
+            answered(codes, now_us)
+
+
+def verify_produce(
+    core: BrokerCore, request: Request, append: Callable[[Mapping[Place, Verified], int], None], now_us: int
+) -> None:
+    """Ask about the batches of a Produce request that need it, then call `append(what came of it, now)`."""
+    message, version = request.message, request.version
+    adds = version >= _ADDED_FROM_PRODUCE_VERSION
+    guards: dict[Place, int] = {}
+    producer: tuple[int, int] | None = None
+    strict = adds or core.settings.transaction_partition_verification_enable
+    for place, header, producers in _first_batches(core, message):
+        if producer is None:
+            producer = (header.producer_id, header.producer_epoch)
+        if strict:
+            wall_ms = core.wall_ms(now_us)
+            guards[place] = producers.begin_verification(header, new_epochs=adds, wall_ms=wall_ms)
+        else:
+            guards[place] = 0
+    if producer is None or not strict:
+        append({place: Verified(0, 0, taken_on_trust=True) for place in guards}, now_us)
+        return
+
+    def answered(codes: Mapping[Place, int], later_us: int) -> None:
+        append(
+            {place: Verified(_produce_error(code, version), guards.get(place, 0)) for place, code in codes.items()},
+            later_us,
+        )
+
+    Question(
+        core,
+        message.transactional_id,
+        producer,
+        list(guards),
+        verify_only=not adds,
+        answered=answered,
+        now_us=now_us,
+    ).ask(now_us)
+
+
+def _first_batches(core: BrokerCore, message: Any) -> list[tuple[Place, BatchHeader, ProducerStates]]:
+    """The batches that would open a transaction in a partition led here; broken ones are refused later."""
+    found: list[tuple[Place, BatchHeader, ProducerStates]] = []
+    for topic in message.topic_data:
+        partitions = core.topics.get(topic.name, {})
+        for data in topic.partition_data:
+            partition = partitions.get(data.index)
+            if partition is None or not partition.is_leader or partition.log is None or not data.records:
+                continue
+            records = b"".join(data.records) if isinstance(data.records, list | tuple) else data.records
+            try:
+                header = read_header(records)
+            except CorruptBatch:
+                continue
+            if not header.attributes & TRANSACTIONAL or header.producer_id < 0:
+                continue
+            producers = partition.log.producers
+            known = producers.has_open_transaction(header.producer_id, header.producer_epoch)
+            if not known and producers.check(header).base_offset < 0:
+                found.append(((topic.name, data.index), header, producers))
+    return found
+
+
+def _produce_error(error_code: int, version: int) -> int:
+    """The coordinator's error as producers expect it: what passes is NOT_ENOUGH_REPLICAS to them, ask again."""
+    if error_code in _ASK_AGAIN:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if error_code == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error_code == ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_FROM_PRODUCE_VERSION:
+        return ErrorCode.INVALID_TXN_STATE
+    return error_code
