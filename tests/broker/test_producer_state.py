@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.log.aborted_transactions import AbortedTransactions
-from ottla.broker.log.end_markers import end_marker_batch, end_markers_of, read_end_marker
+from ottla.broker.log.end_markers import end_marker_batch, read_end_marker
 from ottla.broker.log.files import AbortedTransaction, read_producer_snapshot, write_producer_snapshot
 from ottla.broker.log.producer_state import SEQUENCE_MODULO, EndMarker, ProducerStates
 from ottla.protocol.error_codes import ErrorCode
-from ottla.records.batch_header import BatchHeader, read_header
+from ottla.records.batch_header import BatchHeader, read_header, stamp_offset
 
-from .world import batch_of
+from .world import TOPIC, World, batch_of
 
 COMMIT, ABORT = EndMarker(True, 3), EndMarker(False, 3)
 
@@ -160,12 +160,26 @@ def test_silent_producers_expire_unless_a_transaction_is_open() -> None:
     assert [row.producer_id for row in states.entries()] == [1]
 
 
-def test_markers_are_found_among_copied_batches() -> None:
-    data, control = batch_of(b"a", b"b"), bytes(end_marker_batch(1, 0, ABORT, 5))
-    buffers = [data + control, control + data]
-    headers = [read_header(part) for part in (data, control, control, data)]
-    assert end_markers_of(buffers, headers) == [None, ABORT, ABORT, None]
-    assert read_end_marker(control) == ABORT
+@pytest.mark.parametrize("verdict", [COMMIT, ABORT])
+def test_a_marker_is_read_as_it_was_written(verdict: EndMarker) -> None:
+    assert read_end_marker(end_marker_batch(1, 0, verdict, 5)) == verdict
+
+
+def test_followers_learn_markers_from_the_batches_they_copy(replicated: World) -> None:
+    data = batch_of(b"a", producer_id=1, sequence=0, is_transactional=True)
+    for core in replicated.brokers.values():
+        log = core.topics[TOPIC][0].log
+        assert log is not None
+        # The marker stands in the middle of what is copied, behind the first bytes of the segment.
+        log.append_copies([bytes(data)], [read_header(data)])
+        marker_at_1, behind = end_marker_batch(1, 0, ABORT, 5), bytearray(batch_of(b"b"))
+        stamp_offset(marker_at_1, 0, 1, 0)
+        stamp_offset(behind, 0, 2, 0)
+        buffer = bytes(marker_at_1 + behind)
+        log.append_copies([buffer], [read_header(buffer), read_header(buffer, len(marker_at_1))])
+        assert log.producers.first_unstable_offset == 0
+        assert log.producers.stable_end(2) == 2
+        assert log.aborted.between(0, 3) == [AbortedTransaction(1, 0, 1, 2)]
 
 
 def test_aborted_transactions_are_found_by_what_is_read() -> None:

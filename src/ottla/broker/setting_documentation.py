@@ -63,6 +63,7 @@ _OF_BROKER: dict[str, str] = {
     "transaction.max.timeout.ms": "The longest timeout a producer may ask for its transactions.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often timed out transactions are aborted.",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "How often expired transactional ids are removed.",
+    "transaction.version": "How producers are told to run transactions (KIP-890): 2, or 1 and 0 for the ways before.",
     "transaction.partition.verification.enable": "Whether a transactional write is checked with its coordinator.",
     "transaction.state.log.num.partitions": "How many partitions the topic of transactions has.",
     "transaction.state.log.min.isr": "How many replicas of the topic of transactions must be in sync.",

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis import (
-    ALTER_CONFIGS,
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
+    ALTER_CONFIGS,
     API_VERSIONS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
@@ -22,8 +22,8 @@ from ottla.broker.apis import (
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
     DESCRIBE_LOG_DIRS,
-    DESCRIBE_TOPIC_PARTITIONS,
     DESCRIBE_PRODUCERS,
+    DESCRIBE_TOPIC_PARTITIONS,
     DESCRIBE_TRANSACTIONS,
     END_TXN,
     FETCH,

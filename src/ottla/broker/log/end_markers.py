@@ -6,13 +6,11 @@ transaction). Value: version int16, coordinator epoch int32. Newer versions may 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.producer_state import EndMarker
 from ottla.broker.storage import Buffer
-from ottla.records.batch_header import CONTROL, BatchHeader
 
 if TYPE_CHECKING:
     from ottla.records.plain import Record
@@ -52,19 +50,3 @@ def read_marker_record(record: Record) -> EndMarker | None:
         return None
     kind = _KEY.unpack_from(key)[1]
     return EndMarker(kind == _COMMIT, _VALUE.unpack_from(value)[1]) if kind in (_ABORT, _COMMIT) else None
-
-
-def end_markers_of(buffers: Iterable[Buffer], headers: Sequence[BatchHeader]) -> list[EndMarker | None]:
-    """For each batch in the buffers (one behind the other): what it says as a control batch, None for others."""
-    if not any(header.attributes & CONTROL for header in headers):
-        return [None] * len(headers)
-    found: list[EndMarker | None] = []
-    rest = iter(buffers)
-    view, position = memoryview(b""), 0
-    for header in headers:
-        while position >= len(view):
-            view, position = memoryview(next(rest)), 0
-        end = position + header.size_bytes
-        found.append(read_end_marker(view[position:end]) if header.is_control else None)
-        position = end
-    return found

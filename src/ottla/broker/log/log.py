@@ -214,7 +214,9 @@ class Log:
             self.producers.note(header, base_offset)
             return
         if batch is None:
-            batch = self.segment_of(base_offset).batch(header)
+            # Not by the header's position: a copied batch's is where it stood in the answer it came in.
+            segment = self.segment_of(base_offset)
+            batch = segment.file.read(segment.position_of(base_offset), header.size_bytes)
         ended = self.producers.note(header, base_offset, end_marker=read_end_marker(batch))
         if ended is not None and not ended.committed:
             row = AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset)
@@ -236,8 +238,10 @@ class Log:
 
     def bound_behind(self, offset: int, size_bytes: int) -> int:
         """An offset not below any in `size_bytes` of batches from `offset` on."""
-        segment = self._segment_of(offset)
-        return segment.bound_behind(segment.position_of(offset) + size_bytes)
+        segment = self.segment_of(offset)
+        position = segment.position_of(offset)
+        # Where compaction left nothing the batches are those of a later segment.
+        return segment.bound_behind(position + size_bytes) if position < segment.size else self.log_end_offset
 
     def first_since(self, timestamp: int) -> bytes | None:
         """The first batch with a timestamp not below `timestamp`, or None."""
