@@ -1,0 +1,304 @@
+"""One valid request for every API that clients ask for: its fields, in all versions at once; see `kio_wire.build`.
+
+A case prepares what the request is about (a topic, a member, a transaction) and gives its fields. `MAY_SAY` has the
+error codes that are right for a valid request all the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from ottla.records.plain import Record, encode_batch
+
+from .kio_wire import KioWire
+
+_TIMEOUT_MS = 10_000
+_TOPIC_RESOURCE = 2
+
+
+@dataclasses.dataclass
+class Situation:
+    """Where a request is asked: a topic of two partitions with three records in the first, and a name free for use."""
+
+    wire: KioWire
+    version: int
+    topic: str
+    topic_id: Any
+    name: str
+
+    def member(self) -> tuple[str, int]:
+        """(id, generation) of the only member of the group `name`."""
+        joining = join_group(self)
+        answer = self.wire.ask(11, 4, **joining)
+        answer = self.wire.ask(11, 4, **{**joining, "member_id": answer.member_id})
+        assignment = [{"member_id": answer.member_id, "assignment": b""}]
+        fields = {"member_id": answer.member_id, "generation_id": answer.generation_id, "assignments": assignment}
+        self.wire.ask(14, 3, group_id=self.name, **fields)
+        return answer.member_id, answer.generation_id
+
+    def producer(self) -> dict[str, Any]:
+        """A transactional producer called `name`."""
+        answer = self.wire.ask(22, 4, transactional_id=self.name, transaction_timeout_ms=_TIMEOUT_MS)
+        epoch = {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+        return {"transactional_id": self.name, **epoch}
+
+    def transaction(self) -> dict[str, Any]:
+        """A producer with a transaction open in the topic."""
+        producer = self.producer()
+        self.wire.ask(24, 3, **{f"v3_and_below_{name}": value for name, value in adding(self, producer).items()})
+        return producer
+
+
+def adding(at: Situation, producer: dict[str, Any]) -> dict[str, Any]:
+    return {**producer, "topics": [{"name": at.topic, "partitions": [0, 1]}]}
+
+
+def batch(**more: Any) -> bytes:
+    """Three records, as a producer sends them."""
+    return encode_batch([Record(n, 1_700_000_000_000 + n, b"key", b"value %d" % n) for n in range(3)], **more)
+
+
+def produce(at: Situation) -> dict[str, Any]:
+    data = [{"index": 0, "records": batch()}, {"index": 1, "records": batch(codec="lz4")}]
+    topics = [{"name": at.topic, "topic_id": at.topic_id, "partition_data": data}]
+    return {"acks": -1, "timeout_ms": _TIMEOUT_MS, "topic_data": topics}
+
+
+def fetch(at: Situation) -> dict[str, Any]:
+    partitions = [{"partition": n, "fetch_offset": 0, "partition_max_bytes": 1 << 20} for n in range(2)]
+    topics = [{"topic": at.topic, "topic_id": at.topic_id, "partitions": partitions}]
+    limits = {"max_wait_ms": 10, "min_bytes": 1, "max_bytes": 1 << 20}
+    return {"replica_id": -1, "session_epoch": -1, "topics": topics, **limits}
+
+
+def list_offsets(at: Situation) -> dict[str, Any]:
+    partitions = [{"partition_index": n, "timestamp": when} for n in range(2) for when in (-1, -2, 1_700_000_000_001)]
+    return {"replica_id": -1, "topics": [{"name": at.topic, "partitions": partitions}], "timeout_ms": _TIMEOUT_MS}
+
+
+def metadata(at: Situation) -> dict[str, Any]:
+    return {"topics": [{"name": at.topic}], "allow_auto_topic_creation": False}
+
+
+def offset_commit(at: Situation) -> dict[str, Any]:
+    member_id, generation = at.member()
+    partitions = [{"partition_index": 0, "committed_offset": 2, "committed_metadata": "here"}]
+    topics = [{"name": at.topic, "topic_id": at.topic_id, "partitions": partitions}]
+    fields = {"member_id": member_id, "generation_id_or_member_epoch": generation, "topics": topics}
+    return {"group_id": at.name, **fields, "retention_time_ms": -1}
+
+
+def offset_fetch(at: Situation) -> dict[str, Any]:
+    at.wire.ask(8, 8, **offset_commit(at))
+    topics = [{"name": at.topic, "topic_id": at.topic_id, "partition_indexes": [0, 1]}]
+    return {"group_id": at.name, "topics": topics, "groups": [{"group_id": at.name, "topics": topics}]}
+
+
+def find_coordinator(at: Situation) -> dict[str, Any]:
+    return {"key": at.name, "coordinator_keys": [at.name, "another"]}
+
+
+def join_group(at: Situation) -> dict[str, Any]:
+    timeouts = {"session_timeout_ms": _TIMEOUT_MS, "rebalance_timeout_ms": _TIMEOUT_MS}
+    protocols = [{"name": "range", "metadata": b"\0\0\0\0\0\0\xff\xff\xff\xff"}]
+    return {"group_id": at.name, "member_id": "", "protocol_type": "consumer", "protocols": protocols, **timeouts}
+
+
+def heartbeat(at: Situation) -> dict[str, Any]:
+    member_id, generation = at.member()
+    return {"group_id": at.name, "member_id": member_id, "generation_id": generation}
+
+
+def leave_group(at: Situation) -> dict[str, Any]:
+    member_id, _ = at.member()
+    return {"group_id": at.name, "member_id": member_id, "members": [{"member_id": member_id, "reason": "done"}]}
+
+
+def sync_group(at: Situation) -> dict[str, Any]:
+    return {**heartbeat(at), "protocol_type": "consumer", "protocol_name": "range"}
+
+
+def describe_groups(at: Situation) -> dict[str, Any]:
+    at.member()
+    return {"groups": [at.name]}
+
+
+def list_groups(at: Situation) -> dict[str, Any]:
+    at.member()
+    return {"states_filter": [], "types_filter": []}
+
+
+def sasl_handshake(at: Situation) -> dict[str, Any]:
+    return {"mechanism": "PLAIN"}
+
+
+def sasl_authenticate(at: Situation) -> dict[str, Any]:
+    return {"auth_bytes": b"\0user\0password"}
+
+
+def api_versions(at: Situation) -> dict[str, Any]:
+    return {"client_software_name": "kio", "client_software_version": "1.0"}
+
+
+def create_topics(at: Situation) -> dict[str, Any]:
+    configs = [{"name": "cleanup.policy", "value": "delete"}]
+    topic = {"name": at.name, "num_partitions": 2, "replication_factor": 1, "configs": configs}
+    return {"topics": [topic], "timeout_ms": _TIMEOUT_MS}
+
+
+def delete_topics(at: Situation) -> dict[str, Any]:
+    return {"topic_names": [at.topic], "topics": [{"name": at.topic}], "timeout_ms": _TIMEOUT_MS}
+
+
+def delete_records(at: Situation) -> dict[str, Any]:
+    partitions = [{"partition_index": 0, "offset": 2}]
+    return {"topics": [{"name": at.topic, "partitions": partitions}], "timeout_ms": _TIMEOUT_MS}
+
+
+def init_producer_id(at: Situation) -> dict[str, Any]:
+    return {"transactional_id": None, "transaction_timeout_ms": _TIMEOUT_MS, "producer_id": -1, "producer_epoch": -1}
+
+
+def offset_for_leader_epoch(at: Situation) -> dict[str, Any]:
+    partitions = [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}]
+    return {"replica_id": -1, "topics": [{"topic": at.topic, "partitions": partitions}]}
+
+
+def add_partitions_to_txn(at: Situation) -> dict[str, Any]:
+    asked = adding(at, at.producer())
+    return {"transactions": [asked], **{f"v3_and_below_{name}": value for name, value in asked.items()}}
+
+
+def add_offsets_to_txn(at: Situation) -> dict[str, Any]:
+    return {**at.producer(), "group_id": at.name}
+
+
+def end_txn(at: Situation) -> dict[str, Any]:
+    return {**at.transaction(), "committed": True}
+
+
+def write_txn_markers(at: Situation) -> dict[str, Any]:
+    producer = at.transaction()
+    del producer["transactional_id"]
+    topics = [{"name": at.topic, "partition_indexes": [0]}]
+    return {"markers": [{**producer, "transaction_result": False, "topics": topics, "coordinator_epoch": 0}]}
+
+
+def txn_offset_commit(at: Situation) -> dict[str, Any]:
+    producer = at.producer()
+    at.wire.ask(25, 3, **producer, group_id=at.name)
+    partitions = [{"partition_index": 0, "committed_offset": 2, "committed_metadata": ""}]
+    topics = [{"name": at.topic, "partitions": partitions}]
+    return {**producer, "group_id": at.name, "generation_id": -1, "member_id": "", "topics": topics}
+
+
+def describe_configs(at: Situation) -> dict[str, Any]:
+    resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": at.topic, "configuration_keys": None}
+    return {"resources": [resource], "include_synonyms": True, "include_documentation": True}
+
+
+def alter_configs(at: Situation) -> dict[str, Any]:
+    configs = [{"name": "max.message.bytes", "value": "2000000", "config_operation": 0}]
+    return {"resources": [{"resource_type": _TOPIC_RESOURCE, "resource_name": at.topic, "configs": configs}]}
+
+
+def describe_log_dirs(at: Situation) -> dict[str, Any]:
+    return {"topics": [{"topic": at.topic, "partitions": [0, 1]}]}
+
+
+def create_partitions(at: Situation) -> dict[str, Any]:
+    return {"topics": [{"name": at.topic, "count": 3, "assignments": None}], "timeout_ms": _TIMEOUT_MS}
+
+
+def delete_groups(at: Situation) -> dict[str, Any]:
+    at.wire.ask(13, 2, **leave_group(at))
+    return {"groups_names": [at.name]}
+
+
+def elect_leaders(at: Situation) -> dict[str, Any]:
+    partitions = [{"topic": at.topic, "partitions": [0]}]
+    return {"election_type": 0, "topic_partitions": partitions, "timeout_ms": _TIMEOUT_MS}
+
+
+def offset_delete(at: Situation) -> dict[str, Any]:
+    at.wire.ask(8, 8, **offset_commit(at))
+    at.wire.ask(13, 2, group_id=at.name, member_id=at.member()[0])
+    return {"group_id": at.name, "topics": [{"name": at.topic, "partitions": [{"partition_index": 0}]}]}
+
+
+def update_features(at: Situation) -> dict[str, Any]:
+    return {"timeout_ms": _TIMEOUT_MS, "feature_updates": [], "validate_only": True}
+
+
+def describe_cluster(at: Situation) -> dict[str, Any]:
+    return {"include_cluster_authorized_operations": False, "endpoint_type": 1}
+
+
+def describe_producers(at: Situation) -> dict[str, Any]:
+    return {"topics": [{"name": at.topic, "partition_indexes": [0, 1]}]}
+
+
+def describe_transactions(at: Situation) -> dict[str, Any]:
+    return {"transactional_ids": [at.transaction()["transactional_id"]]}
+
+
+def list_transactions(at: Situation) -> dict[str, Any]:
+    at.producer()
+    return {"state_filters": [], "producer_id_filters": []}
+
+
+def describe_topic_partitions(at: Situation) -> dict[str, Any]:
+    return {"topics": [{"name": at.topic}], "response_partition_limit": 100}
+
+
+CASES: dict[int, Callable[[Situation], dict[str, Any]]] = {
+    0: produce,
+    1: fetch,
+    2: list_offsets,
+    3: metadata,
+    8: offset_commit,
+    9: offset_fetch,
+    10: find_coordinator,
+    11: join_group,
+    12: heartbeat,
+    13: leave_group,
+    14: sync_group,
+    15: describe_groups,
+    16: list_groups,
+    17: sasl_handshake,
+    18: api_versions,
+    19: create_topics,
+    20: delete_topics,
+    21: delete_records,
+    22: init_producer_id,
+    23: offset_for_leader_epoch,
+    24: add_partitions_to_txn,
+    25: add_offsets_to_txn,
+    26: end_txn,
+    27: write_txn_markers,
+    28: txn_offset_commit,
+    32: describe_configs,
+    33: alter_configs,
+    35: describe_log_dirs,
+    36: sasl_authenticate,
+    37: create_partitions,
+    42: delete_groups,
+    43: elect_leaders,
+    44: alter_configs,
+    47: offset_delete,
+    57: update_features,
+    60: describe_cluster,
+    61: describe_producers,
+    65: describe_transactions,
+    66: list_transactions,
+    75: describe_topic_partitions,
+}
+# (API key, lowest version) -> what may be said besides 0.
+MAY_SAY: dict[int, set[int]] = {
+    11: {79},  # MEMBER_ID_REQUIRED: a new member of version 4 and later is to ask again with the id it is told
+    17: {34},  # ILLEGAL_SASL_STATE: the listener is not one of SASL's
+    36: {34},
+    43: {84},  # ELECTION_NOT_NEEDED
+}
