@@ -2,35 +2,83 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
+from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ottla.cli.options import DEFAULT_PORT, DataDir, Port
-from ottla.errors import UserMistake
+from ottla.errors import OttlaError, UserMistake
+
+if TYPE_CHECKING:
+    from ottla.cluster.listener import Listener
+
+_LOOK_S = 0.2  # how soon it is noticed that the brokers' process is gone
+_PEM = {"exists": True, "dir_okay": False, "readable": True, "metavar": "FILE"}
 
 
 def serve(
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", help="Make this topic first (again for more).", metavar="NAME[:PARTITIONS]"),
+        typer.Option("--topic", help="Make this topic if it is missing (again for more).", metavar="NAME[:COUNT]"),
     ] = None,
     brokers: Annotated[
         int, typer.Option("--brokers", help="How many brokers, 1 to 100.", min=1, max=100, metavar="COUNT")
     ] = 3,
     port: Port = DEFAULT_PORT,
     data_dir: DataDir = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A broker setting by Kafka's name (again for more).", metavar="NAME=VALUE"),
+    ] = None,
+    listener: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--listener",
+            help="A way in instead of --port (again for more); what stands behind @ is what clients are told.",
+            metavar="NAME=PROTOCOL://HOST:PORT[@HOST:PORT]",
+        ),
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", help="PEM file for SSL and SASL_SSL listeners.", **_PEM)
+    ] = None,
+    private_key: Annotated[
+        Path | None, typer.Option("--private-key", help="Its key, where that is in another PEM file.", **_PEM)
+    ] = None,
+    client_ca: Annotated[
+        Path | None,
+        typer.Option("--client-ca", help="Want a certificate of clients, too, from whom this file trusts.", **_PEM),
+    ] = None,
+    user: Annotated[
+        list[str] | None,
+        typer.Option("--user", help="Who may come in by SASL listeners (again for more).", metavar="NAME:PASSWORD"),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Say where the brokers are as one line of JSON, for scripts.")
+    ] = False,
 ) -> None:
-    """Run Kafka brokers here until Ctrl+C: for tests, for learning, not for production.
+    """Run Kafka brokers here until Ctrl+C or SIGTERM: for tests, for learning, not for production.
 
-    For example: `ottla serve --topic orders:6 --data-dir kept`, and in another terminal `ottla topics`.
+    With --data-dir everything is found again at the next start, even after kill -9.
 
-    Exit status: 0 after Ctrl+C, 2 when a port, a folder or a topic cannot be used.
+    For example, with `ottla topics` in another terminal:
+
+        ottla serve --topic orders:6 --data-dir kept
+        ottla serve --brokers 1 --set log.segment.bytes=1048576
+        ottla serve --listener IN=PLAINTEXT://127.0.0.1:9092 --listener OUT=PLAINTEXT://0.0.0.0:19092@myhost:19092
+        ottla serve --listener S=SASL_SSL://127.0.0.1:9093 --certificate server.pem --user ada:lovelace
+
+    Exit status: 0 after Ctrl+C or SIGTERM, 2 when a port, a folder, a setting or a topic cannot be used.
     """
     wanted = [_parse_topic(text) for text in topic or []]
+    settings = dict(_parse_pair("--set", text, "=", "log.segment.bytes=1048576") for text in setting or [])
+    users = dict(_parse_pair("--user", text, ":", "ada:lovelace") for text in user or [])
+    papers = {"certificate": certificate, "private_key": private_key, "client_ca": client_ca}
+    listeners = dict(_parse_listener(text, papers, users) for text in listener or [])
     from ottla.cluster.cluster import Cluster
 
     _log_to_stderr()
@@ -39,14 +87,41 @@ def serve(
     def leave(_signal: int, _frame: FrameType | None) -> None:
         stop.set()
 
-    with Cluster(brokers=brokers, data_dir=data_dir, port=port) as cluster:
+    with Cluster(
+        brokers=brokers,
+        data_dir=data_dir,
+        port=0 if listeners else port,
+        listeners=listeners or None,
+        settings={name.replace(".", "_"): value for name, value in settings.items()},
+    ) as cluster:
         for name, partitions in wanted:
-            cluster.create_topic(name, partitions=partitions)
+            _create_topic(cluster, name, partitions)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, leave)
-        kept = f"logs in {data_dir}" if data_dir else "logs are temporary"
-        typer.echo(f"{brokers} broker{'s' * (brokers > 1)} at {cluster.bootstrap_servers} ({kept}); Ctrl+C ends them")
-        stop.wait()
+        if as_json:
+            addresses = {name: cluster.bootstrap_servers_of(name) for name in cluster.listeners}
+            found = {"bootstrap_servers": cluster.bootstrap_servers, "listeners": addresses, "pid": cluster.pid}
+            typer.echo(json.dumps({**found, "data_dir": None if data_dir is None else str(data_dir.resolve())}))
+        else:
+            kept = f"logs in {data_dir}" if data_dir else "logs are temporary"
+            where = cluster.bootstrap_servers
+            typer.echo(f"{brokers} broker{'s' * (brokers > 1)} at {where} ({kept}); Ctrl+C ends them")
+            for name in list(cluster.listeners)[1:]:
+                typer.echo(f"listener {name} at {cluster.bootstrap_servers_of(name)}")
+        while not stop.wait(_LOOK_S):
+            if not cluster.is_running:
+                raise OttlaError("the brokers' process ended by itself; start again to go on with what it kept.")
+
+
+def _create_topic(cluster: Any, name: str, partitions: int) -> None:
+    """Make the topic, unless an earlier run with the same --data-dir has."""
+    from ottla.errors import KafkaError
+
+    try:
+        cluster.create_topic(name, partitions=partitions)
+    except KafkaError as error:
+        if error.name != "TOPIC_ALREADY_EXISTS":
+            raise
 
 
 def _log_to_stderr() -> None:
@@ -69,3 +144,42 @@ def _parse_topic(text: str) -> tuple[str, int]:
     if fault := topic_name_fault(name):
         raise UserMistake(f"--topic {text}: {fault}")
     return name, int(count) if colon else 3
+
+
+def _parse_pair(option: str, text: str, sign: str, example: str) -> tuple[str, str]:
+    name, found, value = text.partition(sign)
+    if not name.strip() or not found:
+        # Never the text itself: it may be a password.
+        raise UserMistake(f"{option} wants NAME{sign}VALUE, such as {example}")
+    return name.strip(), value
+
+
+def _parse_listener(text: str, papers: dict[str, Path | None], users: dict[str, str]) -> tuple[str, Listener]:
+    from ottla.cluster.listener import Listener
+
+    name, equals, rest = text.partition("=")
+    protocol, slashes, where = rest.partition("://")
+    address, at, told = where.partition("@")
+    try:
+        if not (name and equals and slashes and (told or not at)):
+            raise ValueError
+        host, port = _parse_address(address)
+        more: dict[str, Any] = {}
+        if at:
+            more["advertised_host"], more["advertised_port"] = _parse_address(told)
+    except ValueError:
+        raise UserMistake(
+            f"--listener {text} is not NAME=PROTOCOL://HOST:PORT[@HOST:PORT], such as IN=PLAINTEXT://127.0.0.1:9092"
+        ) from None
+    if protocol.endswith("SSL"):
+        more |= {**papers, "client_auth": "none" if papers["client_ca"] is None else "required"}
+    if protocol.startswith("SASL"):
+        more["users"] = users
+    return name, Listener(protocol=protocol, host=host, port=port, **more)
+
+
+def _parse_address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -94,6 +94,18 @@ class Cluster:
         return bootstrap(addresses)
 
     @property
+    def listeners(self) -> tuple[str, ...]:
+        """The names of the listeners, the first one being that of `bootstrap_servers`."""
+        return tuple(self._addresses)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the brokers' process is there (each of its brokers may have been ended on purpose)."""
+        if self._process is not None:
+            return self._process.poll() is None
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
     def pid(self) -> int:
         """The id of the process in which the brokers run."""
         return self._owner_pid if self._process is None else self._process.pid

@@ -10,6 +10,7 @@ check the CRC of what they read, clients and followers.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.log import files, producer_snapshots
@@ -23,6 +24,9 @@ from ottla.broker.log.segment import (
 
 if TYPE_CHECKING:
     from ottla.broker.log.log import Log
+
+# What is cut must not be lost in silence; the driver shows what is logged.
+logger = logging.getLogger("ottla.broker")
 
 _EPOCHS_FILE = "leader-epoch-checkpoint"
 CLEANED_SUFFIX = ".cleaned"
@@ -73,6 +77,10 @@ def _load_segments(log: Log, bases: list[int]) -> int | None:
             segment.seal()
         else:
             # The segment was cut, or one behind it is missing: what follows can belong to no log any more.
+            count = len(bases) - number - 1
+            logger.warning(
+                "log %s: removed %d segments behind a gap at offset %d", log.folder, count, segment.next_offset
+            )
             for left in bases[number + 1 :]:
                 log.new_segment(left).remove()
             break
@@ -94,6 +102,13 @@ def _read_again(log: Log, segment: Segment, epochs: LeaderEpochs | None, *, veri
     for header in segment.rebuild(verify=verify):
         if epochs is not None:
             epochs.note(header.partition_leader_epoch, header.base_offset)
+    if segment.size < size:
+        logger.warning(
+            "log %s: cut %d bytes from offset %d on, where a batch is torn or corrupt",
+            log.folder,
+            size - segment.size,
+            segment.next_offset,
+        )
     return segment.size == size
 
 

@@ -1,0 +1,294 @@
+"""`ottla serve`: settings, listeners, and what is left after each way to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+TIMEOUT_S = 60
+TOPIC = "orders"
+
+
+class Serving:
+    """`ottla serve --json`, running."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "ottla.cli", "serve", "--json", *arguments]
+        if "--listener" not in arguments:
+            command += ["--port", "0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert select.select([self.process.stdout], [], [], TIMEOUT_S)[0]
+        line = self.process.stdout.readline()
+        assert line, self.ended()
+        self.told: dict[str, Any] = json.loads(line)
+        self.servers: str = self.told["bootstrap_servers"]
+
+    def ended(self) -> tuple[int, str]:
+        """Exit status and what stood on stderr."""
+        _, complaints = self.process.communicate(timeout=TIMEOUT_S)
+        return self.process.returncode, complaints
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        self.process.send_signal(number)
+        return self.ended()
+
+    def kill(self) -> None:
+        """kill -9 of the brokers and of the program that holds them."""
+        os.kill(self.told["pid"], signal.SIGKILL)
+        self.process.kill()
+        self.ended()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Serving]]:
+    started: list[Serving] = []
+
+    def start(*arguments: str) -> Serving:
+        started.append(Serving(*arguments))
+        return started[-1]
+
+    yield start
+    for serving in started:
+        if serving.process.poll() is None:
+            serving.end()
+
+
+def refused(*arguments: str) -> str:
+    """The sentence with which it does not start."""
+    command = [sys.executable, "-m", "ottla.cli", "serve", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 2, done
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def produce(servers: str, values: list[bytes], **more: Any) -> dict[bytes, int]:
+    """Offsets of those values that were acked."""
+    acked: dict[bytes, int] = {}
+
+    def delivered(error: Any, message: Any) -> None:
+        if error is None:
+            acked[message.value()] = message.offset()
+
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, **more})
+    for value in values:
+        producer.produce(TOPIC, value, partition=0, on_delivery=delivered)
+    producer.flush(TIMEOUT_S)
+    return acked
+
+
+def read(servers: str) -> dict[bytes, int]:
+    """Every record of partition 0, with its offset."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "g", "enable.partition.eof": False})
+    try:
+        _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=TIMEOUT_S)
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        found: dict[bytes, int] = {}
+        while not found or max(found.values()) < end - 1:
+            message = consumer.poll(TIMEOUT_S)
+            assert message is not None
+            assert message.error() is None
+            found[message.value()] = message.offset()
+        return found
+    finally:
+        consumer.close()
+
+
+def log_of(folder: Path, broker_id: int = 1) -> Path:
+    """The last segment of partition 0."""
+    return sorted((folder / f"broker-{broker_id}" / f"{TOPIC}-0").glob("*.log"))[-1]
+
+
+def test_everything_acked_outlives_kill_9_in_the_middle_of_producing(
+    serve: Callable[..., Serving], tmp_path: Path
+) -> None:
+    """The page cache belongs to the system, so what was written stays; a torn tail is cut."""
+    arguments = ("--data-dir", str(tmp_path), "--topic", f"{TOPIC}:1")
+    serving = serve(*arguments)
+    acked: dict[bytes, int] = {}
+
+    def delivered(error: Any, message: Any) -> None:
+        if error is None:
+            acked[message.value()] = message.offset()
+
+    producer = Producer({"bootstrap.servers": serving.servers, "linger.ms": 0, "acks": "all"})
+    number = 0
+    while len(acked) < 2000:
+        producer.produce(TOPIC, b"%d" % number, partition=0, on_delivery=delivered)
+        producer.poll(0)
+        number += 1
+    serving.kill()
+    producer.purge()
+    producer.flush(0)
+    with log_of(tmp_path).open("r+b") as log:
+        content = log.read()
+        log.write(content[:61])  # the head of a batch, as if the machine had stopped in the middle of writing it
+    again = serve(*arguments)
+    found = read(again.servers)
+    assert {value: found.get(value) for value in acked} == acked
+    assert produce(again.servers, [b"life goes on"]) == {b"life goes on": max(found.values()) + 1}
+    status, _ = again.end()
+    assert status == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order_and_the_next_start_has_nothing_to_repair(
+    serve: Callable[..., Serving], tmp_path: Path, number: int
+) -> None:
+    serving = serve("--brokers", "1", "--data-dir", str(tmp_path), "--topic", f"{TOPIC}:1")
+    values = [b"%d" % number for number in range(100)]
+    assert len(produce(serving.servers, values)) == 100
+    assert serving.told["data_dir"] == str(tmp_path)
+    assert serving.end(number) == (0, "")
+    again = serve("--brokers", "1", "--data-dir", str(tmp_path), "--topic", f"{TOPIC}:1")
+    assert sorted(read(again.servers).values()) == list(range(100))
+    assert again.end() == (0, "")
+
+
+def test_brokers_that_were_killed_end_the_command(serve: Callable[..., Serving]) -> None:
+    serving = serve("--brokers", "1")
+    os.kill(serving.told["pid"], signal.SIGKILL)
+    status, complaints = serving.ended()
+    assert status == 1
+    assert complaints.startswith("ottla: the brokers' process ended by itself")
+
+
+def test_a_folder_in_use_is_refused(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    serving = serve("--brokers", "1", "--data-dir", str(tmp_path), "--topic", f"{TOPIC}:1")
+    sentence = refused("--port", "0", "--data-dir", str(tmp_path))
+    assert "is in use by another running cluster" in sentence
+    assert produce(serving.servers, [b"unharmed"]) == {b"unharmed": 0}
+
+
+def test_settings_are_in_force(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    serving = serve(
+        "--brokers", "1", "--data-dir", str(tmp_path), "--topic", TOPIC, "--set", "log.segment.bytes=100000"
+    )
+    for part in (b"a", b"b", b"c"):
+        produce(serving.servers, [part * 60_000])
+    assert len(list((tmp_path / "broker-1" / f"{TOPIC}-0").glob("*.log"))) == 3
+
+
+def test_listeners_are_opened_as_told(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    trustme = pytest.importorskip("trustme")
+    pytest.importorskip("scramp")
+    ca = trustme.CA()
+    ca.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
+    ca.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    serving = serve(
+        *("--brokers", "1", "--topic", TOPIC, "--user", "ada:love:lace", "--certificate", str(tmp_path / "server.pem")),
+        *("--listener", "IN=PLAINTEXT://127.0.0.1:0@localhost:31000"),
+        *("--listener", "SAFE=SASL_SSL://127.0.0.1:0"),
+    )
+    assert list(serving.told["listeners"]) == ["IN", "SAFE"]
+    assert serving.servers == serving.told["listeners"]["IN"] == "localhost:31000"
+    acked = produce(
+        serving.told["listeners"]["SAFE"],
+        [b"safe"],
+        **{
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(tmp_path / "ca.pem"),
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": "ada",
+            "sasl.password": "love:lace",
+        },
+    )
+    assert acked == {b"safe": 0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--set", "log.segment.bytes"), "--set wants NAME=VALUE"),
+        (("--set", "log.segment.bytes=many"), "log_segment_bytes='many' must be an integer"),
+        (("--set", "log.segment.butes=5"), "'log_segment_butes' is unknown"),
+        (("--user", "ada"), "--user wants NAME:VALUE"),
+        (("--listener", "PLAINTEXT://:9092"), "is not NAME=PROTOCOL://HOST:PORT"),
+        (("--listener", "A=PLAINTEXT://localhost"), "is not NAME=PROTOCOL://HOST:PORT"),
+        (("--listener", "A=PLAINTEXT://localhost:1@"), "is not NAME=PROTOCOL://HOST:PORT"),
+        (("--listener", "A=SSH://localhost:0"), "protocol='SSH' must be one of"),
+        (("--listener", "A=SSL://localhost:0"), "needs a certificate"),
+        (("--listener", "A=SASL_PLAINTEXT://localhost:0"), "needs users"),
+        (("--certificate", "not-there.pem"), "not-there.pem"),
+    ],
+)
+def test_what_cannot_be_served_is_one_sentence(arguments: tuple[str, ...], words: str) -> None:
+    assert words in refused("--port", "0", *arguments)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_damaged_batch_is_never_lost_in_silence(serve: Callable[..., Serving], tmp_path: Path, clean: bool) -> None:
+    """After kill -9 the log is checked and cut, which is said; after a clean end readers find the damage themselves."""
+    arguments = ("--brokers", "1", "--data-dir", str(tmp_path), "--topic", f"{TOPIC}:1")
+    serving = serve(*arguments)
+    for value in (b"first", b"second", b"third"):
+        produce(serving.servers, [value])
+    if clean:
+        assert serving.end() == (0, "")
+    else:
+        serving.kill()
+    path = log_of(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"second")] ^= 0xFF
+    path.write_bytes(content)
+    again = serve(*arguments)
+    if clean:
+        consumer = Consumer({"bootstrap.servers": again.servers, "group.id": "g", "check.crcs": True})
+        consumer.assign([TopicPartition(TOPIC, 0, 1)])
+        message = consumer.poll(TIMEOUT_S)
+        consumer.close()
+        assert message is not None
+        assert message.error() is not None
+        assert again.end() == (0, "")
+        return
+    assert read(again.servers) == {b"first": 0}
+    status, complaints = again.end()
+    assert status == 0
+    assert f"{TOPIC}-0" in complaints
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "replication-offset-checkpoint",
+        "recovery-point-offset-checkpoint",
+        "*.index",
+        "*.snapshot",
+        "leader-epoch-checkpoint",
+        "*.timeindex",
+    ],
+)
+def test_damaged_small_files_cost_no_record(serve: Callable[..., Serving], tmp_path: Path, name: str) -> None:
+    arguments = (
+        "--brokers",
+        "1",
+        "--data-dir",
+        str(tmp_path),
+        "--topic",
+        f"{TOPIC}:1",
+        "--set",
+        "log.segment.bytes=20000",
+    )
+    serving = serve(*arguments)
+    values = [b"%d" % number * 1000 for number in range(60)]
+    for first in range(0, 60, 5):
+        produce(serving.servers, values[first : first + 5])
+    assert serving.end() == (0, "")
+    damaged = list((tmp_path / "broker-1").rglob(name))
+    assert damaged
+    for path in damaged:
+        path.write_bytes(b"\xff" * max(12, path.stat().st_size))
+    again = serve(*arguments)
+    assert sorted(read(again.servers).values()) == list(range(60))
+    assert again.end()[0] == 0
