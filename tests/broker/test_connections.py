@@ -83,10 +83,10 @@ def test_api_versions_refuses_software_without_a_proper_name(world: World, name:
 
 def test_versions_not_listed_are_hung_up_on(world: World) -> None:
     core = world.brokers[1]
-    core.receive(RequestReceived(61, 1, 13, "test", produce_request({})), world.now_us)
+    core.receive(RequestReceived(61, 1, 14, "test", produce_request({})), world.now_us)
     (output,) = core.outputs()
     assert isinstance(output, HangUp)
-    assert "version 13" in output.reason
+    assert "version 14" in output.reason
 
 
 @pytest.mark.parametrize("api_key", sorted(VERSIONS))

@@ -54,6 +54,8 @@ from ottla.broker.replica import ReplicaFetcher
 from ottla.broker.request import Cancellable, Connection, Request, fault_context
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
+from ottla.broker.topic_ids import FROM_VERSION as TOPIC_IDS_FROM_VERSION
+from ottla.broker.topic_ids import TopicIds
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.broker.topic_settings import TopicSettings
 from ottla.faults.plan import Action, FaultPlan
@@ -105,6 +107,7 @@ class BrokerCore:
         self._peers_asked: dict[int, Callable[[Any, int], None]] = {}
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
+        self._topic_ids = TopicIds()
         self._outputs: list[Any] = []
         self._heartbeats = Heartbeats(self)
         self._proposals = IsrProposals(self)
@@ -305,8 +308,10 @@ class BrokerCore:
         self._number += 1
         return self._number
 
-    def why_not_here(self, topic: str, index: int) -> tuple[int, str]:
-        """Error code and sentence for a partition that this broker does not lead."""
+    def why_not_here(self, topic: str | None, index: int) -> tuple[int, str]:
+        """Error code and sentence for a partition that this broker does not lead; None: asked for by an unknown id."""
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id"
         image = self.image.topics.get(topic)
         if image is None or not 0 <= index < len(image.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{index}"
@@ -347,6 +352,11 @@ class BrokerCore:
                 return
             self.hang_up(event.connection_id, f"API {api_key} version {event.version} is not supported")
             return
+        if event.version >= TOPIC_IDS_FROM_VERSION and api_key <= FETCH and not from_peer:
+            if api_key == PRODUCE:
+                self._topic_ids.name_all(message.topic_data, "name", self.image.topics)
+            else:
+                self._topic_ids.name_all(message.topics, "topic", self.image.topics)
         if api_key == PRODUCE and message.acks == 0:
             request.expects_answer = False
         if self.faults.active and not from_peer:

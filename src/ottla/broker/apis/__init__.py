@@ -41,10 +41,10 @@ LIST_TRANSACTIONS = 66
 
 # API key -> (lowest, highest) version; what ApiVersions advertises and what the core accepts.
 VERSIONS: dict[int, tuple[int, int]] = {
-    PRODUCE: (3, 12),
-    FETCH: (4, 12),
+    PRODUCE: (3, 13),
+    FETCH: (4, 18),
     LIST_OFFSETS: (1, 8),
-    METADATA: (0, 12),
+    METADATA: (0, 13),
     OFFSET_COMMIT: (2, 9),
     OFFSET_FETCH: (1, 9),
     FIND_COORDINATOR: (0, 6),

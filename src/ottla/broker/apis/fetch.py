@@ -1,4 +1,4 @@
-"""Fetch, versions 4 to 12: whole record batches from a partition's log, for consumers and for followers.
+"""Fetch, versions 4 to 18: whole record batches from a partition's log, for consumers and for followers.
 
 Consumers (replica id -1) read below the high watermark or, with `isolation_level` 1, below the last stable offset, and
 are told which of the transactions they read were aborted (KIP-98). Followers (a broker's id) read to the log's end, and
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.metrics import NO_TOPIC
 from ottla.broker.partition import FetchWaiter, Partition
 from ottla.broker.request import Request
+from ottla.broker.topic_ids import FROM_VERSION as TOPIC_IDS_FROM_VERSION
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -27,6 +28,7 @@ from ottla.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 CONSUMER = -1
 _READ_UNCOMMITTED = 0
+_ENDPOINTS_FROM_VERSION = 16
 
 
 def follower_id(message: FetchRequest) -> int:
@@ -121,7 +124,13 @@ class PendingFetch:
             return False
         self.cancel()
         self._count(responses)
-        self._core.answer(self._request, FetchResponse(responses=responses), now_us)
+        response = FetchResponse(responses=responses)
+        if self._follower_id == CONSUMER and self._request.version >= TOPIC_IDS_FROM_VERSION:
+            for told, asked in zip(responses, self._request.message.topics, strict=True):
+                told.topic_id = asked.topic_id
+            if failed and self._request.version >= _ENDPOINTS_FROM_VERSION:
+                response.node_endpoints = self._endpoints(responses)
+        self._core.answer(self._request, response, now_us)
         return True
 
     def _count(self, responses: list[FetchableTopicResponse]) -> None:
@@ -277,6 +286,17 @@ class PendingFetch:
         if own_epoch == epoch and asked.fetch_offset <= end_offset:
             return None
         return EpochEndOffset(epoch=own_epoch, end_offset=max(end_offset, log.log_start_offset))
+
+    def _endpoints(self, responses: list[FetchableTopicResponse]) -> list[NodeEndpoint]:
+        """Where the leaders named in the answer are to be found (KIP-951)."""
+        named = [answer.current_leader for topic in responses for answer in topic.partitions]
+        leaders = [leader.leader_id for leader in named if leader is not None]
+        endpoints = []
+        for address in self._core.image.brokers:
+            if address.broker_id in leaders:
+                host, port = address.on(self._request.listener)
+                endpoints.append(NodeEndpoint(node_id=address.broker_id, host=host, port=port))
+        return endpoints
 
     def _name_leader(self, topic: str, index: int, answer: PartitionData) -> None:
         if answer.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):

@@ -1,4 +1,4 @@
-"""Metadata, versions 0 to 12: the brokers, and who leads and holds which partition.
+"""Metadata, versions 0 to 13: the brokers, and who leads and holds which partition.
 
 All topics, or those named (from version 10 on also by topic id). Unknown topics get UNKNOWN_TOPIC_OR_PARTITION or
 UNKNOWN_TOPIC_ID; where `auto.create.topics.enable` is set and the client allows it, they are made first, with the

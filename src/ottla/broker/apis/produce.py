@@ -1,4 +1,4 @@
-"""Produce, versions 3 to 12: appends one record batch for each partition named and says where it went.
+"""Produce, versions 3 to 13: appends one record batch for each partition named and says where it went.
 
 Each batch is judged by its header alone: format 2, exactly one batch, CRC-32C, a known compression, one offset for
 each record, not larger than `max.message.bytes`, no control batch. Records are not decoded: what is inside a batch with
@@ -140,7 +140,7 @@ def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str,
             stored.append((topic.name, data.index))
             if acks == -1 and end_offset > partition.high_watermark:
                 waiting.append((partition, end_offset, answer))
-        responses.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
+        responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     if request.context is not None:
         strikes.handled(core, request, tuple(stored), now_us)
     response = ProduceResponse(responses=responses)
