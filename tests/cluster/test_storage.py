@@ -284,3 +284,22 @@ def test_a_renamed_file_takes_the_place_of_another(storage: DiskStorage) -> None
     storage.rename("a", "b")
     assert storage.read_file("b") == b"a"
     assert not storage.exists("a")
+
+
+def test_a_full_disk_takes_nothing_and_is_as_before_when_there_is_room_again(tmp_path: Path) -> None:
+    storage = DiskStorage(str(tmp_path))
+    file = storage.open("flights-0/00000000000000000000.log")
+    file.append([b"abc"])
+    storage.space.is_full = True
+    with pytest.raises(OSError, match="No space left"):
+        file.append([b"def"])
+    with pytest.raises(OSError, match="No space left"):
+        storage.write_file("marks", b"1")
+    with pytest.raises(OSError, match="No space left"):
+        storage.make_folder("weather-0", [])
+    assert storage.space.refused == 3
+    storage.space.is_full = False
+    assert file.append([b"ghi"]) == 3
+    assert file.read(0, 10) == b"abcghi"
+    assert not storage.exists("marks")
+    assert not storage.exists("weather-0")

@@ -249,7 +249,7 @@ class BrokerCore:
 
     def unheard_connection_id(self) -> int:
         """The id of a connection that does not exist: what is answered there reaches nobody."""
-        return -1 - self.next_number() * 2**32
+        return -1 - (self.next_number() << 64)
 
     def crash(self, action: Action) -> None:
         """Have the driver do to this broker what a fault says."""

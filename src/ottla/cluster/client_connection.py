@@ -72,6 +72,7 @@ class ClientConnection:
         "_out",
         "_reading",
         "_server",
+        "_silent",
         "_socket",
         "_tls",
         "_waiting",
@@ -111,6 +112,7 @@ class ClientConnection:
         self._ending = False
         self._writing = False
         self._reading = True
+        self._silent = False
         self._loop.add_reader(self._socket, self._readable)
 
     def respond(self, response: Respond) -> None:
@@ -144,6 +146,24 @@ class ClientConnection:
     def queued(self) -> int:
         """Requests that have arrived and wait for their turn."""
         return len(self._waiting)
+
+    def fall_silent(self) -> None:
+        """Leave the socket open, and neither read from it nor write to it until `speak`."""
+        self._silent = True
+        self._writing = False
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+
+    def speak(self) -> None:
+        """Go on where it fell silent."""
+        if self._closed or not self._silent:
+            return
+        self._silent = False
+        if self._reading:
+            self._loop.add_reader(self._socket, self._readable)
+            self._read_on_if_decrypted()
+        if self._out and self._flush():
+            self._answered()
 
     def close(self) -> None:
         """Close the socket and forget what was under way. Closing twice is allowed."""
@@ -189,6 +209,9 @@ class ClientConnection:
             self._lose("closed by the client")
 
     def _readable(self) -> None:
+        if self._silent:
+            self._loop.remove_reader(self._socket)
+            return
         frames = self._frames
         self.active_s = self._loop.time()
         budget = _BYTES_PER_TURN
@@ -319,6 +342,8 @@ class ClientConnection:
     def _flush(self) -> bool:
         """Write what the socket takes: True when nothing is left, False when the rest follows or the client is gone."""
         out = self._out
+        if self._silent:
+            return not out
         budget = _BYTES_PER_TURN
         try:
             while out and budget > 0:

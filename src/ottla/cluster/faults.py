@@ -1,30 +1,58 @@
 """`cluster.faults`: let something go wrong on purpose, and see whether it did.
 
 One verb per fault. Each returns a `Fault`, which is in force at once and until `heal()`, or to the end of its `with`
-block. Counting is over the requests that match, of the whole cluster; a retry is one more request.
+block. Verbs of the first kind strike requests and take the keywords of `Which`; counting is over the requests that
+match, of the whole cluster, and a retry is one more request. Verbs of the second kind put a broker into a bad way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from ottla.errors import OttlaError
-from ottla.faults.rule import FaultRule
+from ottla.faults.condition import Condition
+from ottla.faults.rule import APPEND, FaultRule
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+
+class Which(TypedDict, total=False):
+    """Which requests a fault strikes; without any of these every Produce request.
+
+    `topic`, `partition`: those that touch it. `nth`: the n-th only, from 1; or `every`: each k-th; or `probability`:
+    each with this chance, drawn from `seed`; `times`: at most so often. `broker_id`: those this broker handles.
+    `api`: the kind of request ("Produce", "Fetch", "Metadata", ...). `after_ms`, `duration_ms`: from so long after
+    now, for so long.
+    """
+
+    topic: str | None
+    partition: int | None
+    nth: int | None
+    every: int | None
+    times: int | None
+    probability: float | None
+    seed: int | None
+    broker_id: int | None
+    api: str
+    after_ms: int | None
+    duration_ms: int | None
 
 
 class Fault:
     """A fault in force; a context manager that heals it at the end."""
 
-    def __init__(self, ask: Callable[..., Any], rule: FaultRule) -> None:
+    def __init__(self, ask: Callable[..., Any], rule: FaultRule | Condition) -> None:
         self.rule = rule
         self._ask = ask
         self._last: dict[str, int] | None = None
-        self._fault_id: int = ask("add_fault", rule=rule.to_dict())
+        self._of = "fault" if isinstance(rule, FaultRule) else "condition"
+        self._fault_id: int = ask(f"add_{self._of}", rule=rule.to_dict())
 
     @property
     def fired(self) -> int:
-        """How many requests it has struck; still known after the cluster was closed."""
+        """How often it has really struck; still known after the cluster was closed."""
         return self._counts()["fired"]
 
     @property
@@ -35,7 +63,7 @@ class Fault:
     def heal(self) -> None:
         """End the fault; its counts stay readable. Healing twice is allowed."""
         if self._last is None:
-            self._last = self._ask("heal_fault", fault_id=self._fault_id)
+            self._last = self._ask(f"heal_{self._of}", fault_id=self._fault_id)
 
     def remember_counts(self) -> None:
         """Read the counts for the last time."""
@@ -47,90 +75,116 @@ class Fault:
     def __exit__(self, *_: object) -> None:
         self.heal()
 
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self.rule.to_dict().items() if name != "kind")
+        return f"<Fault {self.rule.kind}({said})>"
+
     def _counts(self) -> dict[str, int]:
         if self._last is not None:
             return self._last
-        counts: dict[str, int] = self._ask("count_fault", fault_id=self._fault_id)
+        counts: dict[str, int] = self._ask(f"count_{self._of}", fault_id=self._fault_id)
         return counts
 
 
 class Faults:
-    """The faults of one cluster.
-
-    All verbs take `topic` and `partition` (None: any) and either `nth` (the n-th matching request only, from 1) or
-    `every` (each k-th) with `times` (at most that often); with none of these every matching request is struck.
-    `api` names the kind of request. Errors: ConfigError.
-    """
+    """The faults of one cluster; every verb raises ConfigError for what makes no sense."""
 
     def __init__(self, ask: Callable[..., Any]) -> None:
         self._ask = ask
         self._made: list[Fault] = []
 
-    def lose_ack(
-        self,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        nth: int | None = None,
-        every: int | None = None,
-        times: int | None = None,
-        api: str = "Produce",
-    ) -> Fault:
-        """Append the records, then cut the connection instead of answering."""
-        return self._make("lose_ack", topic, partition, nth, every, times, api=api)
+    # Requests, before anything is appended.
 
-    def lose_request(
-        self,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        nth: int | None = None,
-        every: int | None = None,
-        times: int | None = None,
-        api: str = "Produce",
-    ) -> Fault:
-        """Throw the request away before anything is appended, and cut the connection."""
-        return self._make("lose_request", topic, partition, nth, every, times, api=api)
-
-    def refuse(
-        self,
-        *,
-        error: int | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
-        nth: int | None = None,
-        every: int | None = None,
-        times: int | None = None,
-    ) -> Fault:
+    def refuse(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
         """Append nothing and answer with this error code (NOT_ENOUGH_REPLICAS where it is None)."""
-        return self._make("refuse", topic, partition, nth, every, times, error=error)
+        return self._strike("refuse", which, error=error)
 
-    def refuse_after_append(
-        self,
-        *,
-        error: int | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
-        nth: int | None = None,
-        every: int | None = None,
-        times: int | None = None,
-    ) -> Fault:
-        """Append the records and answer with this error code all the same (NOT_ENOUGH_REPLICAS_AFTER_APPEND)."""
-        return self._make("refuse_after_append", topic, partition, nth, every, times, error=error)
+    def lose_request(self, **which: Unpack[Which]) -> Fault:
+        """Throw the request away before anything is appended, and cut the connection."""
+        return self._strike("lose_request", which)
 
-    def delay_ack(
-        self,
-        *,
-        delay_ms: int,
-        topic: str | None = None,
-        partition: int | None = None,
-        nth: int | None = None,
-        every: int | None = None,
-        times: int | None = None,
-        api: str = "Produce",
-    ) -> Fault:
+    def drop_request(self, **which: Unpack[Which]) -> Fault:
+        """Throw the request away and leave its connection open and silent: the client must find out by itself."""
+        return self._strike("drop_request", which)
+
+    def delay_request(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
+        """Handle the request `delay_ms` late, even where its sender has given up on it and sent it again."""
+        return self._strike("delay_request", which, delay_ms=delay_ms)
+
+    # Requests, after the append.
+
+    def lose_ack(self, **which: Unpack[Which]) -> Fault:
+        """Append the records, then cut the connection instead of answering."""
+        return self._strike("lose_ack", which)
+
+    def drop_ack(self, **which: Unpack[Which]) -> Fault:
+        """Append the records, answer nothing and leave the connection open and silent."""
+        return self._strike("drop_ack", which)
+
+    def delay_ack(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
         """Append the records and answer `delay_ms` late."""
-        return self._make("delay_ack", topic, partition, nth, every, times, api=api, delay_ms=delay_ms)
+        return self._strike("delay_ack", which, delay_ms=delay_ms)
+
+    def refuse_after_append(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
+        """Append the records and answer with this error code all the same (NOT_ENOUGH_REPLICAS_AFTER_APPEND)."""
+        return self._strike("refuse_after_append", which, error=error)
+
+    def redeliver(self, *, delay_ms: int | None = None, **which: Unpack[Which]) -> Fault:
+        """Answer the request, and handle it once more `delay_ms` later as if it came on a connection of its own."""
+        return self._strike("redeliver", which, delay_ms=delay_ms)
+
+    # Brokers struck down by a request. `moment`: "request" (nothing appended yet), "append" (in the leader's log, no
+    # follower has it) or "ack" (replicated as `acks` asks, not answered). `Cluster.start` brings them back.
+
+    def kill(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
+        """Kill the broker that handles the request; what it wrote survives in the page cache."""
+        return self._strike("kill", which, moment=moment)
+
+    def power_off(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
+        """Cut the power of the broker that handles the request; what was not synced is lost, possibly torn."""
+        return self._strike("power_off", which, moment=moment)
+
+    def pause(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
+        """Freeze the broker that handles the request until `Cluster.resume`."""
+        return self._strike("pause", which, moment=moment)
+
+    def cut_power(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
+        """Cut the power of all brokers at once."""
+        return self._strike("cut_power", which, moment=moment)
+
+    # Brokers in a bad way until healed.
+
+    def full_disk(self, broker_id: int) -> Fault:
+        """Let every append of this broker fail: no space left on the device."""
+        return self._impose("full_disk", broker_id=broker_id)
+
+    def slow_disk(self, broker_id: int, *, delay_ms: int) -> Fault:
+        """Let this broker be `delay_ms` late with whatever makes it write, as leader and as follower."""
+        return self._impose("slow_disk", broker_id=broker_id, delay_ms=delay_ms)
+
+    def jump_clock(self, broker_id: int, *, jump_ms: int) -> Fault:
+        """Let this broker's clock show `jump_ms` more, or less where it is negative; healing sets it right."""
+        return self._impose("jump_clock", broker_id=broker_id, jump_ms=jump_ms)
+
+    def cut_link(self, broker_id: int, other_id: int) -> Fault:
+        """Keep two brokers from reaching each other; a follower among them falls out of the replicas in sync."""
+        return self._impose("cut_link", broker_id=broker_id, other_id=other_id)
+
+    def isolate(self, broker_id: int) -> Fault:
+        """Keep this broker from all others and the controller, while clients still reach it: a zombie leader."""
+        return self._impose("isolate", broker_id=broker_id)
+
+    def unplug(self, broker_id: int) -> Fault:
+        """Part this broker from its clients: connections, old and new, stay open and silent; healed, they go on."""
+        return self._impose("unplug", broker_id=broker_id)
+
+    def half_open(self, broker_id: int) -> Fault:
+        """Leave the connections that clients have to this broker open and silent for good; new ones are well."""
+        return self._impose("half_open", broker_id=broker_id)
+
+    def corrupt(self, topic: str, partition: int, offset: int, *, broker_id: int) -> Fault:
+        """Flip one byte of the batch that holds this offset, in the file of this broker's replica, for good."""
+        return self._impose("corrupt", topic=topic, partition=partition, offset=offset, broker_id=broker_id)
 
     def remember_counts(self) -> None:
         """Read the counts of all faults for the last time, as far as the cluster still tells them."""
@@ -141,17 +195,13 @@ class Faults:
                 return
         self._made.clear()
 
-    def _make(
-        self,
-        kind: str,
-        topic: str | None,
-        partition: int | None,
-        nth: int | None,
-        every: int | None,
-        times: int | None,
-        **more: Any,
-    ) -> Fault:
-        rule = FaultRule(kind, topic=topic, partition=partition, nth=nth, every=every, times=times, **more)
+    def _strike(self, kind: str, which: Which, **more: Any) -> Fault:
+        return self._make(FaultRule(kind, **which, **more))
+
+    def _impose(self, kind: str, **fields: Any) -> Fault:
+        return self._make(Condition(kind, **fields))
+
+    def _make(self, rule: FaultRule | Condition) -> Fault:
         fault = Fault(self._ask, rule)
         self._made.append(fault)
         return fault

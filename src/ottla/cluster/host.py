@@ -10,18 +10,21 @@ import asyncio
 import logging
 import os
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import BrokerAddress, Endpoint, PartitionImage
 from ottla.broker.settings import BrokerSettings
+from ottla.cluster.conditions import ImposedConditions
 from ottla.cluster.data_dir import DataDir, unusable
 from ottla.cluster.links import Links, Node
 from ottla.cluster.listener import Listener
 from ottla.cluster.machines import Machine, Machines
 from ottla.cluster.server import BrokerServer, Door, Entrance, open_doors
 from ottla.errors import OttlaError, UserMistake
+from ottla.faults.condition import Condition
 from ottla.faults.plan import FaultPlan
 from ottla.faults.rule import FaultRule
 
@@ -48,6 +51,7 @@ class ClusterHost:
         self._data_dir: DataDir | None = None
         self._temporary = False
         self._machines: Machines | None = None
+        self._conditions: ImposedConditions | None = None
         self._watches: list[Watch] = []
         self._commands: dict[str, Callable[..., None]] = {
             "start": self._start,
@@ -68,6 +72,9 @@ class ClusterHost:
             "add_fault": self._add_fault,
             "heal_fault": self._heal_fault,
             "count_fault": self._count_fault,
+            "add_condition": self._add_condition,
+            "heal_condition": self._heal_condition,
+            "count_condition": self._count_condition,
         }
 
     def handle(self, command: str, fields: dict[str, Any], answer: Answer) -> None:
@@ -270,7 +277,7 @@ class ClusterHost:
         answer([[server.broker_id, server.read_metrics()] for server in self._running().servers()])
 
     def _add_fault(self, answer: Answer, rule: dict[str, Any]) -> None:
-        answer(self._faults.add(FaultRule.from_dict(rule)))
+        answer(self._faults.add(FaultRule.from_dict(rule), time.monotonic_ns() // 1000))
 
     def _heal_fault(self, answer: Answer, fault_id: int) -> None:
         self._faults.heal(fault_id)
@@ -278,6 +285,24 @@ class ClusterHost:
 
     def _count_fault(self, answer: Answer, fault_id: int) -> None:
         answer({"fired": self._faults.fired(fault_id), "matched": self._faults.matched(fault_id)})
+
+    def _add_condition(self, answer: Answer, rule: dict[str, Any]) -> None:
+        try:
+            answer(self._imposed().impose(Condition.from_dict(rule)))
+        except OSError as error:
+            raise OttlaError(f"the fault cannot be put into effect: {error.strerror}") from error
+
+    def _heal_condition(self, answer: Answer, fault_id: int) -> None:
+        self._imposed().heal(fault_id)
+        self._count_condition(answer, fault_id)
+
+    def _count_condition(self, answer: Answer, fault_id: int) -> None:
+        answer(self._imposed().counts(fault_id))
+
+    def _imposed(self) -> ImposedConditions:
+        if self._conditions is None:
+            self._conditions = ImposedConditions(self._links, self._running())
+        return self._conditions
 
 
 def _address(broker_id: int, doors: list[Door]) -> BrokerAddress:

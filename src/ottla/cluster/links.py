@@ -63,7 +63,18 @@ class ClientDoor(Protocol):
     @property
     def queued(self) -> int: ...
     def idle_since_s(self) -> float | None: ...
+    def fall_silent(self) -> None: ...
+    def speak(self) -> None: ...
     def close(self) -> None: ...
+
+
+class Troubles(Protocol):
+    """What may be wrong between the brokers; asked for every message while `active`."""
+
+    @property
+    def active(self) -> bool: ...
+    def parted(self, broker_id: int, other_id: int) -> bool: ...
+    def late_us(self, broker_id: int, event: Any) -> int: ...
 
 
 class Node:
@@ -101,6 +112,7 @@ class Links:
         self._numbers = itertools.count(1)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = 0
+        self.troubles: Troubles | None = None
 
     def join(self, broker_id: int, core: Core) -> Node:
         """Make a broker known to the others."""
@@ -178,7 +190,24 @@ class Links:
 
     def receive(self, node: Node, event: Any) -> None:
         """An event for a core."""
+        troubles = self.troubles
+        if troubles is not None and troubles.active:
+            late_us = troubles.late_us(node.broker_id, event)
+            if late_us:
+                self._loop.call_later(late_us / 1_000_000, self.post, self._hand_over, node, event)
+                return
         self.post(self._hand_over, node, event)
+
+    def tell_news(self) -> None:
+        """Brokers that could not be reached may have missed an image: tell everybody the newest."""
+        if self.image is not None:
+            for broker in list(self._brokers.values()):
+                if not self._are_parted(_OPERATOR, broker.broker_id):
+                    self.receive(broker, ImagePublished(self.image))
+
+    def _are_parted(self, broker_id: int, other_id: int) -> bool:
+        troubles = self.troubles
+        return troubles is not None and troubles.active and troubles.parted(broker_id, other_id)
 
     def post(self, action: Callable[..., None], first: Any, second: Any) -> None:
         """Run `action(first, second)` when no core is at work: now, unless this call comes from within one."""
@@ -256,7 +285,7 @@ class Links:
         elif kind is HangUp:
             self._hang_up(node, output)
         elif kind is AskController:
-            if self._controller is None:
+            if self._controller is None or self._are_parted(node.broker_id, _OPERATOR):
                 self.receive(node, ControllerAnswered(output.token, None))
                 return
             request = ControllerRequest(node.broker_id, output.token, output.message)
@@ -266,7 +295,8 @@ class Links:
         elif kind is ImagePublished:
             self.image = output.image
             for broker in self._brokers.values():
-                self.receive(broker, output)
+                if not self._are_parted(_OPERATOR, broker.broker_id):
+                    self.receive(broker, output)
             self.image_published()
         elif kind is LetGo:
             self.let_go(node.broker_id)
@@ -291,7 +321,7 @@ class Links:
 
     def _ask_peer(self, node: Node, question: AskPeer) -> None:
         peer = self._brokers.get(question.broker_id)
-        if peer is None:
+        if peer is None or self._are_parted(node.broker_id, question.broker_id):
             self.receive(node, PeerAnswered(question.broker_id, question.token, None))
             return
         connection_id = -next(self._numbers)
@@ -304,8 +334,10 @@ class Links:
     def _answer_peer(self, connection_id: int, message: Any) -> None:
         asked = self._questions.pop(connection_id, None)
         if asked is None:
-            return  # whoever asked is no more
+            return  # whoever asked is no more, or it is the answer to a request that a fault delivered once more
         node, broker_id, token = asked
+        if self._are_parted(node.broker_id, broker_id):
+            message = None
         self.receive(node, PeerAnswered(broker_id, token, message))
 
     def _controller_answered(self, output: ControllerResponse) -> None:
@@ -313,7 +345,8 @@ class Links:
             answered = self._orders.pop(output.token)
             self.post(_call, answered, output.message)
         elif output.broker_id in self._brokers:
-            self.receive(self._brokers[output.broker_id], ControllerAnswered(output.token, output.message))
+            message = None if self._are_parted(_OPERATOR, output.broker_id) else output.message
+            self.receive(self._brokers[output.broker_id], ControllerAnswered(output.token, message))
 
     def _nodes(self) -> list[Node]:
         brokers = list(self._brokers.values())

@@ -22,6 +22,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.cluster.links import Links, Node
 from ottla.cluster.server import BrokerServer, Door
+from ottla.cluster.storage import DiskStorage
 from ottla.errors import UserMistake
 from ottla.faults.plan import FaultPlan
 
@@ -35,7 +36,7 @@ class Machine:
 
     __slots__ = ("address", "core", "doors", "node", "server", "starts", "storage")
 
-    def __init__(self, address: BrokerAddress, storage: Storage, doors: list[Door]) -> None:
+    def __init__(self, address: BrokerAddress, storage: DiskStorage, doors: list[Door]) -> None:
         self.address = address
         self.storage = storage
         self.doors = doors
@@ -74,6 +75,8 @@ class Machines:
         self._controller: ControllerCore | None = None
         self._machines = {machine.address.broker_id: machine for machine in machines}
         self._stopping: dict[int, Callable[[], None]] = {}
+        # Told of every broker that was started.
+        self.started: Callable[[int], None] = _nobody
         links.struck = self._struck
         links.let_go = self._let_go
 
@@ -97,6 +100,7 @@ class Machines:
             assert machine.node is not None
             assert machine.core is not None
             machine.server = self._open_server(machine, machine.node, machine.core)
+            self.started(broker_id)
 
     def _join(self, machine: Machine) -> None:
         machine.starts += 1
@@ -221,6 +225,7 @@ class Machines:
         self._links.part(machine.node)
         machine.node = None
         machine.core = None
+        machine.storage.let_go()
         self._close_server(machine)
         for door in machine.doors:
             door.shut()
@@ -246,3 +251,7 @@ class Machines:
         state = self.of(broker_id).state
         if state not in wanted:
             raise UserMistake(f"broker {broker_id} is {state}: it cannot be {what} now.")
+
+
+def _nobody(_: int) -> None:
+    """Nobody wants to know."""

@@ -12,7 +12,7 @@ import errno
 import logging
 import random
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker import metrics
@@ -153,6 +153,8 @@ class BrokerServer:
         self._doors = doors
         self._accepting = False
         self._closed = False
+        # Told of every new connection while the broker is unplugged.
+        self._silenced: Callable[[int], None] | None = None
         self._accept_on()
 
     def receive(self, event: Any) -> None:
@@ -173,6 +175,24 @@ class BrokerServer:
         beans = metrics.read(self._core, self.loop.time() - self._started_s, queued)
         beans["kafka.server:type=socket-server-metrics,name=connection-count"] = {"Value": len(clients)}
         return beans
+
+    def fall_silent(self, silenced: Callable[[int], None], *, for_good: bool) -> None:
+        """Silence all connections there are, and without `for_good` new ones, too, until `speak`.
+
+        `silenced` is told how many.
+        """
+        clients = list(self._node.clients.values())
+        for client in clients:
+            client.fall_silent()
+        silenced(len(clients))
+        if not for_good:
+            self._silenced = silenced
+
+    def speak(self) -> None:
+        """Let all connections go on."""
+        self._silenced = None
+        for client in list(self._node.clients.values()):
+            client.speak()
 
     def close(self) -> None:
         """Stop listening and drop every connection."""
@@ -253,7 +273,10 @@ class BrokerServer:
             number = self.links.next_number()
             peer = f"{address[0]}:{address[1]}"
             try:
-                self._node.clients[number] = ClientConnection(self, number, sock, peer, door)
+                client = self._node.clients[number] = ClientConnection(self, number, sock, peer, door)
+                if self._silenced is not None:
+                    client.fall_silent()
+                    self._silenced(1)
             except OSError as error:
                 # Gone again before TLS could begin.
                 logger.debug("broker %d lost %s: %s", self.broker_id, peer, error)

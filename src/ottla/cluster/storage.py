@@ -134,6 +134,17 @@ class OpenFiles:
         self._files.append(file)
         return _Descriptor(fd)
 
+    def let_go(self, root: str) -> None:
+        """Close the files below a folder."""
+        start = root + os.sep
+        kept: deque[DiskFile] = deque()
+        for file in self._files:
+            if file.path.startswith(start):
+                file.close()
+            else:
+                kept.append(file)
+        self._files = kept
+
     def _make_room(self, most: int) -> None:
         files = self._files
         while len(files) > most:
@@ -145,18 +156,48 @@ class OpenFiles:
                 file.rest()
 
 
+class Space:
+    """The room on one storage's disk; a fault can say that there is none, and `refused` counts what that struck."""
+
+    __slots__ = ("is_full", "refused")
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self.refused = 0
+
+    def check(self, path: str) -> None:
+        """OSError (ENOSPC) where nothing more may be written."""
+        if self.is_full:
+            self.refused += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+
 class DiskFile:
     """An append-only file that can be cut; it must have no other writer. Made by `DiskStorage.open`."""
 
-    __slots__ = ("_closed", "_descriptor", "_failing", "_name", "_open_files", "_write_back", "path", "size", "used")
+    __slots__ = (
+        "_closed",
+        "_descriptor",
+        "_failing",
+        "_name",
+        "_open_files",
+        "_space",
+        "_write_back",
+        "path",
+        "size",
+        "used",
+    )
 
-    def __init__(self, path: str, name: str, size: int, open_files: OpenFiles, write_back: WriteBack) -> None:
+    def __init__(
+        self, path: str, name: str, size: int, open_files: OpenFiles, write_back: WriteBack, space: Space
+    ) -> None:
         self.path = path
         self.size = size
         self.used = False
         self._name = name
         self._open_files = open_files
         self._write_back = write_back
+        self._space = space
         self._descriptor: _Descriptor | None = None
         self._closed = False
         self._failing = False
@@ -166,6 +207,7 @@ class DiskFile:
         begin = self.size
         wanted = sum(map(len, buffers))
         try:
+            self._space.check(self.path)
             fd = self._open_descriptor().fd
             if len(buffers) <= _BUFFERS_PER_WRITE:
                 written = os.writev(fd, buffers)
@@ -255,12 +297,14 @@ class DiskStorage:
 
     def __init__(self, root: str, open_files: OpenFiles | None = None) -> None:
         self.write_back = WriteBack()
+        self.space = Space()
         self._root = root
         self._open_files = open_files if open_files is not None else OpenFiles()
 
     def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
         """Make a folder with these files in it; False where there is one. OSError: there is none."""
         full = os.path.join(self._root, path)
+        self.space.check(full)
         try:
             os.mkdir(full)
         except FileExistsError:
@@ -290,7 +334,7 @@ class DiskStorage:
             return file
 
     def _file(self, path: str, full: str, size: int) -> DiskFile:
-        return DiskFile(full, path, size, self._open_files, self.write_back)
+        return DiskFile(full, path, size, self._open_files, self.write_back, self.space)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or a folder at `path`."""
@@ -325,6 +369,7 @@ class DiskStorage:
     def write_file(self, path: str, content: bytes) -> None:
         """Replace a small file at once: a process that dies here leaves the old or the new content."""
         full = os.path.join(self._root, path)
+        self.space.check(full)
         os.makedirs(os.path.dirname(full), exist_ok=True)
         fresh = full + ".new"
         try:
@@ -345,6 +390,18 @@ class DiskStorage:
         """Remove a file, or a folder with all that is in it; nothing happens where it is missing."""
         remove_tree(os.path.join(self._root, path))
         self.write_back.removed(path)
+
+    def let_go(self) -> None:
+        """Close all files, because who used them is gone."""
+        self._open_files.let_go(self._root)
+
+    def flip_byte(self, path: str, position: int) -> None:
+        """Turn over all bits of one byte of a file, for good; OSError."""
+        fd = os.open(os.path.join(self._root, path), os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.pwrite(fd, bytes([os.pread(fd, 1, position)[0] ^ 0xFF]), position)
+        finally:
+            os.close(fd)
 
     def power_off(self, rng: Random) -> None:
         """Cut the files back to what counts as synced, or a little more, as a power cut would leave them."""

@@ -30,7 +30,7 @@ from ottla.broker.log.producer_state import ProducerStates
 from ottla.broker.log.segment import TRANSACTION_INDEX_SUFFIX, Segment, file_name
 from ottla.broker.storage import Buffer, FileSlice
 from ottla.broker.topic_settings import TopicSettings
-from ottla.records.batch_header import BatchHeader, stamp_offset
+from ottla.records.batch_header import HEADER_BYTES, BatchHeader, stamp_offset
 
 METADATA_FILE = "partition.metadata"
 EPOCHS_FILE = "leader-epoch-checkpoint"
@@ -223,6 +223,13 @@ class Log:
             self.aborted.add(row)
 
     # Reading.
+
+    def byte_of(self, offset: int) -> tuple[str, int]:
+        """File and position of a byte amid the records of the batch that holds `offset`, for who wants to break it."""
+        segment = self.segment_of(offset)
+        position = segment.position_of(offset)
+        size = segment.header_at(position).size_bytes
+        return segment.path, position + HEADER_BYTES + (size - HEADER_BYTES) // 2
 
     def slice(self, offset: int, end_offset: int, max_bytes: int, at_least_one: bool) -> FileSlice | None:
         """Whole batches from `offset` on, below `end_offset` and of one segment; see `Segment.slice`."""

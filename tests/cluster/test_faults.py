@@ -1,0 +1,209 @@
+"""Every fault of `cluster.faults` over real sockets: what clients meet, what is stored, what fired, and healing."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+import ottla
+from ottla.errors import OttlaError, UserMistake
+
+SHORT = {"request_timeout_ms": 400, "retry_backoff_ms": 20, "linger_ms": 0, "delivery_timeout_ms": 20_000}
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(3, settings={"broker_session_timeout_ms": 600, "broker_heartbeat_interval_ms": 100}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(three: ottla.Cluster, request: pytest.FixtureRequest) -> str:
+    name = f"t-{abs(hash(request.node.nodeid))}"
+    three.create_topic(name, partitions=1)
+    return name
+
+
+def values(cluster: ottla.Cluster, topic: str) -> list[str]:
+    table = ottla.read_table(cluster.bootstrap_servers, topic)
+    return [value.decode() for value in table.column("value").to_pylist()]
+
+
+def producer(cluster: ottla.Cluster, **settings: object) -> ottla.Producer:
+    return ottla.Producer(cluster.bootstrap_servers, **(SHORT | settings))
+
+
+@pytest.mark.parametrize("verb", ["drop_ack", "drop_request", "redeliver", "lose_ack", "lose_request"])
+@pytest.mark.parametrize(("idempotent", "copies"), [(True, 1), (False, 2)])
+def test_what_the_network_does_to_one_request(
+    three: ottla.Cluster, topic: str, verb: str, idempotent: bool, copies: int
+) -> None:
+    with getattr(three.faults, verb)(topic=topic, nth=1) as fault:
+        with producer(three, enable_idempotence=idempotent) as sender:
+            sender.send(topic, "a").result(20)
+        assert fault.fired == 1
+    stored = values(three, topic)
+    assert stored == ["a"] * (1 if "request" in verb else copies)
+
+
+def test_a_late_request_comes_after_its_retry(three: ottla.Cluster, topic: str) -> None:
+    three.faults.delay_request(topic=topic, nth=1, delay_ms=900)
+    with producer(three, enable_idempotence=False) as sender:
+        sender.send(topic, "a").result(20)
+        sender.send(topic, "b").result(20)
+        three.faults.delay_request(topic=topic, nth=1, delay_ms=900)
+        sender.send(topic, "c").result(20)
+    stored = values(three, topic)
+    assert sorted(set(stored)) == ["a", "b", "c"]
+    assert stored != sorted(stored) or len(stored) > 3
+
+
+@pytest.mark.parametrize("moment", ["request", "append", "ack"])
+@pytest.mark.parametrize("verb", ["kill", "power_off"])
+def test_a_leader_struck_down_loses_nothing_that_all_replicas_acknowledge(
+    three: ottla.Cluster, topic: str, verb: str, moment: str
+) -> None:
+    leader = three.leader(topic, 0)
+    with getattr(three.faults, verb)(topic=topic, nth=5, moment=moment) as fault:
+        with producer(three, acks="all") as sender:
+            for number in range(20):
+                sender.send(topic, str(number)).result(20)
+        assert fault.fired == 1
+    assert three.brokers()[leader] == "down"
+    assert three.leader(topic, 0) != leader
+    three.start(leader)
+    three.await_isr(topic, 0, 3)
+    assert values(three, topic) == [str(number) for number in range(20)]
+
+
+def test_a_paused_leader_goes_on_as_a_follower(three: ottla.Cluster, topic: str) -> None:
+    leader = three.leader(topic, 0)
+    with three.faults.pause(topic=topic, nth=3) as fault:
+        with producer(three, acks="all") as sender:
+            for number in range(6):
+                sender.send(topic, str(number)).result(20)
+        assert fault.fired == 1
+    assert three.brokers()[leader] == "paused"
+    three.resume(leader)
+    three.await_isr(topic, 0, 3)
+    assert values(three, topic) == [str(number) for number in range(6)]
+
+
+def test_a_full_disk_is_told_and_after_it_all_is_well(three: ottla.Cluster, topic: str) -> None:
+    leader = three.leader(topic, 0)
+    with three.faults.full_disk(leader) as fault:
+        with producer(three, retries=0, enable_idempotence=False, acks=1) as sender:
+            error = sender.send(topic, "a").exception(20)
+        assert "KAFKA_STORAGE_ERROR" in str(error)
+        assert fault.fired >= 1
+    with producer(three) as sender:
+        sender.send(topic, "b").result(20)
+    assert values(three, topic) == ["b"]
+
+
+def test_a_slow_disk_delays_what_is_written(three: ottla.Cluster, topic: str) -> None:
+    leader = three.leader(topic, 0)
+    with three.faults.slow_disk(leader, delay_ms=50) as fault, producer(three) as sender:
+        sender.send(topic, "a").result(20)
+        assert fault.fired >= 1
+    assert values(three, topic) == ["a"]
+
+
+def test_a_follower_behind_a_cut_link_falls_out_of_sync_and_comes_back() -> None:
+    with ottla.Cluster(3, settings={"replica_lag_time_max_ms": 300}) as cluster:
+        cluster.create_topic("flights")
+        leader = cluster.leader("flights", 0)
+        other = next(broker_id for broker_id in (1, 2, 3) if broker_id != leader)
+        with cluster.faults.cut_link(leader, other) as fault:
+            with producer(cluster) as sender:
+                sender.send("flights", "a").result(20)
+            assert other not in cluster.await_isr("flights", 0, 2)
+            assert fault.fired >= 1
+        assert len(cluster.await_isr("flights", 0, 3)) == 3
+
+
+def test_an_isolated_leader_is_a_zombie_that_acknowledges_nothing_for_all(three: ottla.Cluster, topic: str) -> None:
+    leader = three.leader(topic, 0)
+    with producer(three) as sender:
+        sender.send(topic, "a").result(20)
+        with three.faults.isolate(leader) as fault:
+            successor = three.await_leader(topic, 0, other_than=leader)
+            sender.send(topic, "b").result(20)
+            assert fault.fired >= 1
+    three.await_isr(topic, 0, 3)
+    assert three.leader(topic, 0) == successor
+    assert values(three, topic) == ["a", "b"]
+
+
+def test_an_unplugged_broker_goes_on_with_its_clients_when_healed(three: ottla.Cluster, topic: str) -> None:
+    leader = three.leader(topic, 0)
+    with producer(three, request_timeout_ms=15_000) as sender:
+        sender.send(topic, "a").result(20)
+        with three.faults.unplug(leader) as fault:
+            late = sender.send(topic, "b")
+            with pytest.raises(TimeoutError):
+                late.result(0.3)
+            assert fault.fired >= 1
+        assert late.result(20).offset == 1
+    assert values(three, topic) == ["a", "b"]
+
+
+def test_a_half_open_connection_stays_silent_and_a_new_one_is_well(three: ottla.Cluster, topic: str) -> None:
+    leader = three.leader(topic, 0)
+    with producer(three) as sender:
+        sender.send(topic, "a").result(20)
+        fault = three.faults.half_open(leader)
+        assert fault.fired >= 1
+        assert sender.send(topic, "b").result(20).offset == 1
+    assert values(three, topic) == ["a", "b"]
+
+
+def test_a_flipped_byte_is_found_by_who_reads_it(three: ottla.Cluster, topic: str) -> None:
+    with producer(three) as sender:
+        for value in ("a", "b", "c"):
+            sender.send(topic, value * 100).result(20)
+    with three.faults.corrupt(topic, 0, 1, broker_id=three.leader(topic, 0)) as fault:
+        with pytest.raises(OttlaError, match="CRC"):
+            values(three, topic)
+        assert fault.fired == 1
+
+
+def test_a_whole_cluster_without_power_keeps_what_was_synced() -> None:
+    settings = {"log_flush_interval_messages": 1, "broker_session_timeout_ms": 600, "broker_heartbeat_interval_ms": 100}
+    with ottla.Cluster(3, settings=settings) as cluster:
+        cluster.create_topic("flights")
+        with producer(cluster) as sender:
+            for number in range(10):
+                sender.send("flights", str(number)).result(20)
+        with cluster.faults.cut_power(topic="flights", nth=1, moment="append") as fault:
+            with producer(cluster, delivery_timeout_ms=1500) as sender:
+                assert sender.send("flights", "late").exception(20) is not None
+            assert fault.fired == 1
+        assert set(cluster.brokers().values()) == {"down"}
+        cluster.start()
+        cluster.await_isr("flights", 0, 3)
+        assert values(cluster, "flights")[:10] == [str(number) for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("impose", "said"),
+    [
+        (lambda faults: faults.full_disk(9), "no broker 9"),
+        (lambda faults: faults.cut_link(1, 7), "no broker 7"),
+        (lambda faults: faults.corrupt("nowhere", 0, 0, broker_id=1), "holds no log of nowhere-0"),
+    ],
+)
+def test_a_fault_that_makes_no_sense_says_why(three: ottla.Cluster, impose: object, said: str) -> None:
+    with pytest.raises(UserMistake, match=said):
+        impose(three.faults)  # type: ignore[operator]
+
+
+def test_a_silenced_connection_does_not_keep_the_brokers_busy(three: ottla.Cluster) -> None:
+    """A socket nobody reads must not be reported as readable again and again."""
+    host, port = three.bootstrap_servers.split(",")[0].split(":")
+    with socket.create_connection((host, int(port))) as sock, three.faults.unplug(1):
+        sock.sendall(b"\0")
+        assert three.brokers()[1] == "running"
+    assert three.brokers()[1] == "running"
