@@ -81,6 +81,52 @@ def test_topics_lists_records_and_leaders(servers: tuple[str, str], kafka_topic:
     assert [line.split()[0] for line in described] == ["partition", "0", "1", "2"]
 
 
+def test_topics_are_made_changed_shown_and_deleted(servers: tuple[str, str]) -> None:
+    def done(*arguments: str) -> str:
+        ended = ottla("topics", *arguments, *servers)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        return ended.stdout
+
+    done("create", "by-hand", "--partitions", "2", "--replicas", "3", "--config", "retention.ms=60000")
+    done("alter", "by-hand", "--partitions", "3", "--config", "max.message.bytes=5000", "--default", "retention.ms")
+    shown = json.loads(done("describe", "by-hand", "--json"))
+    assert (shown["topic"], shown["configs"]) == ("by-hand", {"max.message.bytes": "5000"})
+    assert [(each["partition"], len(each["replicas"]), each["end_offset"]) for each in shown["partitions"]] == [
+        (0, 3, 0),
+        (1, 3, 0),
+        (2, 3, 0),
+    ]
+    assert done("by-hand").splitlines()[-1] == "settings: max.message.bytes=5000"
+    listed = json.loads(done("--json"))
+    assert {"topic": "by-hand", "partitions": 3, "replicas": 3, "records": 0} in listed
+    done("delete", "by-hand")
+    assert "by-hand" not in done()
+
+
+def test_the_address_may_stand_before_the_verb(servers: tuple[str, str], kafka_topic: str) -> None:
+    shown = ottla("topics", *servers, "describe", kafka_topic)
+    assert (shown.returncode, shown.stdout.split()[0]) == (0, "partition")
+
+
+def test_bad_changes_of_topics_are_one_sentence(servers: tuple[str, str], kafka_topic: str) -> None:
+    for arguments, said in (
+        (("alter", kafka_topic), "--partitions"),
+        (("alter", kafka_topic, "--config", "retention.ms"), "NAME=VALUE"),
+        (("alter", kafka_topic, "--config", "retention.ms=soon"), "retention.ms=soon"),
+        (("alter", kafka_topic, "--config", "no.such.thing=1"), "no.such.thing"),
+        (("alter", kafka_topic, "--partitions", "1"), "INVALID_PARTITIONS"),
+        (("create", kafka_topic), "TOPIC_ALREADY_EXISTS"),
+        (("create", "a b"), "a b"),
+        (("create", "many", "--partitions", "0"), "--partitions"),
+        (("create",), "TOPIC"),
+        (("delete", "nowhere"), "nowhere"),
+    ):
+        ended = ottla("topics", *arguments, *servers)
+        assert ended.returncode == 2, ended
+        assert said in ended.stderr, ended
+        assert len(ended.stderr.splitlines()) == 1, ended
+
+
 def test_topic_that_does_not_exist_is_named(servers: tuple[str, str]) -> None:
     for command in (("topics",), ("read",), ("produce",)):
         ended = ottla(*command, "nowhere", *servers, given="x\n")

@@ -48,6 +48,51 @@ def test_offsets_grow_with_what_is_stored(kafka_cluster: ottla.Cluster, kafka_to
         assert admin.begin_offsets(kafka_topic) == {0: 0, 1: 0, 2: 0}
 
 
+def test_a_topic_is_given_more_partitions(kafka_cluster: ottla.Cluster) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        admin.create_topics("admin-grown", partitions=2)
+        admin.create_partitions("admin-grown", 5)
+        assert len(admin.describe("admin-grown").partitions) == 5
+        with pytest.raises(ottla.KafkaError, match=r"INVALID_PARTITIONS.*admin-grown"):
+            admin.create_partitions("admin-grown", 3)
+        with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic"):
+            admin.create_partitions("no-such-topic", 3)
+        admin.delete_topics("admin-grown")
+
+
+def test_settings_of_topics_and_brokers_are_told_and_changed(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        admin.alter_configs({"retention.ms": 77_000, "cleanup.policy": "compact"}, topic=kafka_topic)
+        found = admin.describe_configs(topic=kafka_topic)
+        assert (found["retention.ms"].value, found["retention.ms"].source) == ("77000", "topic")
+        assert found["segment.bytes"].source == "default"
+        admin.alter_configs({"retention.ms": None}, topic=kafka_topic)
+        assert admin.describe_configs(topic=kafka_topic)["retention.ms"].source == "default"
+        for broker_id in (1, 2, 3):
+            told = admin.describe_configs(broker_id=broker_id)
+            assert (told["broker.id"].value, told["broker.id"].read_only) == (str(broker_id), True)
+        admin.alter_configs({"log.cleaner.backoff.ms": 9_000}, broker_id=2)
+        assert admin.describe_configs(broker_id=2)["log.cleaner.backoff.ms"].source == "broker"
+        assert admin.describe_configs(broker_id=3)["log.cleaner.backoff.ms"].source == "default"
+        admin.alter_configs({"log.cleaner.backoff.ms": None}, broker_id=2)
+        admin.alter_configs({"log.cleaner.backoff.ms": 8_000})
+        assert admin.describe_configs()["log.cleaner.backoff.ms"].value == "8000"
+        admin.alter_configs({"log.cleaner.backoff.ms": None})
+        assert admin.describe_configs() == {}
+
+
+def test_settings_that_cannot_be_are_refused_in_a_sentence(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        with pytest.raises(ottla.KafkaError, match=r"INVALID_CONFIG.*retention.ms=never"):
+            admin.alter_configs({"retention.ms": "never"}, topic=kafka_topic)
+        with pytest.raises(ottla.KafkaError, match=r"INVALID_REQUEST.*num.partitions"):
+            admin.alter_configs({"num.partitions": 3})
+        with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic"):
+            admin.describe_configs(topic="no-such-topic")
+        with pytest.raises(ottla.OttlaError, match="topic and broker_id"):
+            admin.describe_configs(topic=kafka_topic, broker_id=1)
+
+
 def test_the_cluster_tells_its_brokers(kafka_cluster: ottla.Cluster) -> None:
     with Admin(kafka_cluster.bootstrap_servers) as admin:
         cluster = admin.cluster()

@@ -24,7 +24,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for command in (run, serve, topics, produce, read, inspect):
+for command in (run, serve):
+    app.command()(command)
+app.add_typer(topics, name="topics")
+for command in (produce, read, inspect):
     app.command()(command)
 
 

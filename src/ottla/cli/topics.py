@@ -1,12 +1,19 @@
-"""`ottla topics`: what topics there are, or one of them in detail."""
+"""`ottla topics`: what topics there are, one of them in detail, and making, changing and deleting them.
+
+`ottla topics` lists them and `ottla topics NAME` shows one; both come from the time when the command did nothing else
+and stay the shortest way. A topic that is called as one of the verbs is shown by `ottla topics describe NAME`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import json
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
+from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -15,56 +22,185 @@ if TYPE_CHECKING:
 
 _PATIENCE_MS = 5_000
 
+OwnBootstrapServers = Annotated[
+    str | None,
+    typer.Option("--bootstrap-servers", "-b", help="Where the brokers are: host:port.", metavar="ADDRESSES"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Configs = Annotated[
+    list[str] | None, typer.Option("--config", help="A setting, may be given again.", metavar="NAME=VALUE")
+]
 
-def topics(
-    topic: Annotated[str | None, typer.Argument(help="Show this topic's partitions.", metavar="TOPIC")] = None,
-    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
+
+class _TopicsGroup(TyperGroup):
+    """A word that is no verb is the name of a topic to be shown."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = ["describe", *args]
+        return super().resolve_command(ctx, args)
+
+
+topics = typer.Typer(
+    cls=_TopicsGroup,
+    invoke_without_command=True,
+    subcommand_metavar="[TOPIC | COMMAND [ARGS]...]",
+    help="List topics, show one, make, change and delete them.\n\n"
+    "For example: `ottla topics`, `ottla topics orders -b localhost:9092` and "
+    "`ottla topics create orders --partitions 6 --config retention.ms=60000`",
+)
+
+
+@topics.callback()
+def overview(
+    context: typer.Context, bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP, as_json: Json = False
 ) -> None:
-    """List the topics with their numbers of partitions and records, or show one topic's partitions.
+    """List the topics with their numbers of partitions and records."""
+    context.obj = bootstrap_servers
+    if context.invoked_subcommand is not None:
+        return
+    with _admin(context, None) as admin:
+        rows = [_row(admin, name) for name in admin.list_topics()]
+    if as_json:
+        typer.echo(json.dumps(rows))
+    elif rows:
+        table = _table("topic", "partitions", "replicas", "records")
+        for row in rows:
+            table.add_row(row["topic"], f"{row['partitions']}", f"{row['replicas']}", f"{row['records']:,}")
+        _print(table)
+    else:
+        _print(f"no topics at {bootstrap_servers}")
 
-    For example: `ottla topics` and `ottla topics orders -b localhost:9092`
-    """
+
+@topics.command()
+def describe(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    bootstrap_servers: OwnBootstrapServers = None,
+    as_json: Json = False,
+) -> None:
+    """Show a topic's partitions, and the settings it has of its own."""
+    with _admin(context, bootstrap_servers) as admin:
+        places = _places(admin, topic)
+        configs = {
+            each.name: each.value for each in admin.describe_configs(topic=topic).values() if each.source == "topic"
+        }
+    if as_json:
+        typer.echo(json.dumps({"topic": topic, "configs": configs, "partitions": places}))
+        return
+    table = _table("partition", "leader", "replicas", "in sync", "first offset", "end offset")
+    for place in places:
+        table.add_row(
+            f"{place['partition']}",
+            "none" if place["leader"] is None else f"{place['leader']}",
+            " ".join(map(str, place["replicas"])),
+            " ".join(map(str, place["isr"])),
+            "" if place["first_offset"] is None else f"{place['first_offset']}",
+            "" if place["end_offset"] is None else f"{place['end_offset']}",
+        )
+    _print(table)
+    if configs:
+        _print("settings: " + ", ".join(f"{name}={value}" for name, value in configs.items()))
+
+
+@topics.command()
+def create(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many partitions.", min=1)] = 1,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replicas", "-r", help="How many replicas; the brokers' default if left out.", min=1)
+    ] = None,
+    config: Configs = None,
+    bootstrap_servers: OwnBootstrapServers = None,
+) -> None:
+    """Make a topic."""
+    with _admin(context, bootstrap_servers) as admin:
+        admin.create_topics(topic, partitions=partitions, replication_factor=replication_factor, configs=_pairs(config))
+
+
+@topics.command()
+def alter(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", help="How many partitions in all; never fewer.", min=1)
+    ] = None,
+    config: Configs = None,
+    default: Annotated[
+        list[str] | None, typer.Option("--default", help="A setting to give its default again.", metavar="NAME")
+    ] = None,
+    bootstrap_servers: OwnBootstrapServers = None,
+) -> None:
+    """Change a topic's settings, or give it more partitions."""
+    changes: dict[str, str | None] = {**_pairs(config), **dict.fromkeys(default or ())}
+    if partitions is None and not changes:
+        raise UserMistake(f"nothing to change about {topic!r}: give --partitions, --config or --default.")
+    with _admin(context, bootstrap_servers) as admin:
+        if changes:
+            admin.alter_configs(changes, topic=topic)
+        if partitions is not None:
+            admin.create_partitions(topic, partitions)
+
+
+@topics.command()
+def delete(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    bootstrap_servers: OwnBootstrapServers = None,
+) -> None:
+    """Delete topics with all their records."""
+    with _admin(context, bootstrap_servers) as admin:
+        admin.delete_topics(names)
+
+
+def _admin(context: typer.Context, bootstrap_servers: str | None) -> Admin:
     from ottla.client.admin import Admin
-    from ottla.trial.screen import open_console
 
-    console = open_console()
-    with Admin(bootstrap_servers, default_api_timeout_ms=_PATIENCE_MS) as admin:
-        if topic is not None:
-            console.print(_partitions(admin, topic))
-            return
-        names = admin.list_topics()
-        if names:
-            console.print(_overview(admin, names))
-        else:
-            console.print(f"no topics at {bootstrap_servers}", soft_wrap=True)
+    return Admin(bootstrap_servers or context.obj, default_api_timeout_ms=_PATIENCE_MS)
 
 
-def _overview(admin: Admin, names: list[str]) -> Table:
-    table = _table("topic", "partitions", "replicas", "records")
-    for name in names:
-        described = admin.describe(name)
-        begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
-        records = sum(end - begins.get(partition, end) for partition, end in ends.items())
-        replicas = max((len(place.replicas) for place in described.partitions), default=0)
-        table.add_row(name, f"{len(described.partitions)}", f"{replicas}", f"{records:,}")
-    return table
+def _pairs(given: list[str] | None) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for each in given or ():
+        name, equals, value = each.partition("=")
+        if not name or not equals:
+            raise UserMistake(f"a setting is given as NAME=VALUE, such as retention.ms=60000, not {each!r}.")
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
-def _partitions(admin: Admin, topic: str) -> Table:
+def _row(admin: Admin, name: str) -> dict[str, Any]:
+    described = admin.describe(name)
+    begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
+    return {
+        "topic": name,
+        "partitions": len(described.partitions),
+        "replicas": max((len(place.replicas) for place in described.partitions), default=0),
+        "records": sum(end - begins.get(partition, end) for partition, end in ends.items()),
+    }
+
+
+def _places(admin: Admin, topic: str) -> list[dict[str, Any]]:
     described = admin.describe(topic)
     begins, ends = admin.begin_offsets(topic), admin.end_offsets(topic)
-    table = _table("partition", "leader", "replicas", "in sync", "first offset", "end offset")
-    for place in described.partitions:
-        number = place.partition
-        table.add_row(
-            f"{number}",
-            "none" if place.leader is None else f"{place.leader}",
-            " ".join(map(str, place.replicas)),
-            " ".join(map(str, place.isr)),
-            f"{begins.get(number, '')}",
-            f"{ends.get(number, '')}",
-        )
-    return table
+    return [
+        {
+            "partition": place.partition,
+            "leader": place.leader,
+            "replicas": list(place.replicas),
+            "isr": list(place.isr),
+            "first_offset": begins.get(place.partition),
+            "end_offset": ends.get(place.partition),
+        }
+        for place in described.partitions
+    ]
+
+
+def _print(what: Table | str) -> None:
+    from ottla.trial.screen import open_console
+
+    open_console().print(what, soft_wrap=isinstance(what, str))
 
 
 def _table(first: str, *others: str) -> Table:

@@ -1,4 +1,4 @@
-"""`Admin`: topics, offsets and the cluster, asked for synchronously.
+"""`Admin`: topics, settings, offsets and the cluster, asked for synchronously.
 
 Each call asks one or a few requests on an I/O thread of its own and waits for the answers; what can be tried again
 (a leader that moves, a controller that changes) is tried again until `default.api.timeout.ms`.
@@ -19,8 +19,15 @@ from ottla.client.channel import SocketBuffers
 from ottla.connection.core import ANY_NODE, CONTROLLER
 from ottla.errors import KafkaError, OttlaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.reader.position import EARLIEST, LATEST
@@ -48,6 +55,20 @@ class TopicDescription:
 
 
 @dataclass(slots=True, frozen=True)
+class ConfigDescription:
+    """One setting: its value as text (None where it is secret), who set it, and whether it can be changed at all.
+
+    `source` is "topic", "broker" or "brokers" (changed while they run), "file" (set when they were started) or
+    "default".
+    """
+
+    name: str
+    value: str | None
+    source: str
+    read_only: bool
+
+
+@dataclass(slots=True, frozen=True)
 class BrokerDescription:
     """One broker and where it listens."""
 
@@ -67,7 +88,7 @@ class ClusterDescription:
 
 
 class Admin:
-    """Makes, deletes and describes topics, and tells offsets; `with` closes it.
+    """Makes, changes, deletes and describes topics, changes settings, and tells offsets; `with` closes it.
 
     Settings are Kafka's in snake_case. Every call raises KafkaError for what a broker refuses, Unreachable or NotKafka
     when no broker answers within `default.api.timeout.ms`.
@@ -163,6 +184,59 @@ class Admin:
                 for broker in sorted(response.brokers, key=lambda broker: broker.node_id)
             ),
         )
+
+    # ---- partitions and settings --------------------------------------------------------------------------------
+
+    def create_partitions(self, topic: str, count: int) -> None:
+        """Give a topic more partitions, `count` in all; keys may belong to other partitions from then on."""
+
+        def ask(left: list[str]) -> Any:
+            return CreatePartitionsRequest(
+                topics=[CreatePartitionsTopic(name=name, count=count, assignments=None) for name in left],
+                timeout_ms=self._settings.connection.request_timeout_ms,
+            )
+
+        self._for_each_topic([topic], ask, lambda response: response.results)
+        self._wait_for_leaders([topic])
+
+    def describe_configs(
+        self, *, topic: str | None = None, broker_id: int | None = None
+    ) -> dict[str, ConfigDescription]:
+        """Settings by name: of a topic, of a broker, or (neither given) those changed for all brokers."""
+        resource_type, name, where = _resource(topic, broker_id)
+        resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
+        (found,) = self._ask(DescribeConfigsRequest(resources=[resource]), where=where).results
+        if found.error_code:
+            raise kafka_error(found.error_code, found.error_message or _resource_text(topic, broker_id))
+        return {
+            each.name: ConfigDescription(
+                each.name, each.value, _CONFIG_SOURCES.get(each.config_source, "other"), each.read_only
+            )
+            for each in found.configs
+        }
+
+    def alter_configs(
+        self, configs: Mapping[str, Any], *, topic: str | None = None, broker_id: int | None = None
+    ) -> None:
+        """Change settings of a topic, of a broker, or (neither given) of all brokers; None: the default again."""
+        resource_type, name, where = _resource(topic, broker_id)
+        changes = [
+            AlterableConfig(name=key, config_operation=_DELETE, value=None)
+            if value is None
+            else AlterableConfig(name=key, config_operation=_SET, value=_config_text(value))
+            for key, value in configs.items()
+        ]
+        request = IncrementalAlterConfigsRequest(
+            resources=[AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=changes)]
+        )
+
+        def attempt() -> KafkaError | None:
+            (told,) = self._ask(request, where=where).responses
+            if not told.error_code:
+                return None
+            return kafka_error(told.error_code, told.error_message or _resource_text(topic, broker_id))
+
+        self._until_well(attempt)
 
     # ---- offsets ------------------------------------------------------------------------------------------------
 
@@ -291,6 +365,27 @@ class Admin:
 
 # Nothing has been done yet, and asking again may find somebody who can.
 _BUSY = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+_TOPIC, _BROKER = 2, 4
+_SET, _DELETE = 0, 1
+# Kafka's ConfigSource
+_CONFIG_SOURCES = {1: "topic", 2: "broker", 3: "brokers", 4: "file", 5: "default"}
+
+
+def _resource(topic: str | None, broker_id: int | None) -> tuple[int, str, int]:
+    """Type and name of what is configured, and the node to ask: a broker answers for itself."""
+    if topic is not None and broker_id is not None:
+        raise OttlaError("settings are a topic's or a broker's: give one of topic and broker_id")
+    if topic is not None:
+        return _TOPIC, topic, ANY_NODE
+    if broker_id is not None:
+        return _BROKER, str(broker_id), broker_id
+    return _BROKER, "", ANY_NODE
+
+
+def _resource_text(topic: str | None, broker_id: int | None) -> str:
+    if topic is not None:
+        return f"topic {topic!r}"
+    return "all brokers" if broker_id is None else f"broker {broker_id}"
 
 
 def _config_text(value: Any) -> str:
