@@ -1,4 +1,4 @@
-"""The table of commands: what `ottla --help` lists, in the order in which a newcomer needs them."""
+"""The table of commands: what `ottla --help` lists, in the order in which a newcomer needs them, groups last."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for command in (run, serve):
-    app.command()(command)
 app.add_typer(topics, name="topics")
-for command in (produce, read, inspect):
+for command in (run, serve, produce, read, inspect):
     app.command()(command)
 
 
