@@ -11,7 +11,9 @@ import pytest
 
 import ottla
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+GUIDE = (ROOT / "docs" / "embedded-cluster.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 COLUMNS = {"tailnum": ["N14228", "N24211"], "origin": ["EWR", "LGA"], "dest": ["IAH", "IAH"]}
 
@@ -42,6 +44,18 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
             "stored": lambda cluster, topic: ottla.read_table(cluster.bootstrap_servers, topic).num_rows,
             "table": table,
         }
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL), ids=range(3))
+def test_a_block_of_the_guide_to_the_cluster_runs(block: str) -> None:
+    exec(compile(block, "embedded-cluster.md", "exec"), {"ottla": ottla})
+
+
+def test_the_guide_names_every_fault_there_is() -> None:
+    from ottla.faults.condition import CONDITION_KINDS
+    from ottla.faults.rule import KINDS
+
+    assert [kind for kind in (*KINDS, *CONDITION_KINDS) if kind not in GUIDE] == []
 
 
 def test_the_readme_has_its_stories() -> None:
