@@ -24,8 +24,8 @@ from .frame_corpus import TOPIC, Requests, damaged, damaged_frame
 from .world import World, batch_of, records_of
 
 # With the streams below: more than 100,000 frames.
-CASES_PER_API = 4_500
-CASES_PER_WORLD = 450
+CASES_PER_API = 3_000
+CASES_PER_WORLD = 500
 FRAME_BYTES_MAX = 1 << 20
 # What all cases of an API may add to the memory the process ever had.
 GROWTH_BYTES_MAX = 150 << 20
@@ -75,8 +75,11 @@ class Battered:
         event = RequestReceived(
             connection, header.correlation_id, header.request_api_version, header.client_id, message, len(frame)
         )
-        world.brokers[1].receive(event, world.now_us)
-        world.drain()
+        try:
+            world.brokers[1].receive(event, world.now_us)
+            world.drain()
+        except ProtocolError as error:
+            raise AssertionError("an answer cannot be encoded") from error
         self.handled += 1
 
     def leave(self) -> None:
@@ -86,7 +89,6 @@ class Battered:
             world.brokers[1].receive(ConnectionLost(number), world.now_us)
         world.drain()
         world.answers.clear()
-        world.questions.clear()
         world.order.clear()
         world.pass_time(100)
 
@@ -105,9 +107,9 @@ def test_damaged_requests_of_every_version_harm_nobody(api_key: int) -> None:
     before = peak_bytes()
     handled = 0
     for number in range(CASES_PER_API // CASES_PER_WORLD):
-        battered = Battered((api_key, number))
+        battered = Battered((api_key, number), brokers=1 + number % 2 * 2)
         for case in range(CASES_PER_WORLD):
-            if case % 90 == 0:
+            if case % 100 == 0:
                 battered.leave()
                 battered.is_sound()
             version = lowest + case % (highest - lowest + 1)
@@ -122,7 +124,7 @@ def test_damaged_requests_of_every_version_harm_nobody(api_key: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_streams_of_frames_with_lies_about_their_lengths_harm_nobody(seed: int) -> None:
-    battered = Battered(("streams", seed))
+    battered = Battered(("streams", seed), brokers=1 + seed % 2 * 2)
     rng = battered.rng
     for _ in range(10):
         frames = []

@@ -228,9 +228,10 @@ def test_metadata_by_topic_id(world: World) -> None:
         MetadataRequestTopic(name=None, topic_id=topic_id),
         MetadataRequestTopic(name=None, topic_id=b"\x01" * 16),
     ]
-    found, unknown = world.ask(1, MetadataRequest(topics=asked), version=12).topics
-    assert (found.name, found.error_code) == (TOPIC, 0)
-    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    for version, no_name in ((12, None), (10, "")):
+        found, unknown = world.ask(1, MetadataRequest(topics=asked), version=version).topics
+        assert (found.name, found.error_code) == (TOPIC, 0)
+        assert (unknown.name, unknown.error_code) == (no_name, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def test_a_given_cluster_id_is_told() -> None:

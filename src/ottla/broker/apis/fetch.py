@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
 
 CONSUMER = -1
+_LEADERS_FROM_VERSION = 12
 _READ_UNCOMMITTED = 0
 _ENDPOINTS_FROM_VERSION = 16
 
@@ -299,6 +300,8 @@ class PendingFetch:
         return endpoints
 
     def _name_leader(self, topic: str, index: int, answer: PartitionData) -> None:
+        if self._request.version < _LEADERS_FROM_VERSION:
+            return
         if answer.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
             leader, epoch, _ = self._core.leader_of(topic, index)
             answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
 
 _NULL_MEANS_ALL_FROM_VERSION = 1
+_NULL_NAMES_FROM_VERSION = 12
 # One bit for each of Kafka's AclOperations that there is on a topic, and on a cluster.
 TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
@@ -65,7 +66,7 @@ def _answer(core: BrokerCore, request: Request, now_us: int) -> None:
     if asked is None or (not asked and request.version < _NULL_MEANS_ALL_FROM_VERSION):
         topics = [_known(topic) for topic in image.topics.values()]
     else:
-        topics = [_find(image, topic) for topic in asked]
+        topics = [_find(image, topic, request.version) for topic in asked]
     response = MetadataResponse(
         brokers=[_broker(address, request.listener) for address in image.brokers],
         cluster_id=image.cluster_id,
@@ -85,12 +86,13 @@ def _broker(address: BrokerAddress, listener: str) -> MetadataResponseBroker:
     return MetadataResponseBroker(node_id=address.broker_id, host=host, port=port)
 
 
-def _find(image: ClusterImage, asked: MetadataRequestTopic) -> MetadataResponseTopic:
+def _find(image: ClusterImage, asked: MetadataRequestTopic, version: int) -> MetadataResponseTopic:
     if asked.name is None or asked.topic_id != ZERO_UUID:
         for topic in image.topics.values():
             if topic.topic_id == asked.topic_id:
                 return _known(topic)
-        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=asked.name, topic_id=asked.topic_id)
+        name = asked.name if version >= _NULL_NAMES_FROM_VERSION else asked.name or ""
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=asked.topic_id)
     found = image.topics.get(asked.name)
     if found is not None:
         return _known(found)
