@@ -17,6 +17,11 @@ from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -26,6 +31,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
 )
 
 from .group_world import (
@@ -304,3 +310,23 @@ def test_a_full_disk_deletes_no_offsets(world: World) -> None:
     world.storages[node].failure = 28
     assert delete_offsets(world, node, 0) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert list(committed(world)) == [(TOPIC, 0)]
+
+
+def test_offsets_are_committed_and_fetched_by_topic_id(world: World) -> None:
+    node = find_coordinator(world)
+    topic_id, strange = world.controller.image.topics[TOPIC].topic_id, bytes(range(16))
+    asked = [OffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
+    topics = [OffsetCommitRequestTopic(topic_id=each, partitions=list(asked)) for each in (topic_id, strange)]
+    answer = world.ask(node, OffsetCommitRequest(group_id=GROUP, topics=topics), version=10)
+    told = [(topic.topic_id, topic.partitions[0].error_code) for topic in answer.topics]
+    assert told == [(topic_id, 0), (strange, ErrorCode.UNKNOWN_TOPIC_ID)]
+    assert committed(world) == {(TOPIC, 0): (5, -1, "")}
+
+    def fetched(*topic_ids: bytes) -> list[tuple[bytes, int, int]]:
+        wanted = [OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0]) for each in topic_ids]
+        group = OffsetFetchRequestGroup(group_id=GROUP, topics=wanted or None)
+        (found,) = world.ask(node, OffsetFetchRequest(groups=[group]), version=10).groups
+        return [(t.topic_id, p.committed_offset, p.error_code) for t in found.topics for p in t.partitions]
+
+    assert fetched(strange, topic_id) == [(strange, -1, ErrorCode.UNKNOWN_TOPIC_ID), (topic_id, 5, 0)]
+    assert fetched() == [(topic_id, 5, 0)]

@@ -107,7 +107,7 @@ class BrokerCore:
         self._peers_asked: dict[int, Callable[[Any, int], None]] = {}
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
-        self._topic_ids = TopicIds()
+        self.topic_ids = TopicIds()
         self._outputs: list[Any] = []
         self._heartbeats = Heartbeats(self)
         self._proposals = IsrProposals(self)
@@ -354,9 +354,9 @@ class BrokerCore:
             return
         if event.version >= TOPIC_IDS_FROM_VERSION and api_key <= FETCH and not from_peer:
             if api_key == PRODUCE:
-                self._topic_ids.name_all(message.topic_data, "name", self.image.topics)
+                self.topic_ids.name_all(message.topic_data, "name", self.image.topics)
             else:
-                self._topic_ids.name_all(message.topics, "topic", self.image.topics)
+                self.topic_ids.name_all(message.topics, "topic", self.image.topics)
         if api_key == PRODUCE and message.acks == 0:
             request.expects_answer = False
         if self.faults.active and not from_peer:

@@ -1,4 +1,4 @@
-"""Topic ids in requests (KIP-516): from version 13 on Produce and Fetch name topics by id alone.
+"""Topic ids in requests (KIP-516): newer versions of Produce, Fetch, OffsetCommit and OffsetFetch name no topics.
 
 Everything behind the door goes by names, so ids are turned into names when a request comes in; None stands for an id
 that no topic has. The table is made anew when the image's topics have changed and a request asks by id.

@@ -1,10 +1,10 @@
-"""OffsetCommit, versions 2 to 9: offsets of a group, stored in `__consumer_offsets` before they are answered.
+"""OffsetCommit, versions 2 to 10: offsets of a group, stored in `__consumer_offsets` before they are answered.
 
 By a member of the current generation, or, without a generation, while nobody is in the group. Partitions that do not
 exist get UNKNOWN_TOPIC_OR_PARTITION, metadata of more than `offset.metadata.max.bytes` OFFSET_METADATA_TOO_LARGE; the
 others are stored together. A generation of a group nobody knows is GROUP_ID_NOT_FOUND, before version 9
-ILLEGAL_GENERATION. `retention_time_ms` is ignored, as in Kafka since 2.1. Topic ids (version 10) are not
-spoken.
+ILLEGAL_GENERATION. `retention_time_ms` is ignored, as in Kafka since 2.1. Version 10 names topics by id; one that no
+topic has is UNKNOWN_TOPIC_ID.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
 
 _GROUP_MAY_BE_UNKNOWN_FROM_VERSION = 9
+_TOPIC_IDS_FROM_VERSION = 10
 
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
@@ -33,6 +34,8 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     message: OffsetCommitRequest = request.message
     offsets: dict[tuple[str, int], CommittedOffset] = {}
     errors: dict[tuple[str, int], int] = {}
+    if request.version >= _TOPIC_IDS_FROM_VERSION:
+        core.topic_ids.name_all(message.topics, "name", core.image.topics)
     for topic in message.topics:
         for asked in topic.partitions:
             place = (topic.name, asked.partition_index)
@@ -67,10 +70,13 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         core.groups.settle(group, now_us)
 
 
-def offset_fault(core: BrokerCore, place: tuple[str, int], metadata: str) -> int:
-    """The error code that keeps an offset of this partition from being committed; 0 for none."""
-    topic = core.image.topics.get(place[0])
-    if topic is None or not 0 <= place[1] < len(topic.partitions):
+def offset_fault(core: BrokerCore, place: tuple[str | None, int], metadata: str) -> int:
+    """The error code that keeps an offset of this partition from being committed; 0 for none. No name: unknown id."""
+    name, index = place
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    topic = core.image.topics.get(name)
+    if topic is None or not 0 <= index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     too_long = len(metadata.encode()) > core.settings.offset_metadata_max_bytes
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if too_long else 0
@@ -83,6 +89,7 @@ def _response(
         topics=[
             OffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(
                         partition_index=asked.partition_index,

@@ -1,16 +1,17 @@
-"""OffsetFetch, versions 1 to 9: what a group has committed; -1 for partitions it has committed nothing for.
+"""OffsetFetch, versions 1 to 10: what a group has committed; -1 for partitions it has committed nothing for.
 
 One group up to version 7, many from version 8 on; no topics (null, from version 2 on) means all that are committed.
 Unknown groups have committed nothing. Errors (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE) concern a whole group; in
 version 1 they stand with every partition. With `require_stable` (version 7 on, KIP-447) a partition whose offset an
 open transaction commits gets UNSTABLE_OFFSET_COMMIT: ask again when it is decided. The member id of version 9 belongs
-to the new group protocol and is not looked at. Topic ids (version 10) are not spoken.
+to the new group protocol and is not looked at. Version 10 names topics by id; one that no topic has is
+UNKNOWN_TOPIC_ID.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _MANY_FROM_VERSION = 8
 _ERROR_AT_TOP_FROM_VERSION = 2
+_TOPIC_IDS_FROM_VERSION = 10
 _NOTHING = CommittedOffset(-1, -1, "", -1)
 Asked = list[tuple[str, list[int]]]
 
@@ -38,9 +40,15 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     """Look the offsets up."""
     message = request.message
     if request.version >= _MANY_FROM_VERSION:
-        groups = [
-            _group(core, each.group_id, _asked(each.topics), message.require_stable, now_us) for each in message.groups
-        ]
+        by_id = request.version >= _TOPIC_IDS_FROM_VERSION
+        groups = []
+        for each in message.groups:
+            if by_id:
+                core.topic_ids.name_all(each.topics or [], "name", core.image.topics)
+            group = _group(core, each.group_id, _asked(each.topics), message.require_stable, now_us)
+            if by_id:
+                _put_ids(core, group, each.topics)
+            groups.append(group)
         core.answer(request, OffsetFetchResponse(groups=groups), now_us)
         return
     asked = _asked(message.topics)
@@ -52,6 +60,21 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         core.answer(request, OffsetFetchResponse(topics=topics), now_us)
         return
     core.answer(request, OffsetFetchResponse(topics=topics, error_code=found.error_code), now_us)
+
+
+def _put_ids(core: BrokerCore, group: OffsetFetchResponseGroup, asked: Sequence[Any] | None) -> None:
+    """Say the ids of topics: those asked for, or, where all were, those of topics there are."""
+    if asked is None:
+        known = core.image.topics
+        group.topics = [topic for topic in group.topics if topic.name in known]
+        for topic in group.topics:
+            topic.topic_id = known[topic.name].topic_id
+        return
+    for topic, wanted in zip(group.topics, asked, strict=False):
+        topic.topic_id = wanted.topic_id
+        if wanted.name is None:
+            for each in topic.partitions:
+                each.error_code = ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def _asked(topics: Iterable[object] | None) -> Asked | None:
