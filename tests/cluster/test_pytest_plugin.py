@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 _A_PROJECTS_TESTS = """
 import ottla, pytest
@@ -34,6 +37,95 @@ def test_fixtures_work_in_a_project_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(_A_PROJECTS_TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout
+
+
+_A_CLUSTER_AS_TOLD = """
+import glob, os, ottla
+
+def test_the_cluster_is_as_told(kafka_cluster, kafka_topic):
+    brokers, segments = os.environ["EXPECTED"].split()
+    assert len(kafka_cluster.bootstrap_servers.split(",")) == int(brokers)
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        for number in range(3):
+            producer.send(kafka_topic, bytes(60_000), partition=0).result(30)
+    kept = glob.glob(f"{kafka_cluster._data_dir}/broker-1/{kafka_topic}-0/*.log")
+    assert len(kept) == int(segments)
+"""
+
+_A_PROJECT_WITH_TWO_WORKERS = """
+import ottla, pathlib
+
+def test_a_worker_has_a_cluster_of_its_own(kafka_cluster, kafka_topic, worker_id):
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        assert producer.send(kafka_topic, worker_id.encode(), partition=0).result(30).offset == 0
+    pathlib.Path(f"cluster-of-{worker_id}").write_text(str(kafka_cluster.pid))
+
+def test_its_topics_are_nobody_elses(kafka_cluster, kafka_topic):
+    with ottla.Admin(kafka_cluster.bootstrap_servers) as admin:
+        assert admin.list_topics() == [kafka_topic]
+"""
+
+
+def _run_project(
+    folder: Path, content: str, *arguments: str, ini: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    (folder / "test_project.py").write_text(content)
+    (folder / "pytest.ini").write_text(f"[pytest]\n{ini}")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, str(folder)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=folder, check=False, env={**os.environ, **environment}
+    )
+
+
+@pytest.mark.parametrize(
+    ("ini", "arguments", "expected"),
+    [
+        ("kafka_brokers = 1\nkafka_settings =\n    log.segment.bytes = 100000\n    num.partitions=2\n", (), "1 3"),
+        ("", ("--kafka-brokers", "2", "--kafka-setting", "log.segment.bytes=100000"), "2 3"),
+        ("kafka_brokers = 1\nkafka_settings = log.segment.bytes=100000", ("--kafka-brokers=2",), "2 3"),
+        (
+            "kafka_settings = log.segment.bytes=9",
+            ("--kafka-brokers=1", "--kafka-setting=log.segment.bytes=99999999"),
+            "1 1",
+        ),
+    ],
+)
+def test_brokers_and_settings_are_as_told(tmp_path: Path, ini: str, arguments: tuple[str, ...], expected: str) -> None:
+    done = _run_project(tmp_path, _A_CLUSTER_AS_TOLD, *arguments, ini=ini, EXPECTED=expected)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--kafka-brokers", "0"), "brokers=0 must be an integer from 1"),
+        (("--kafka-setting", "log.segment.bytes"), "is not NAME=VALUE"),
+        (("--kafka-setting", "log.segment.butes=1"), "'log_segment_butes' is unknown"),
+    ],
+)
+def test_what_cannot_be_is_said(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    done = _run_project(tmp_path, _A_CLUSTER_AS_TOLD, *arguments, EXPECTED="1 1")
+    assert done.returncode != 0
+    assert words in done.stdout + done.stderr
+
+
+def test_each_worker_of_xdist_has_a_cluster_of_its_own(tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    arguments = ("-n", "2", "--dist", "each", "--kafka-brokers", "1")
+    done = _run_project(tmp_path, _A_PROJECT_WITH_TWO_WORKERS, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout
+    pids = {path.read_text() for path in tmp_path.glob("cluster-of-*")}
+    assert len(pids) == 2
+
+
+def test_the_worked_example_holds() -> None:
+    """Users read it to learn how an application is tested under a lost acknowledgement."""
+    example = Path(__file__).parents[2] / "examples" / "lost_ack"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(example), str(example)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=example, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 passed" in done.stdout
 

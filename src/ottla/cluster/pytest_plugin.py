@@ -2,6 +2,10 @@
 
 Loaded by pytest through the entry point `pytest11` in every project that has ottla installed, so nothing but pytest
 itself is imported before a test asks for a fixture.
+
+How many brokers and with which settings: `--kafka-brokers` and `--kafka-setting` on the command line, `kafka_brokers`
+and `kafka_settings` (one NAME=VALUE a line) in pytest's configuration; the command line comes first. With pytest-xdist
+every worker has a cluster of its own. A project that needs more defines a fixture `kafka_cluster` itself.
 """
 
 from __future__ import annotations
@@ -15,13 +19,53 @@ if TYPE_CHECKING:
     from ottla.cluster.cluster import Cluster
 
 
-@pytest.fixture(scope="session")
-def kafka_cluster() -> Iterator[Cluster]:
-    """Three brokers in a process of their own, shared by all tests of the session."""
-    from ottla.cluster.cluster import Cluster
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say how large the cluster of a test session is, and with which settings it runs."""
+    group = parser.getgroup("kafka", "the embedded Kafka cluster of the fixture kafka_cluster")
+    group.addoption("--kafka-brokers", type=int, metavar="COUNT", help="How many brokers (3).")
+    group.addoption(
+        "--kafka-setting",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="A broker setting by Kafka's name, such as log.segment.bytes=1048576 (again for more).",
+    )
+    parser.addini("kafka_brokers", "How many brokers the cluster of kafka_cluster has.", default="3")
+    parser.addini("kafka_settings", "Broker settings of kafka_cluster, one NAME=VALUE a line.", type="linelist")
 
-    with Cluster(brokers=3) as cluster:
+
+@pytest.fixture(scope="session")
+def kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
+    """Brokers (three of them, unless told otherwise) in a process of their own, shared by all tests of the session."""
+    from ottla.cluster.cluster import Cluster
+    from ottla.errors import ConfigError
+
+    try:
+        cluster = Cluster(brokers=_brokers(pytestconfig), settings=_settings(pytestconfig))
+    except ConfigError as error:
+        raise pytest.UsageError(f"kafka_cluster: {error}") from None
+    with cluster:
         yield cluster
+
+
+def _brokers(config: pytest.Config) -> int:
+    given = config.getoption("kafka_brokers")
+    if given is not None:
+        return int(given)
+    text = str(config.getini("kafka_brokers"))
+    if not text.isdecimal():
+        raise pytest.UsageError(f"kafka_brokers={text} in pytest's configuration must be a number")
+    return int(text)
+
+
+def _settings(config: pytest.Config) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for text in (*config.getini("kafka_settings"), *config.getoption("kafka_setting")):
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise pytest.UsageError(f"kafka setting {text!r} is not NAME=VALUE, such as log.segment.bytes=1048576")
+        settings[name.strip().replace(".", "_")] = value.strip()
+    return settings
 
 
 @pytest.fixture
