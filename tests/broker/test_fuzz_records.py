@@ -22,7 +22,7 @@ from ottla.records.batch_header import HEADER_BYTES, iterate_headers
 from ottla.records.plain import Record, encode_batch
 
 from .frame_corpus import damaged
-from .world import TOPIC, World, batch_of
+from .world import TOPIC, World
 
 CASES = 300
 # The base offset and the leader epoch are the broker's to set; they lie outside of the CRC.
@@ -136,6 +136,6 @@ def after_a_crash(world: World, stored: list[bytes], end_offset: int) -> None:
     """Brokers that start again without having closed their logs find the same batches and go on behind them."""
     again = World(3, world.storages)
     assert batches_of(log_of(again, 1)) == stored
-    answer = again.produce(batch_of(b"afterwards"))
+    answer = again.produce(encode_batch([Record(0, 1000, b"key", b"afterwards")]))
     assert (answer.error_code, answer.base_offset) == (0, end_offset)
     assert log_of(again, 1) == log_of(again, 2) == log_of(again, 3)

@@ -70,9 +70,17 @@ def test_leaders_and_epochs_are_checked(world: World) -> None:
     assert ask(World(1, world.storages), -1, current_leader_epoch=0)[0] == ErrorCode.FENCED_LEADER_EPOCH
 
 
-@pytest.mark.parametrize("timestamp", [-5, -6, -(1 << 62)])
-def test_other_negative_times_are_not_supported(world: World, timestamp: int) -> None:
-    assert ask(world, timestamp)[0] == ErrorCode.UNSUPPORTED_VERSION
+@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11), (-(1 << 62), 11)])
+def test_negative_times_that_a_version_does_not_know_are_not_supported(
+    world: World, timestamp: int, version: int
+) -> None:
+    assert ask(world, timestamp, version=version)[0] == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("timestamp", [-5, -6])
+def test_nothing_is_in_remote_storage(world: World, timestamp: int) -> None:
+    world.produce(batch_of(b"a"))
+    assert ask(world, timestamp, version=11) == (0, -1, -1)
 
 
 def test_an_end_not_known_yet_has_an_error_of_its_own_in_newer_versions(replicated: World) -> None:

@@ -33,7 +33,7 @@ def test_a_committed_transaction_is_read_whole_and_an_aborted_one_not_at_all(wor
         assert producer.end(committed) == 0
     for partition in (0, 1):
         assert committed_values(world, partition=partition) == [b"a0", b"b0", b"a2", b"b2"]
-        assert len(records_of(world.fetch(0, partition=partition))) == 9  # three markers among them
+        assert len(world.stored(partition=partition)) == 9  # three markers among them
     assert listed(world) == {"t": "CompleteCommit"}
 
 

@@ -38,6 +38,8 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.records.plain import Record, decode_batches, encode_batch
 
 TOPIC = "flights"
+# The clock on the wall shows 2026-01-01 when `now_us` is 0.
+WALL_OFFSET_US = 1_767_225_600_000_000
 VERSIONS_ASKED = {"Produce": 12, "Fetch": 12, "ListOffsets": 8, "Metadata": 12, "ApiVersions": 4}
 
 
@@ -91,6 +93,7 @@ class MemoryFile:
     def sync(self) -> None:
         self.storage.write_back.synced(self.path)
         self.storage.syncs += 1
+        self.storage.write_back.flush_count += 1
 
     def begin_sync(self) -> Any:
         self.sync()
@@ -212,7 +215,13 @@ class World:
         self.starts[broker_id] = self.starts.get(broker_id, 0) + 1
         storage, epoch = self.storages[broker_id], self.starts[broker_id]
         self.brokers[broker_id] = BrokerCore(
-            broker_id, storage, self.settings, self.rng, self.faults, broker_epoch=epoch
+            broker_id,
+            storage,
+            self.settings,
+            self.rng,
+            self.faults,
+            broker_epoch=epoch,
+            wall_offset_us=WALL_OFFSET_US,
         )
 
     def kill(self, broker_id: int) -> None:

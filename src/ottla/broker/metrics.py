@@ -169,7 +169,9 @@ def read(core: BrokerCore, uptime_s: float, queued: int = 0) -> Beans:
         bean = f"kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation={operation}"
         beans[bean] = _value(waiting.get(kind, 0))
     _read_partitions(core, beans, uptime_s)
-    beans["kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs"] = _meter(core.directory.flushes, uptime_s)
+    beans["kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs"] = _meter(
+        core.storage.write_back.flush_count, uptime_s
+    )
     _read_controller(core, beans, uptime_s)
     return beans
 

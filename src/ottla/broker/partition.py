@@ -46,16 +46,25 @@ class FetchWaiter(Protocol):
         ...
 
 
+class LogStartWaiter(Protocol):
+    """Somebody who waits until records are deleted on all replicas."""
+
+    def log_start_moved(self, now_us: int) -> None:
+        """A replica's log begins later now, or this one leads no more."""
+        ...
+
+
 class Follower:
     """What a leader knows of a replica elsewhere; times are 0 where it never was caught up."""
 
-    __slots__ = ("broker_epoch", "caught_up_us", "end_offset", "fetched_us", "leader_end_offset")
+    __slots__ = ("broker_epoch", "caught_up_us", "end_offset", "fetched_us", "leader_end_offset", "log_start_offset")
 
     def __init__(self, caught_up_us: int) -> None:
         self.end_offset = -1
         self.caught_up_us = caught_up_us
         self.fetched_us = 0
         self.leader_end_offset = 0
+        self.log_start_offset = -1
         self.broker_epoch = -1
 
 
@@ -90,6 +99,7 @@ class Partition:
         "_waiting_acks",
         "broker_id",
         "consumers_waiting",
+        "deletions_waiting",
         "epoch_start_offset",
         "fetch_again_us",
         "followed_from",
@@ -145,6 +155,7 @@ class Partition:
         self.consumers_waiting: dict[FetchWaiter, None] = {}
         self.followers_waiting: dict[FetchWaiter, None] = {}
         # (offset to be replicated up to, order of arrival, who waits), ascending
+        self.deletions_waiting: dict[LogStartWaiter, None] = {}
         self._waiting_acks: list[tuple[int, int, AckWaiter]] = []
         self._budget = budget
         self._directory = directory
@@ -153,6 +164,7 @@ class Partition:
     def configure(self, settings: TopicSettings) -> None:
         """Go by these settings from now on."""
         self.settings = settings
+        self._directory.flush_every(settings.flush_ms)
         if self.log is not None:
             self.log.settings = settings
 
@@ -262,6 +274,28 @@ class Partition:
         elif follower.end_offset != fetch_offset:
             follower.end_offset = fetch_offset
             self.advance_high_watermark(now_us)
+
+    def follower_begins(self, broker_id: int, log_start_offset: int, now_us: int) -> None:
+        """A follower has nothing below `log_start_offset` any more."""
+        follower = self.followers.get(broker_id)
+        if follower is not None and follower.log_start_offset != log_start_offset:
+            follower.log_start_offset = log_start_offset
+            for waiter in list(self.deletions_waiting):
+                waiter.log_start_moved(now_us)
+
+    def log_start_moved(self) -> None:
+        """As leader: the log begins later; followers are to hear of it."""
+        for waiter in self.followers_waiting:
+            waiter.wake()
+
+    @property
+    def low_watermark(self) -> int:
+        """As leader: no replica that is alive has anything below this offset (Kafka's low watermark)."""
+        lowest = self.log.log_start_offset if self.log is not None else -1
+        for broker_id, follower in self.followers.items():
+            if broker_id in self._proposals.alive:
+                lowest = min(lowest, follower.log_start_offset)
+        return lowest
 
     def reconsider(self, now_us: int) -> None:
         """As leader: something about the brokers or the replicas in sync has changed."""
@@ -373,6 +407,17 @@ class Partition:
         if self.log is not None:
             self.high_watermark = max(self.high_watermark, min(high_watermark, self.log.log_end_offset))
 
+    def follow_log_start(self, offset: int) -> None:
+        """As follower: the leader's log begins here, and this one's no earlier, as far as is known to be committed."""
+        if self.log is not None:
+            self.log.advance_log_start(min(offset, self.high_watermark))
+
+    def start_anew(self, offset: int) -> None:
+        """As follower: nothing of this log is in the leader's any more, which begins at `offset`; OSError."""
+        assert self.log is not None
+        self.log.start_anew(offset)
+        self.high_watermark = offset
+
     def truncate(self, offset: int) -> None:
         """As follower: cut what the leader does not have; OSError where the storage fails."""
         assert self.log is not None
@@ -387,6 +432,8 @@ class Partition:
             waiter.replicated(order, error_code, now_us)
         for fetch in (*self.consumers_waiting, *self.followers_waiting):
             fetch.wake()
+        for deletion in list(self.deletions_waiting):
+            deletion.log_start_moved(now_us)
 
     def close(self) -> None:
         """Give the log's files back."""

@@ -18,6 +18,7 @@ from ottla.broker.events import AskPeer
 from ottla.broker.partition import Partition
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Buffer
+from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -125,9 +126,14 @@ class ReplicaFetcher:
     def _take(self, partition: Partition, data: PartitionData, *, is_newest: bool) -> bool:
         """Append or cut one partition; False where it failed."""
         log = partition.log
-        if log is None or data.error_code:
+        if log is None:
             return False
         try:
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > log.log_end_offset:
+                partition.start_anew(data.log_start_offset)
+                return True
+            if data.error_code:
+                return False
             if data.diverging_epoch is not None:
                 if not is_newest:
                     return True  # this log has changed since it was asked about
@@ -141,6 +147,7 @@ class ReplicaFetcher:
         except (OSError, CorruptBatch):
             return False
         partition.follow_high_watermark(data.high_watermark)
+        partition.follow_log_start(data.log_start_offset)
         return True
 
     def _set_back(self, partition: Partition, now_us: int) -> None:
@@ -155,7 +162,8 @@ class ReplicaFetcher:
 def next_batches(records: Any, next_offset: int) -> tuple[list[Buffer], list[BatchHeader]]:
     """The batches of a Fetch answer from `next_offset` on, checked; what lies below is skipped.
 
-    `records` is None, a bytes-like, a file slice, or a list of those. Raises CorruptBatch for a wrong CRC or a gap.
+    `records` is None, a bytes-like, a file slice, or a list of those. Raises CorruptBatch for a wrong CRC. Offsets may
+    be missing between batches: the leader's log was compacted.
     """
     buffers: list[Buffer] = []
     headers: list[BatchHeader] = []
@@ -168,8 +176,6 @@ def next_batches(records: Any, next_offset: int) -> tuple[list[Buffer], list[Bat
             if header.base_offset < next_offset:
                 begin = end = header.position + header.size_bytes
                 continue
-            if header.base_offset != next_offset:
-                raise CorruptBatch(f"a batch at offset {header.base_offset} where {next_offset} is next")
             check_crc(buffer, header)
             headers.append(header)
             next_offset = header.last_offset + 1

@@ -46,7 +46,7 @@ class _Unsynced:
         safe_us = now_us - interval_us
         ends = self.ends
         while ends and ends[0][0] <= safe_us:
-            self.synced = ends.popleft()[1]
+            self.synced = max(self.synced, ends.popleft()[1])
         if self.written_us <= safe_us:
             self.synced = self.size
 
@@ -60,10 +60,13 @@ class _Unsynced:
 class WriteBack:
     """The unsynced rests of the files of one storage; paths as in the storage port, sizes in bytes."""
 
-    __slots__ = ("_files", "_step_us", "interval_us", "now_us")
+    __slots__ = ("_files", "_step_us", "flush_count", "flush_time_us", "interval_us", "now_us")
 
     def __init__(self) -> None:
         self.now_us = 0
+        # How often the broker had a file synced, and how long that took; real storage counts the time.
+        self.flush_count = 0
+        self.flush_time_us = 0
         self._files: dict[str, _Unsynced] = {}
         self.set_interval(_DEFAULT_INTERVAL_US)
 
@@ -87,6 +90,15 @@ class WriteBack:
     def synced(self, path: str) -> None:
         """All of the file is on the disk."""
         self._files.pop(path, None)
+
+    def synced_to(self, path: str, size: int) -> None:
+        """What the file held when it had `size` bytes is on the disk."""
+        unsynced = self._files.get(path)
+        if unsynced is not None:
+            if size >= unsynced.size:
+                del self._files[path]
+            else:
+                unsynced.synced = max(unsynced.synced, size)
 
     def cut(self, path: str, size: int) -> None:
         """The file was cut to `size` bytes."""

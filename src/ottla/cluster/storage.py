@@ -20,6 +20,7 @@ import logging
 import os
 import resource
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -67,16 +68,19 @@ class DiskSlice:
 
 
 class _BackgroundSync:
-    """One file on its way to the disk, and whether it has got there. Nobody may write to the file meanwhile."""
+    """One file of `size` bytes on its way to the disk, and whether it has got there; it may grow meanwhile."""
 
     _waiting: SimpleQueue[_BackgroundSync] | None = None
 
-    def __init__(self, descriptor: _Descriptor, name: str, write_back: WriteBack) -> None:
+    def __init__(self, descriptor: _Descriptor, name: str, size: int, write_back: WriteBack) -> None:
         self._descriptor: _Descriptor | None = descriptor
         self._name = name
+        self._size = size
         self._write_back = write_back
+        self._begin_ns = time.perf_counter_ns()
         self._error: OSError | None = None
         self._done = threading.Event()
+        self._counted = False
         if _BackgroundSync._waiting is None:
             _BackgroundSync._waiting = SimpleQueue()
             threading.Thread(target=_sync_in_turn, args=(_BackgroundSync._waiting,), daemon=True).start()
@@ -97,8 +101,16 @@ class _BackgroundSync:
             return False
         if self._error is not None:
             raise self._error
-        self._write_back.synced(self._name)
+        if not self._counted:
+            self._counted = True
+            self._write_back.synced_to(self._name, self._size)
+            _count_flush(self._write_back, self._begin_ns)
         return True
+
+
+def _count_flush(write_back: WriteBack, begin_ns: int) -> None:
+    write_back.flush_count += 1
+    write_back.flush_time_us += (time.perf_counter_ns() - begin_ns) // 1000
 
 
 def _sync_in_turn(waiting: SimpleQueue[_BackgroundSync]) -> None:
@@ -243,12 +255,14 @@ class DiskFile:
 
     def sync(self) -> None:
         """Return once everything written so far would survive a power cut."""
+        begin_ns = time.perf_counter_ns()
         _sync(self._open_descriptor().fd)
         self._write_back.synced(self._name)
+        _count_flush(self._write_back, begin_ns)
 
     def begin_sync(self) -> Callable[[], bool]:
         """Begin what `sync` does in a thread of its own; the answer tells whether it is done, OSError if it failed."""
-        return _BackgroundSync(self._open_descriptor(), self._name, self._write_back)
+        return _BackgroundSync(self._open_descriptor(), self._name, self.size, self._write_back)
 
     def close(self) -> None:
         """Give the file back; slices of it stay readable. Closing twice is allowed."""

@@ -64,7 +64,14 @@ class World:
         self.disks = [Disk() for _ in range(brokers)]
         self.brokers: list[Machine] = []
         for broker_id in range(brokers):
-            core = BrokerCore(broker_id, self.disks[broker_id], settings, self._fork(rng), self.faults)
+            core = BrokerCore(
+                broker_id,
+                self.disks[broker_id],
+                settings,
+                self._fork(rng),
+                self.faults,
+                wall_offset_us=_WALL_CLOCK_BEGINS_MS * 1000,
+            )
             machine = Machine(self.scheduler, core, self._broker_performer(broker_id))
             self.brokers.append(machine)
             self.network.add_broker(FIRST_PORT + broker_id, machine.deliver)

@@ -89,6 +89,7 @@ class PendingFetch:
                 and asked.fetch_offset <= partition.log.log_end_offset
             ):
                 partition.follower_fetched(self._follower_id, asked.fetch_offset, now_us, broker_epoch)
+                partition.follower_begins(self._follower_id, asked.log_start_offset, now_us)
 
     def start(self, now_us: int) -> None:
         """Answer at once, or wait."""
@@ -194,9 +195,14 @@ class PendingFetch:
                     return True
                 if asked.fetch_offset != self._end_offset(partition) or self._fault(asked, partition):
                     return True
-                if self._diverging(asked, partition) is not None:
+                if self._diverging(asked, partition) is not None or self._begins_later(asked, partition):
                     return True
         return False
+
+    def _begins_later(self, asked: FetchPartition, partition: Partition) -> bool:
+        """Whether a follower still has what is deleted here."""
+        log = partition.log
+        return self._follower_id != CONSUMER and log is not None and asked.log_start_offset < log.log_start_offset
 
     def _collect(self) -> tuple[list[FetchableTopicResponse], int, bool]:
         """The answer, the size of its records in bytes, and whether a partition has an error."""
@@ -214,7 +220,9 @@ class PendingFetch:
                 elif answer.error_code or answer.diverging_epoch is not None:
                     failed = True
                 elif self._follower_id != CONSUMER:
-                    continue
+                    if partition is None or not self._begins_later(asked, partition):
+                        continue
+                    failed = True  # nothing failed, but it is not to wait either
                 answers.append(answer)
             if answers or self._follower_id == CONSUMER:
                 responses.append(FetchableTopicResponse(topic=topic, partitions=answers))
@@ -281,7 +289,9 @@ class PendingFetch:
         """Where the log of whoever asks parts from this one; None where it does not."""
         epoch = asked.last_fetched_epoch
         log = partition.log
-        if epoch < 0 or log is None or (epoch == log.epochs.latest and asked.fetch_offset <= log.log_end_offset):
+        if epoch < 0 or log is None or asked.fetch_offset < log.log_start_offset:
+            return None
+        if epoch == log.epochs.latest and asked.fetch_offset <= log.log_end_offset:
             return None
         own_epoch, end_offset = log.epochs.end_of(epoch, log.log_end_offset)
         if own_epoch == epoch and asked.fetch_offset <= end_offset:

@@ -1,10 +1,13 @@
-"""ListOffsets, versions 1 to 8: the first, the last, and the first offset at or after a time.
+"""ListOffsets, versions 1 to 11: the first, the last, and the first offset at or after a time.
 
 -1 asks for the end (the high watermark; with `isolation_level` 1 the last stable offset), -2 for the beginning,
 -3 for the record with the largest timestamp (KIP-734), -4 for the beginning of what is stored locally, which is the
-same here (KIP-405); other negative times get UNSUPPORTED_VERSION. A time from 0 on gives the first record with that
-timestamp or a later one; the batch it is in is decoded for that. A new leader that does not know yet what its
-followers have answers OFFSET_NOT_AVAILABLE for the end, which clients ask again (KIP-207).
+same here (KIP-405), -5 and -6 for what is or is not yet in remote storage, of which there is none: offset -1 (KIP-1005,
+KIP-1023); other negative times, and these in versions older than they are, get UNSUPPORTED_VERSION.
+
+A time from 0 on gives the first record with that timestamp or a later one; its batch is decoded for that. A new
+leader that does not know yet what its followers have answers OFFSET_NOT_AVAILABLE for the end, which clients ask
+again (KIP-207).
 """
 
 from __future__ import annotations
@@ -31,6 +34,16 @@ LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+_FROM_VERSION = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 _LEADER_EPOCH_FROM_VERSION = 4
 _OFFSET_NOT_AVAILABLE_FROM_VERSION = 5
 _READ_COMMITTED = 1
@@ -67,6 +80,8 @@ def _look_up(
         answer.error_code = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
     elif log is None:
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    elif asked.timestamp < 0 and request.version < _FROM_VERSION.get(asked.timestamp, request.version + 1):
+        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
     elif asked.timestamp == LATEST:
         if partition.high_watermark < partition.epoch_start_offset:
             told = request.version >= _OFFSET_NOT_AVAILABLE_FROM_VERSION
@@ -79,8 +94,6 @@ def _look_up(
         answer.leader_epoch = log.epochs.at(log.log_start_offset)
     elif asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP:
         _search(log, asked.timestamp, end_offset, answer)
-    else:
-        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
 
 
 def _search(log: Log, timestamp: int, end_offset: int, answer: ListOffsetsPartitionResponse) -> None:

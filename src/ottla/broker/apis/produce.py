@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker import strikes
+from ottla.broker.log.validation import Invalid, is_plain, prepare
 from ottla.broker.metrics import NO_TOPIC
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
@@ -119,6 +120,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
 def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str, int], Verified], now_us: int) -> None:
     message = request.message
     acks = message.acks
+    wall_ms = core.wall_ms(now_us)
     failed = False
     stored: list[tuple[str, int]] = []
     waiting: list[tuple[Partition, int, PartitionProduceResponse]] = []
@@ -131,7 +133,8 @@ def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str,
             answers.append(answer)
             try:
                 partition = _leading(core, request, topic.name, partitions, data.index)
-                end_offset = _append(partition, request, data, answer, verified.get((topic.name, data.index)), now_us)
+                check = verified.get((topic.name, data.index))
+                end_offset = _append(partition, request, data, answer, check, now_us, wall_ms)
             except Refused as refused:
                 failed = True
                 _count_failed(core, topic.name)
@@ -183,6 +186,7 @@ def _append(
     answer: PartitionProduceResponse,
     verified: Verified | None,
     now_us: int,
+    wall_ms: int,
 ) -> int:
     """Append one partition's batch, fill in its answer, and return the offset to be replicated up to."""
     acks = request.message.acks
@@ -197,6 +201,13 @@ def _append(
     if len(records) > partition.settings.max_message_bytes:
         limit = partition.settings.max_message_bytes
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; max.message.bytes is {limit}")
+    if not is_plain(header, partition.settings, wall_ms):
+        try:
+            records, header = prepare(records, header, partition.settings, wall_ms)
+        except Invalid as invalid:
+            raise Refused(invalid.error_code, str(invalid)) from invalid
+        if header.log_append_time:
+            answer.log_append_time_ms = header.max_timestamp
     if acks == -1 and len(partition.isr) < partition.min_isr:
         enough = partition.min_isr
         raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replicas in sync, {enough} wanted")

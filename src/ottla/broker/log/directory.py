@@ -17,6 +17,7 @@ until the log it concerns is opened.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -35,15 +36,20 @@ _VERSION = 0
 
 
 class LogDirectory:
-    """A broker's folder; `storage` is where the logs are. Logs that wait for a sync they began are in `syncing`."""
+    """A broker's folder; `storage` is where the logs are. Logs that wait for a sync they began are in `syncing`.
+
+    `remove_due_us`: when `remove_due` has something to do, None while nothing waits.
+    """
 
     __slots__ = (
         "_clean_ends",
         "_high_watermarks",
         "_log_starts",
         "_recovery_points",
+        "_set_aside",
         "_written",
-        "flushes",
+        "flush_ms",
+        "remove_due_us",
         "settings",
         "storage",
         "syncing",
@@ -53,8 +59,11 @@ class LogDirectory:
         self.storage = storage
         self.settings = settings
         self.syncing: dict[Log, None] = {}
-        self.flushes = 0
+        self.flush_ms = settings.log_flush_scheduler_interval_ms
         self._written: dict[str, bytes] = {}
+        # (when, path) of files that are to go
+        self._set_aside: list[tuple[int, str]] = []
+        self.remove_due_us: int | None = None
         self._clean_ends = self._take_clean_shutdown()
         self._recovery_points = self._read(RECOVERY_POINTS)
         self._high_watermarks = self._read(HIGH_WATERMARKS)
@@ -97,6 +106,26 @@ class LogDirectory:
         if self._written.get(name) != content:
             self.storage.write_file(name, content)
             self._written[name] = content
+
+    def flush_every(self, flush_ms: int) -> None:
+        """A topic wants its logs flushed so often; `flush_ms` is the shortest such time."""
+        self.flush_ms = min(self.flush_ms, flush_ms)
+
+    def remove_later(self, paths: list[str], delay_ms: int) -> None:
+        """Remove these files when the delay is over; a broker that ends before removes them at its next start."""
+        due_us = self.storage.write_back.now_us + delay_ms * 1000
+        self._set_aside += ((due_us, path) for path in paths)
+        self.remove_due()
+
+    def remove_due(self) -> None:
+        """Remove the files whose delay is over; one that cannot be removed is left to the next start."""
+        now_us = self.storage.write_back.now_us
+        due = [path for due_us, path in self._set_aside if due_us <= now_us]
+        self._set_aside = [entry for entry in self._set_aside if entry[0] > now_us]
+        self.remove_due_us = min((due_us for due_us, _ in self._set_aside), default=None)
+        for path in due:
+            with contextlib.suppress(OSError):
+                self.storage.remove(path)
 
     def mark_clean(self, ends: Mapping[str, tuple[int, int]]) -> None:
         """All logs were closed in order; `ends` as `clean_end` gives them. OSError."""

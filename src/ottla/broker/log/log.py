@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from errno import EIO
 
@@ -45,6 +44,7 @@ class Log:
         "aborted",
         "directory",
         "epochs",
+        "flushed_us",
         "folder",
         "log_end_offset",
         "log_start_offset",
@@ -69,9 +69,10 @@ class Log:
         self.producers = ProducerStates()
         self.aborted = AbortedTransactions()
         self.epochs = LeaderEpochs()
+        self.flushed_us = self.storage.write_back.now_us
         self._epochs_stored = b""
         # (whether it is done, the offset that is synced then), ascending
-        self._syncs: deque[tuple[Callable[[], bool], int]] = deque()
+        self._syncs: list[tuple[Callable[[], bool], int]] = []
 
     def open(self, topic_id: bytes) -> None:
         """Open and recover the log in its folder, made where it is missing; OSError where that fails."""
@@ -251,9 +252,9 @@ class Log:
         return segment.bound_behind(position + size_bytes) if position < segment.size else self.log_end_offset
 
     def first_since(self, timestamp: int) -> bytes | None:
-        """The first batch with a timestamp not below `timestamp`, or None."""
+        """The first batch from the log's beginning on with a timestamp not below `timestamp`, or None."""
         for segment in self.segments:
-            header = segment.first_since(timestamp)
+            header = segment.first_since(timestamp, self.log_start_offset)
             if header is not None:
                 return segment.batch(header)
         return None
@@ -290,7 +291,7 @@ class Log:
         self.log_end_offset = end = active.next_offset
         self.recovery_point = min(self.recovery_point, end)
         self.log_start_offset = min(self.log_start_offset, end)
-        self._syncs = deque(sync for sync in self._syncs if sync[1] <= end)
+        self._syncs = [sync for sync in self._syncs if sync[1] <= end]
         self.epochs.truncate(end)
         self.store_epochs()
         producer_snapshots.remove(self.storage, self.folder, above=end)
@@ -321,24 +322,49 @@ class Log:
         self.aborted.forget_below(offset)
         return True
 
+    def drop_segments(self, count: int) -> None:
+        """Take the first segments out of the log; their files go when nobody can be reading them any more. OSError."""
+        for _ in range(count):
+            self.directory.remove_later(self.segments[0].put_aside(), self.settings.file_delete_delay_ms)
+            del self.segments[0]
+        begin = self.segments[0].base_offset
+        self.advance_log_start(begin)
+        producer_snapshots.remove(self.storage, self.folder, below=begin)
+
     # Reaching the disk.
 
     def flush(self) -> None:
         """Return once the whole log would survive a power cut; OSError."""
         end = self.log_end_offset
+        self.flushed_us = self.storage.write_back.now_us
         if end > self.recovery_point:
             for segment in self.segments:
                 if segment.next_offset > self.recovery_point:
                     segment.file.sync()
-            self.directory.flushes += 1
             self.recovery_point = end
             self._syncs.clear()
 
+    def flush_soon(self) -> None:
+        """Begin what `flush` does, without waiting for the disk; OSError."""
+        end, recovery_point = self.log_end_offset, self.recovery_point
+        self.flushed_us = self.storage.write_back.now_us
+        if end > recovery_point and not (self._syncs and self._syncs[-1][1] >= end):
+            tickets = [s.file.begin_sync() for s in self.segments if s.next_offset > recovery_point]
+            self._syncs.append((lambda: all(done() for done in tickets), end))
+            self.settle_syncs()
+
     def settle_syncs(self) -> bool:
-        """Move the recovery point as far as the syncs begun have come; whether all of them are done. OSError."""
+        """Move the recovery point as far as the syncs begun have come; whether all of them are done.
+
+        OSError: one failed, which is begun no more; the next flush syncs what it was to sync.
+        """
         syncs = self._syncs
-        while syncs and syncs[0][0]():
-            self.recovery_point = max(self.recovery_point, syncs.popleft()[1])
+        try:
+            while syncs and syncs[0][0]():
+                self.recovery_point = max(self.recovery_point, syncs.pop(0)[1])
+        except OSError:
+            syncs.clear()
+            raise
         if syncs:
             self.directory.syncing[self] = None
         return not syncs

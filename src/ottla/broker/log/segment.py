@@ -339,11 +339,11 @@ class Segment:
         """The offset of the batch that begins at `position`, or the segment's end; OSError."""
         return self.header_at(position).base_offset if position < self.size else self.next_offset
 
-    def first_since(self, timestamp: int) -> BatchHeader | None:
-        """The first batch with a timestamp not below `timestamp`; None where there is none."""
-        if self.max_timestamp < timestamp or not self.size:
+    def first_since(self, timestamp: int, begin: int) -> BatchHeader | None:
+        """The first batch, from offset `begin` on, with a timestamp not below `timestamp`; None where there is none."""
+        if self.max_timestamp < timestamp or not self.size or begin >= self.next_offset:
             return None
-        offset = self.base_offset + self.index.offset_before_time(timestamp)
+        offset = max(begin, self.base_offset + self.index.offset_before_time(timestamp))
         for header in scan(self.file, self.position_of(offset), ahead_bytes=_LOOK_BYTES):
             if header.max_timestamp >= timestamp:
                 return header

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.broker.log.log import Log
+from ottla.broker.log.retention import delete_old_segments
 from ottla.broker.partition import Partition
+from ottla.broker.settings import NEVER
 
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
@@ -38,10 +40,15 @@ class LogUpkeep:
 
     def __init__(self, core: BrokerCore) -> None:
         self._core = core
+        self._next_us: int | None = None
+        self._poll_us = 0
+        self._flush_checked_us = 0
         settings = core.settings
         self._jobs = [
             _Job(settings.replica_high_watermark_checkpoint_interval_ms * 1000, self._store_high_watermarks),
             _Job(settings.log_flush_offset_checkpoint_interval_ms * 1000, self._store_recovery_points),
+            _Job(settings.log_retention_check_interval_ms * 1000, self._delete_old_segments),
+            _Job(settings.producer_id_expiration_check_interval_ms * 1000, self._expire_producers),
         ]
 
     def start(self, now_us: int) -> None:
@@ -49,25 +56,41 @@ class LogUpkeep:
         for job in self._jobs:
             if job.due_us < 0:
                 job.due_us = now_us + job.interval_us
+        self._next_us = min(job.due_us for job in self._jobs)
 
     def deadline_us(self) -> int | None:
-        """When the next job is due; None where there is nothing to look after."""
-        due = min((job.due_us for job in self._jobs if job.due_us >= 0), default=None)
-        if self._core.directory.syncing and due is not None:
-            due = min(due, self._core.directory.storage.write_back.now_us + _SYNC_POLL_US)
-        return due
+        """When there is something to do; None before the broker knows of any log."""
+        due = self._next_us
+        if due is None:
+            return None
+        directory = self._core.directory
+        remove_us = directory.remove_due_us
+        if remove_us is not None and remove_us < due:
+            due = remove_us
+        if directory.flush_ms < NEVER:
+            due = min(due, self._flush_checked_us + directory.flush_ms * 1000)
+        return min(due, self._poll_us) if directory.syncing else due
 
     def tick(self, now_us: int) -> None:
         """Do what is due."""
-        syncing = self._core.directory.syncing
-        for log in list(syncing):
-            del syncing[log]
+        directory = self._core.directory
+        for log in list(directory.syncing):
+            del directory.syncing[log]
             with contextlib.suppress(OSError):
                 log.settle_syncs()
+        self._poll_us = now_us + _SYNC_POLL_US
+        if directory.remove_due_us is not None and directory.remove_due_us <= now_us:
+            directory.remove_due()
+        if directory.flush_ms < NEVER and now_us - self._flush_checked_us >= directory.flush_ms * 1000:
+            self._flush_checked_us = now_us
+            self._flush(now_us)
+        if self._next_us is None or now_us < self._next_us:
+            return
         for job in self._jobs:
-            if 0 <= job.due_us <= now_us:
+            if job.due_us <= now_us:
                 job.due_us = now_us + job.interval_us
                 job.run(now_us)
+        self._next_us = min(job.due_us for job in self._jobs)
 
     def close_in_order(self) -> None:
         """Flush all logs and write down where they stand; the mark that says so comes last. OSError."""
@@ -108,3 +131,25 @@ class LogUpkeep:
         with contextlib.suppress(OSError):
             self._core.directory.write(RECOVERY_POINTS, points)
             self._core.directory.write(LOG_STARTS, starts)
+
+    def _flush(self, now_us: int) -> None:
+        """Begin to flush the logs that want it; where nothing says how often, the scheduler's own interval does."""
+        otherwise_ms = self._core.settings.log_flush_scheduler_interval_ms
+        for log in self._logs():
+            flush_ms = log.settings.flush_ms if log.settings.flush_ms < NEVER else otherwise_ms
+            if flush_ms < NEVER and now_us - log.flushed_us >= flush_ms * 1000:
+                with contextlib.suppress(OSError):
+                    log.flush_soon()
+
+    def _delete_old_segments(self, now_us: int) -> None:
+        wall_ms = self._core.wall_ms(now_us)
+        for partition in self._partitions():
+            if partition.log is not None:
+                with contextlib.suppress(OSError):
+                    if delete_old_segments(partition.log, partition.high_watermark, wall_ms):
+                        partition.log_start_moved()
+
+    def _expire_producers(self, now_us: int) -> None:
+        wall_ms = self._core.wall_ms(now_us)
+        for log in self._logs():
+            log.producers.expire(wall_ms, self._core.settings.producer_id_expiration_ms)

@@ -1,0 +1,145 @@
+"""What a topic's settings ask of a batch before it is appended: keys, timestamps, the broker's clock, its compression.
+
+Most topics ask for next to nothing, and then a look at the header is all it costs (`is_plain`). Otherwise:
+
+- `cleanup.policy=compact`: every record needs a key.
+- `message.timestamp.before.max.ms`, `after.max.ms`: a record's time may not be further from the broker's than that.
+  The largest timestamp is the header's word; the records are only looked at where old ones are refused.
+- `message.timestamp.type=LogAppendTime`: the broker's clock is stamped into the header.
+- `compression.type` other than `producer`: the records are compressed anew.
+
+Invariant: a batch that comes out has a right CRC; one that needed no change comes out as it went in.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.settings import NEVER
+from ottla.broker.topic_settings import TopicSettings
+from ottla.protocol.error_codes import ErrorCode
+from ottla.records.batch_header import (
+    CODECS,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    CorruptBatch,
+    pack_header,
+    read_header,
+    stamp_crc,
+)
+
+NO_TIMESTAMP = -1
+_DECOMPRESSED_BYTES_MAX = 1 << 28
+_CODEC_MASK = 0x07
+
+
+class Invalid(Exception):
+    """Why a batch is not appended: Kafka's error code and a sentence."""
+
+    def __init__(self, error_code: int, detail: str) -> None:
+        super().__init__(detail)
+        self.error_code = error_code
+
+
+def is_plain(header: BatchHeader, settings: TopicSettings, wall_ms: int) -> bool:
+    """Whether the batch can be appended as it is."""
+    return (
+        settings.message_timestamp_type == "CreateTime"
+        and header.max_timestamp - wall_ms <= settings.message_timestamp_after_max_ms
+        and settings.message_timestamp_before_max_ms == NEVER
+        and settings.compression_type == "producer"
+        and "compact" not in settings.cleanup_policy
+    )
+
+
+def prepare(
+    records: bytearray | memoryview, header: BatchHeader, settings: TopicSettings, wall_ms: int
+) -> tuple[bytearray | memoryview, BatchHeader]:
+    """The batch as it is to be appended, with its header; Invalid where it may not be."""
+    stamped = settings.message_timestamp_type == "LogAppendTime"
+    try:
+        if "compact" in settings.cleanup_policy or settings.message_timestamp_before_max_ms != NEVER:
+            _check_records(records, settings, wall_ms, with_times=not stamped)
+        if not stamped:
+            _check_time(header.max_timestamp, settings, wall_ms)
+        wanted = _wanted_codec(header, settings)
+        if wanted != header.codec:
+            records = _recompressed(records, header, wanted)
+    except CorruptBatch as error:
+        raise Invalid(ErrorCode.INVALID_RECORD, str(error)) from error
+    header = read_header(records)
+    if stamped:
+        header = _stamp_time(records, header, wall_ms)
+    return records, header
+
+
+def _check_records(records: bytearray | memoryview, settings: TopicSettings, wall_ms: int, *, with_times: bool) -> None:
+    # Imported here: decoding records is nothing a broker needs for most topics.
+    from ottla.records.plain import decode_batches
+
+    keyed = "compact" in settings.cleanup_policy
+    for _, rows in decode_batches(records, verify=False):
+        for row in rows:
+            if keyed and row.key is None:
+                raise Invalid(
+                    ErrorCode.INVALID_RECORD, "a record without a key, in a topic with cleanup.policy=compact"
+                )
+            if with_times:
+                _check_time(row.timestamp_ms, settings, wall_ms)
+
+
+def _check_time(timestamp: int, settings: TopicSettings, wall_ms: int) -> None:
+    if timestamp == NO_TIMESTAMP:
+        return
+    before, after = settings.message_timestamp_before_max_ms, settings.message_timestamp_after_max_ms
+    if wall_ms - timestamp > before or timestamp - wall_ms > after:
+        detail = f"timestamp {timestamp} is not between {before} ms before and {after} ms after {wall_ms}"
+        raise Invalid(ErrorCode.INVALID_TIMESTAMP, detail)
+
+
+def _wanted_codec(header: BatchHeader, settings: TopicSettings) -> str:
+    name = settings.compression_type
+    if name == "producer":
+        return header.codec
+    return "none" if name == "uncompressed" else name
+
+
+def _recompressed(records: bytearray | memoryview, header: BatchHeader, codec: str) -> bytearray:
+    from ottla.records.compression import compress, decompress
+
+    section = decompress(header.codec, records[HEADER_BYTES:], _DECOMPRESSED_BYTES_MAX)
+    compressed = compress(codec, None, section)
+    batch = pack_header(
+        records_bytes=len(compressed),
+        record_count=header.record_count,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        attributes=(header.attributes & ~_CODEC_MASK) | CODECS.index(codec),
+        base_offset=header.base_offset,
+        partition_leader_epoch=header.partition_leader_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )
+    batch += compressed
+    stamp_crc(batch)
+    return batch
+
+
+def _stamp_time(records: bytearray | memoryview, header: BatchHeader, wall_ms: int) -> BatchHeader:
+    head = pack_header(
+        records_bytes=len(records) - HEADER_BYTES,
+        record_count=header.record_count,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=wall_ms,
+        attributes=header.attributes | LOG_APPEND_TIME,
+        base_offset=header.base_offset,
+        partition_leader_epoch=header.partition_leader_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )
+    records[:HEADER_BYTES] = head
+    stamp_crc(records)
+    return read_header(records)

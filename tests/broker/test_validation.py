@@ -1,0 +1,92 @@
+"""What a topic's settings make of a batch: refused, stamped, compressed anew, or left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.protocol.error_codes import ErrorCode
+from ottla.records.batch_header import iterate_headers
+from ottla.records.plain import Record, encode_batch
+
+from .world import TOPIC, WALL_OFFSET_US, World, batch_of, records_of
+
+WALL_MS = WALL_OFFSET_US // 1000 + 1000
+HOUR_MS = 3_600_000
+
+
+def made(**configs: object) -> World:
+    world = World(1)
+    assert world.create_topic(**configs) == 0
+    return world
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "refused"),
+    [
+        (-1, False),
+        (0, False),
+        (WALL_MS, False),
+        (WALL_MS + HOUR_MS, False),
+        (WALL_MS + HOUR_MS + 1, True),
+    ],
+)
+def test_records_from_too_far_in_the_future_are_refused(timestamp_ms: int, refused: bool) -> None:
+    answer = made().produce(batch_of(b"a", timestamp_ms=timestamp_ms))
+    assert answer.error_code == (ErrorCode.INVALID_TIMESTAMP if refused else 0)
+
+
+def test_records_that_are_too_old_are_refused() -> None:
+    world = made(message_timestamp_before_max_ms=1000)
+    assert world.produce(batch_of(b"a", timestamp_ms=WALL_MS - 1000)).error_code == 0
+    assert world.produce(batch_of(b"a", b"b", timestamp_ms=WALL_MS - 1001)).error_code == ErrorCode.INVALID_TIMESTAMP
+    assert world.produce(batch_of(b"a", timestamp_ms=-1)).error_code == 0
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_log_append_time_is_the_brokers_clock(codec: str) -> None:
+    world = made(message_timestamp_type="LogAppendTime")
+    answer = world.produce(batch_of(b"a", b"b", timestamp_ms=5, codec=codec))
+    assert (answer.error_code, answer.log_append_time_ms) == (0, WALL_MS)
+    [header] = iterate_headers(bytes(world.storages[1].contents[f"{TOPIC}-0/{0:020d}.log"]))
+    assert header.log_append_time
+    assert header.max_timestamp == WALL_MS
+    assert [(r.timestamp_ms, r.value) for r in records_of(world.fetch())] == [(WALL_MS, b"a"), (WALL_MS, b"b")]
+    assert world.end_offset(timestamp=WALL_MS).offset == 0
+
+
+def test_a_producers_time_is_not_told_as_the_brokers() -> None:
+    assert made().produce(batch_of(b"a")).log_append_time_ms == -1
+
+
+@pytest.mark.parametrize("wanted", ["uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"])
+@pytest.mark.parametrize("sent", ["none", "gzip", "zstd"])
+def test_a_topic_has_the_compression_it_asks_for(wanted: str, sent: str) -> None:
+    world = made(compression_type=wanted)
+    rows = [Record(n, WALL_MS + n, b"key", b"value " * 50, (("h", b"x"),)) for n in range(3)]
+    batch = encode_batch(rows, codec=sent, producer_id=7, producer_epoch=0, base_sequence=0)
+    assert world.produce(batch).error_code == 0
+    content = bytes(world.storages[1].contents[f"{TOPIC}-0/{0:020d}.log"])
+    [header] = iterate_headers(content)
+    assert header.codec == {"producer": sent, "uncompressed": "none"}.get(wanted, wanted)
+    assert (header.producer_id, header.base_sequence) == (7, 0)
+    assert records_of(world.fetch()) == rows
+    assert world.produce(batch).base_offset == 0, "still known as a duplicate"
+
+
+def test_a_compacted_topic_wants_keys() -> None:
+    world = made(cleanup_policy="compact,delete")
+    keyed = encode_batch([Record(0, WALL_MS, b"k", b"v")])
+    half = encode_batch([Record(0, WALL_MS, b"k", b"v"), Record(1, WALL_MS, None, b"v")])
+    assert world.produce(keyed).error_code == 0
+    assert world.produce(half).error_code == ErrorCode.INVALID_RECORD
+    assert world.end_offset().offset == 1
+
+
+def test_records_that_cannot_be_read_are_refused_where_they_must_be_read() -> None:
+    world = made(compression_type="zstd")
+    batch = bytearray(batch_of(b"a", codec="gzip"))
+    from ottla.records.batch_header import HEADER_BYTES, stamp_crc
+
+    batch[HEADER_BYTES:] = b"\0" * (len(batch) - HEADER_BYTES)
+    stamp_crc(batch)
+    assert world.produce(bytes(batch)).error_code == ErrorCode.INVALID_RECORD
