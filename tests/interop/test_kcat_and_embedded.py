@@ -11,9 +11,11 @@ import pytest
 
 import ottla
 from ottla.cluster.cluster import Cluster
+from ottla.records.plain import decode_batches
 
 _PARTITIONS = 3
 _PATIENCE_S = 60
+_CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]  # by their numbers in a batch's attributes
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def test_kcat_lists_brokers_topics_and_leaders(kcat: str, cluster: Cluster, topi
     assert leaders == {number: cluster.leader(topic, number) for number in range(_PARTITIONS)}
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", _CODECS)
 def test_ottla_reads_what_kcat_was_given(kcat: str, cluster: Cluster, topic: str, codec: str, exchange: Any) -> None:
     lines = [f"key-{number % 5}\tvalue {number}" for number in range(200)]
     sending = ["-P", "-t", topic, "-K", "\t", "-z", codec, "-X", "acks=all", "-H", "by=kcat"]
@@ -47,6 +49,10 @@ def test_ottla_reads_what_kcat_was_given(kcat: str, cluster: Cluster, topic: str
     stored = exchange.ottla_reads(cluster.bootstrap_servers, topic).values()
     assert sorted(f"{key.decode()}\t{value.decode()}" for key, value, _, _ in stored) == sorted(lines)
     assert {headers for _, _, headers, _ in stored} == {(("by", b"kcat"),)}
+    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
+        batches = [header for fetched in reader.iter_raw() for header, _ in decode_batches(fetched.records)]
+    # An old librdkafka that finds no Produce version 0 in ApiVersions sends uncompressed without a word.
+    assert {header.attributes & 7 for header in batches} == {_CODECS.index(codec)}
 
 
 def test_kcat_shows_what_ottla_sent_and_where_it_is(kcat: str, cluster: Cluster, topic: str) -> None:

@@ -5,13 +5,16 @@ can ask again (KIP-511); whoever decodes frames does that with `unsupported_vers
 name and version must look like names (KIP-511), else INVALID_REQUEST. One feature is advertised (KIP-584), from version
 3 on: `transaction.version`, up to 2 and in force as the broker setting of that name says; by it clients choose how they
 run transactions (KIP-890).
+
+Produce is said to begin at version 0, as by Apache Kafka (KAFKA-18659): librdkafka before 2.11 takes its absence for a
+broker without gzip, snappy and lz4, and silently sends uncompressed. Nobody asks for so old a version.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis import VERSIONS
+from ottla.broker.apis import PRODUCE, VERSIONS
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.api_versions import (
@@ -55,7 +58,7 @@ def unsupported_version_response() -> ApiVersionsResponse:
 
 def _spoken() -> list[ApiVersion]:
     return [
-        ApiVersion(api_key=api_key, min_version=lowest, max_version=highest)
+        ApiVersion(api_key=api_key, min_version=0 if api_key == PRODUCE else lowest, max_version=highest)
         for api_key, (lowest, highest) in VERSIONS.items()
     ]
 
