@@ -14,16 +14,29 @@ import pytest
 
 from ottla.broker.log.producer_state import ProducerStates
 from ottla.broker.transactions.markers import MarkerWriter
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 from .transaction_world import RETRIABLE, Producer, committed_values, listed
 from .world import TOPIC, World
 
 PARTITIONS = 3
 TIMEOUT_MS = 20_000
+# Appended perhaps; the same sequence numbers again are stored once.
+SENT_AGAIN = (*RETRIABLE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
 class PatientWorld(World):
     """A world whose clients wait for their answers; what cannot be reached comes back meanwhile."""
+
+    def leader(self, topic: str = TOPIC, partition: int = 0) -> int:
+        """The partition's leader, once one is elected that is alive."""
+        for _ in range(200):
+            found = super().leader(topic, partition)
+            if found in self.brokers:
+                return found
+            self.pass_time(200)
+        raise AssertionError(f"{topic}-{partition} has no leader")
 
     def ask(self, broker_id: int, message: Any, *, version: int | None = None) -> Any:
         connection = self.send(broker_id, message, version=version)
@@ -34,6 +47,20 @@ class PatientWorld(World):
                 self.unreachable = set()
             self.pass_time(200)
         raise AssertionError(f"{type(message).__name__} is not answered")
+
+
+class PatientProducer(Producer):
+    """A producer that looks for its coordinator until it finds one that is alive."""
+
+    @property
+    def node(self) -> int:
+        asked = FindCoordinatorRequest(key_type=1, coordinator_keys=[self.transactional_id])
+        for _ in range(200):
+            found = self.world.ask(next(iter(self.world.brokers)), asked, version=6).coordinators[0]
+            if found.error_code == 0 and found.node_id in self.world.brokers:
+                return int(found.node_id)
+            self.world.pass_time(200)
+        raise AssertionError(f"nobody coordinates {self.transactional_id}")
 
 
 class Writer:
@@ -47,7 +74,7 @@ class Writer:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        self.producer = Producer(self.world, self.name, version=self.version, timeout_ms=TIMEOUT_MS)
+        self.producer = PatientProducer(self.world, self.name, version=self.version, timeout_ms=TIMEOUT_MS)
         self.ready = False
         self.open: bytes | None = None
         self.sent = 0
@@ -65,7 +92,7 @@ class Writer:
             code = self.producer.send(self.open, partition=self.sent)
             if code == 0:
                 self.sent += 1
-            elif code not in RETRIABLE:
+            elif code not in SENT_AGAIN:
                 self.give_up()
             return
         committed = rng.random() < 0.7
@@ -113,9 +140,22 @@ def trouble(rng: random.Random, world: World) -> None:
         world.pass_time(TIMEOUT_MS + 1000)
 
 
-def storm(seed: int, version: int, steps: int = 60) -> tuple[World, list[Writer]]:
+def break_brokers(rng: random.Random, world: World) -> None:
+    """One broker at a time dies, at times with what it had not synced; another one leads and coordinates."""
+    dead = [broker_id for broker_id in (1, 2, 3) if broker_id not in world.brokers]
+    if dead and rng.random() < 0.3:
+        world.start(dead[0])
+        world.pass_time(rng.choice([0, 500, 5_000]))
+    elif not dead and not world.unreachable and rng.random() < 0.15:
+        # Who is not in sync everywhere could not lead in another one's place.
+        world.pass_time(2_000)
+        victim = rng.choice([1, 2, 3])
+        (world.kill if rng.random() < 0.5 else world.power_off)(victim)
+
+
+def storm(seed: int, version: int, steps: int = 60, *, deaths: bool = False) -> tuple[World, list[Writer]]:
     rng = random.Random(seed)
-    world = PatientWorld(3, broker_session_timeout_ms=600_000)
+    world = PatientWorld(3, **({} if deaths else {"broker_session_timeout_ms": 600_000}))
     world.create_topic(partitions=PARTITIONS, replicas=3)
     writers = [Writer(world, f"w{number}", version) for number in range(3)]
     for _ in range(steps):
@@ -129,8 +169,13 @@ def storm(seed: int, version: int, steps: int = 60) -> tuple[World, list[Writer]
         writer.step(rng)
         if rng.random() < 0.2:
             writer.haunt(rng)
-        trouble(rng, world)
+        if deaths:
+            break_brokers(rng, world)
+        else:
+            trouble(rng, world)
     world.unreachable = set()
+    for broker_id in [broker_id for broker_id in (1, 2, 3) if broker_id not in world.brokers]:
+        world.start(broker_id)
     world.pass_time(2 * TIMEOUT_MS)
     return world, writers
 
@@ -157,11 +202,12 @@ def judge(world: World, writers: list[Writer]) -> str | None:
     return f"{unended} did not end" if unended else None
 
 
+@pytest.mark.parametrize("deaths", [False, True], ids=["silence", "deaths"])
 @pytest.mark.parametrize("version", [1, 2])
-def test_readers_see_committed_transactions_whole_and_nothing_else(version: int) -> None:
+def test_readers_see_committed_transactions_whole_and_nothing_else(version: int, deaths: bool) -> None:
     told = []
     for seed in range(25):
-        world, writers = storm(seed, version)
+        world, writers = storm(seed, version, deaths=deaths)
         assert judge(world, writers) is None, f"seed {seed}"
         told += [verdict for writer in writers for verdict in writer.verdicts.values()]
     assert min(told.count(True), told.count(False)) > 50
