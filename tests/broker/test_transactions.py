@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.topic_names import TRANSACTIONS_TOPIC
+from ottla.broker.transactions.records import (
+    read_transaction_key,
+    read_transaction_value,
+    transaction_key,
+    transaction_value,
+)
+from ottla.broker.transactions.transaction import TransactionState, new_data
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -193,7 +201,9 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(wo
     assert producer.state == "CompleteAbort"
     assert committed_values(world) == []
     assert world.fetch(0, isolation_level=1).last_stable_offset == 2
-    assert producer.commit() == ErrorCode.PRODUCER_FENCED
+    # In version 2 the epoch says that it speaks of the transaction before, which was not committed.
+    assert producer.commit() == (ErrorCode.PRODUCER_FENCED if version == 1 else ErrorCode.INVALID_TXN_STATE)
+    assert producer.send(b"late") in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
@@ -355,3 +365,43 @@ def test_unused_transactional_ids_are_forgotten() -> None:
     world.pass_time(12_000)
     assert listed(world) == {"busy": "Ongoing"}
     assert listed(World(1, world.storages)) == {"busy": "Ongoing"}
+
+
+def test_a_cluster_of_version_1_raises_epochs_for_fencing_alone() -> None:
+    world = World(1, transaction_version=1)
+    world.create_topic()
+    old = Producer(world, version=1, timeout_ms=5000)
+    old.init()
+    for _ in range(2):
+        assert old.send(b"kept") == 0
+        assert old.commit() == 0
+    assert old.epoch == 0
+    old.send(b"lost")
+    world.pass_time(6000)
+    assert (old.state, old.describe().producer_epoch) == ("CompleteAbort", 1)
+    assert old.commit() == ErrorCode.PRODUCER_FENCED
+    assert old.init(keep=True) == ErrorCode.PRODUCER_FENCED
+    new = Producer(world, version=1)
+    assert (new.init(), new.epoch) == (0, 2)
+    assert committed_values(world) == [b"kept", b"kept"]
+    again = World(1, world.storages, transaction_version=1)  # its records are of layout version 0
+    new.world = again
+    assert (new.init(), new.epoch) == (0, 3)
+
+
+def test_stored_transactions_read_back_as_they_were_written() -> None:
+    data = new_data(7, 60_000, 1_000)._replace(
+        epoch=3,
+        previous_producer_id=6,
+        next_producer_id=8,
+        state=TransactionState.PREPARE_ABORT,
+        partitions=(("a", 0), ("a", 5), ("b", 1)),
+        started_ms=900,
+        client_version=2,
+    )
+    assert read_transaction_value(transaction_value(data, 1)) == data
+    plain = data._replace(previous_producer_id=-1, next_producer_id=-1, client_version=0)
+    assert read_transaction_value(transaction_value(data, 0)) == plain
+    assert read_transaction_key(transaction_key("t")) == "t"
+    with pytest.raises(MalformedMessage):
+        read_transaction_value(transaction_value(data, 1)[:-9])

@@ -141,6 +141,20 @@ def zombies(session: Session, version: int) -> None:
     session.note_log()
 
 
+def fenced_goes_on(session: Session, version: int) -> None:
+    old, new = session.producer("fenced", version), session.producer("fenced", version)
+    session.init(old, "old")
+    session.init(old, "old again", keep=True)
+    session.send(old, "old sends")
+    session.init(new, "new, first try")
+    epoch = old.epoch
+    session.init(old, "old goes on", keep=True)
+    session.note("epoch", old.epoch - epoch)
+    session.init(new, "new")
+    session.init(old, "old goes on once more", keep=True)
+    session.note_log()
+
+
 def going_on(session: Session, version: int) -> None:
     producer = session.producer("on", version)
     session.init(producer, "init")
@@ -255,7 +269,16 @@ def _codes(answer: Any) -> list[int]:
     return codes
 
 
-SCRIPTS: tuple[Callable[[Session, int], None], ...] = (life, zombies, going_on, not_added, offsets, markers, tools)
+SCRIPTS: tuple[Callable[[Session, int], None], ...] = (
+    life,
+    zombies,
+    fenced_goes_on,
+    going_on,
+    not_added,
+    offsets,
+    markers,
+    tools,
+)
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,6 @@ from ottla.broker.transactions.transaction import (
     check_expected,
     completed_data,
     ended_data,
-    fence,
     fenced_data,
     initialized_data,
     new_data,
@@ -237,11 +236,7 @@ class TransactionCoordinator:
     def _fence(self, transaction: CoordinatedTransaction, done: Done, now_us: int) -> None:
         """Abort an open transaction so that its producer can do no more; TransactionRefusal."""
         data = fenced_data(transaction, self.core.settings.transaction_version, self.core.wall_ms(now_us))
-        try:
-            self._store(transaction, data, done, now_us)
-        except TransactionRefusal:
-            fence(transaction)
-            raise
+        self._store(transaction, data, done, now_us)
 
     def time_out(self, transaction: CoordinatedTransaction, now_us: int) -> None:
         """An open transaction has had its time: abort it, or look again where it is about to change."""

@@ -103,8 +103,6 @@ class Transaction:
         self.transactional_id = transactional_id
         self.data = data
         self.pending: TransactionData | None = None
-        # An epoch was raised for fencing that could not be stored: it is not raised again, nobody has seen it.
-        self.fence_failed = False
 
     def prepare(self, data: TransactionData) -> None:
         """Take `data` as what comes next."""
@@ -115,7 +113,6 @@ class Transaction:
         """What is pending is stored for good."""
         assert self.pending is not None
         self.data, self.pending = self.pending, None
-        self.fence_failed = False
 
 
 def new_data(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionData:
@@ -206,20 +203,15 @@ def verify(transaction: Transaction, producer_id: int, epoch: int, place: Place)
         raise TransactionRefusal(ErrorCode.TRANSACTION_ABORTABLE)
 
 
-def _raised_epoch(transaction: Transaction) -> int:
-    return transaction.data.epoch if transaction.fence_failed else min(EPOCH_MAX, transaction.data.epoch + 1)
-
-
-def fence(transaction: Transaction) -> None:
-    """Raise the epoch of a producer although that could not be stored: nobody is told the new one."""
-    transaction.data = transaction.data._replace(epoch=_raised_epoch(transaction), last_epoch=NO_EPOCH)
-    transaction.fence_failed = True
-
-
 def fenced_data(transaction: Transaction, server_version: int, now_ms: int) -> TransactionData:
-    """An ongoing transaction about to be aborted, its producer's epoch raised so that it can do no more."""
-    fenced = transaction.data._replace(epoch=_raised_epoch(transaction), last_epoch=NO_EPOCH)
-    return _prepared(fenced, _S.PREPARE_ABORT, server_version, NO_PRODUCER, now_ms)
+    """An ongoing transaction about to be aborted, its producer's epoch raised so that it can do no more.
+
+    From version 2 on the end raises it anyway, and the producer may go on from the epoch it had while nobody else does.
+    """
+    data = transaction.data
+    if server_version < 2:
+        data = data._replace(epoch=min(EPOCH_MAX, data.epoch + 1), last_epoch=NO_EPOCH)
+    return _prepared(data, _S.PREPARE_ABORT, server_version, NO_PRODUCER, now_ms)
 
 
 def ended_data(
