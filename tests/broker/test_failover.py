@@ -118,6 +118,15 @@ def test_where_all_replicas_in_sync_are_gone_nobody_leads(replicated: World) -> 
     assert values(replicated) == [b"a", b"b"]
 
 
+def test_where_all_die_within_one_session_the_one_heard_of_last_stays_in_sync(replicated: World) -> None:
+    replicated.produce(batch_of(b"a"))
+    for broker_id in (3, 2, 1):
+        replicated.pass_time(350)
+        replicated.kill(broker_id)
+    replicated.pass_time(5000)
+    assert (replicated.leader(), replicated.partition().isr) == (-1, (1,))
+
+
 @pytest.mark.parametrize("where", ["topic", "broker"])
 def test_an_unclean_election_takes_a_living_replica_and_loses_what_it_never_had(where: str) -> None:
     unclean = {"unclean_leader_election_enable": True}

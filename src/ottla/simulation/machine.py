@@ -18,31 +18,77 @@ class Core(Protocol):
 
 
 class Machine:
-    """One core on the simulated clock: events in, outputs carried out, ticks when they are due."""
+    """One core on the simulated clock: events in, outputs carried out, ticks when they are due.
+
+    A machine that is dead does nothing ever again; a frozen one finds what happened meanwhile when it goes on.
+    """
 
     def __init__(self, scheduler: Scheduler, core: Core, perform: Callable[[Any], None]) -> None:
         self.core = core
         self._scheduler = scheduler
         self._perform = perform
         self._armed_us: int | None = None
+        self._frozen: list[Any] | None = None
+        self._held: list[Any] = []
+        self.is_dead = False
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether nothing happens here."""
+        return self._frozen is not None
+
+    def die(self) -> None:
+        """End this machine for good."""
+        self.is_dead = True
+
+    def freeze(self) -> None:
+        """Let nothing happen here."""
+        self._frozen = []
+
+    def thaw(self) -> None:
+        """Go on where it was."""
+        events, self._frozen = self._frozen or [], None
+        held, self._held = self._held, []
+        self._carry_out(held)
+        for event in events:
+            self.deliver(event)
+        self._armed_us = None
+        self.ring()
 
     def deliver(self, event: Any) -> None:
         """An event for the core, now."""
+        if self.is_dead:
+            return
+        if self._frozen is not None:
+            self._frozen.append(event)
+            return
         self.core.receive(event, self._scheduler.now_us)
         self.turn()
 
     def turn(self) -> None:
         """Carry out what the core wants, then see to its next deadline."""
         while outputs := self.core.outputs():
-            for output in outputs:
-                self._perform(output)
+            self._carry_out(outputs)
+        if self.is_dead or self._frozen is not None:
+            return
         due = self.core.deadline_us()
         if due is not None and (self._armed_us is None or due < self._armed_us):
             self._armed_us = due
             self._scheduler.at(due, lambda: self._ring(due))
 
+    def _carry_out(self, outputs: list[Any]) -> None:
+        for number, output in enumerate(outputs):
+            if self.is_dead:
+                return
+            if self._frozen is not None:
+                self._held += outputs[number:]
+                return
+            self._perform(output)
+
     def ring(self) -> None:
         """Let the core see what time it is."""
+        if self.is_dead or self._frozen is not None:
+            return
         self.core.tick(self._scheduler.now_us)
         self.turn()
 

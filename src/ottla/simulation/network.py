@@ -68,6 +68,14 @@ class Network:
         """A broker that listens at `port`."""
         self._brokers[port] = deliver
 
+    def remove_broker(self, port: int, *, silently: bool) -> None:
+        """The broker at `port` is gone: who connects is refused; its clients are told, unless it went `silently`."""
+        server = self._brokers.pop(port)
+        for link in list(self._by_number.values()):
+            if link.server is server and link.is_open and not silently:
+                self._to_client(link, Disconnected(link.connection_id, "connection reset"))
+                self._end(link)
+
     def delay_us(self) -> int:
         """How long the next message is on its way."""
         return self._rng.randint(*_DELAY_US)

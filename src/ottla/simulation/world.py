@@ -2,7 +2,8 @@
 
 `World` drives `BrokerCore`, `ControllerCore`, `ProducerCore` and `ReaderCore` as `cluster/` and `client/` do over
 sockets and threads. Calls from outside (`producer.send`, `delivery.result`) let simulated time pass until they are
-answered, so the same test can walk both worlds. Chance comes from the seed alone.
+answered, so the same test can walk both worlds. Chance comes from the seed alone. Brokers can be killed, powered off,
+paused and started, and links between them cut; the controller and its disk never fail.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ottla.broker.events import (
     AskController,
     AskPeer,
     BrokerAddress,
+    ConnectionLost,
     ControllerAnswered,
     ControllerRequest,
     ControllerResponse,
@@ -30,7 +32,7 @@ from ottla.broker.events import (
 from ottla.broker.settings import BrokerSettings
 from ottla.faults.plan import FaultPlan
 from ottla.faults.rule import FaultRule
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.simulation.clients import SimulatedProducer, SimulatedReader
 from ottla.simulation.disk import Disk
@@ -41,6 +43,7 @@ from ottla.simulation.trace import Trace
 
 FIRST_PORT = 9092
 _OPERATOR = -1
+CONTROLLER = -2
 _WALL_CLOCK_BEGINS_MS = 1_767_225_600_000
 _PATIENCE_US = 600_000_000
 
@@ -48,7 +51,9 @@ _PATIENCE_US = 600_000_000
 class World:
     """`brokers` brokers and a controller, up and running; every 20th seed should go `through_bytes`."""
 
-    def __init__(self, seed: int, *, brokers: int = 3, through_bytes: bool = False, keep_trace: bool = False) -> None:
+    def __init__(
+        self, seed: int, *, brokers: int = 3, through_bytes: bool = False, keep_trace: bool = False, **settings: Any
+    ) -> None:
         rng = Random(seed)
         self.scheduler = Scheduler()
         self.trace = Trace(keep_lines=keep_trace)
@@ -60,23 +65,15 @@ class World:
         self._questions: dict[int, tuple[int, int, int]] = {}
         self._orders: dict[int, Any] = {}
         self._numbers = 0
-        settings = BrokerSettings()
+        self._settings = BrokerSettings(**settings)
+        self._cut: dict[tuple[int, int], None] = {}
+        self._starts = [0] * brokers
         self.disks = [Disk() for _ in range(brokers)]
         self.brokers: list[Machine] = []
         for broker_id in range(brokers):
-            core = BrokerCore(
-                broker_id,
-                self.disks[broker_id],
-                settings,
-                self._fork(rng),
-                self.faults,
-                wall_offset_us=_WALL_CLOCK_BEGINS_MS * 1000,
-            )
-            machine = Machine(self.scheduler, core, self._broker_performer(broker_id))
-            self.brokers.append(machine)
-            self.network.add_broker(FIRST_PORT + broker_id, machine.deliver)
+            self.brokers.append(self._new_broker(broker_id))
         addresses = [BrokerAddress(i, f"broker-{i}", FIRST_PORT + i) for i in range(brokers)]
-        controller = ControllerCore(addresses, Disk(), settings, self._fork(rng), cluster_id="simulated")
+        controller = ControllerCore(addresses, Disk(), self._settings, self._fork(rng), cluster_id="simulated")
         self.controller = Machine(self.scheduler, controller, self._perform_for_controller)
         self.controller.turn()
 
@@ -93,9 +90,12 @@ class World:
         """Let time pass until `reached()`; False where that did not happen within `limit_us`."""
         return self.scheduler.run_until(reached, limit_us=limit_us)
 
-    def create_topic(self, name: str, *, partitions: int = 1, replication_factor: int = 3) -> None:
-        """Make a topic and wait until every broker knows it."""
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replication_factor)
+    def create_topic(self, name: str, *, partitions: int = 1, replication_factor: int = 3, **configs: Any) -> None:
+        """Make a topic (settings with underscores for dots) and wait until every broker knows it."""
+        given = [CreatableTopicConfig(name=key.replace("_", "."), value=str(value)) for key, value in configs.items()]
+        topic = CreatableTopic(
+            name=name, num_partitions=partitions, replication_factor=replication_factor, configs=given
+        )
         self._numbers += 1
         token = self._numbers
         self.controller.deliver(ControllerRequest(_OPERATOR, token, CreateTopicsRequest(topics=[topic])))
@@ -108,6 +108,68 @@ class World:
     def break_on_purpose(self, rule: FaultRule) -> int:
         """Add a fault; `faults.fired` of the number returned tells how often it struck."""
         return self.faults.add(rule)
+
+    # ---- outages ------------------------------------------------------------------------------------------------
+
+    def kill(self, broker_id: int) -> None:
+        """End a broker; what it had written is still there when it is started again."""
+        self._end(broker_id, silently=False)
+
+    def power_off(self, broker_id: int) -> None:
+        """Cut a broker's power: its clients hear nothing, its disk has what was synced, or a little more."""
+        self._end(broker_id, silently=True)
+        disk = self.disks[broker_id]
+        disk.write_back.now_us = self.scheduler.now_us
+        disk.power_off(self._rng)
+
+    def start(self, broker_id: int) -> None:
+        """Start a broker that was ended."""
+        self.brokers[broker_id] = self._new_broker(broker_id)
+        self.brokers[broker_id].ring()
+
+    def pause(self, broker_id: int) -> None:
+        """Freeze a broker; whatever is sent to it waits."""
+        self.brokers[broker_id].freeze()
+
+    def resume(self, broker_id: int) -> None:
+        """Let a paused broker go on."""
+        self.brokers[broker_id].thaw()
+
+    def cut_link(self, one: int, other: int) -> None:
+        """Let nothing pass between two brokers, or between a broker and the controller (CONTROLLER)."""
+        self._cut[min(one, other), max(one, other)] = None
+
+    def heal_links(self) -> None:
+        """Let everything pass again."""
+        self._cut.clear()
+
+    def _is_cut(self, one: int, other: int) -> bool:
+        return (min(one, other), max(one, other)) in self._cut
+
+    def _new_broker(self, broker_id: int) -> Machine:
+        self._starts[broker_id] += 1
+        core = BrokerCore(
+            broker_id,
+            self.disks[broker_id],
+            self._settings,
+            self._fork(self._rng),
+            self.faults,
+            wall_offset_us=_WALL_CLOCK_BEGINS_MS * 1000,
+            broker_epoch=self._starts[broker_id],
+        )
+        machine = Machine(self.scheduler, core, self._broker_performer(broker_id))
+        self.network.add_broker(FIRST_PORT + broker_id, machine.deliver)
+        return machine
+
+    def _end(self, broker_id: int, *, silently: bool) -> None:
+        self.brokers[broker_id].die()
+        self.network.remove_broker(FIRST_PORT + broker_id, silently=silently)
+        for connection_id, (asker, asked, _) in list(self._questions.items()):
+            if asked == broker_id:
+                self._answer_peer(connection_id, None)
+            elif asker == broker_id:
+                del self._questions[connection_id]
+                self._deliver_later(asked, ConnectionLost(connection_id))
 
     def producer(self, **settings: Any) -> SimulatedProducer:
         """A producer on a machine of its own."""
@@ -139,6 +201,8 @@ class World:
                     self.network.hang_up(output)
             elif kind is AskPeer:
                 self._ask_peer(broker_id, output)
+            elif kind is AskController and self._is_cut(broker_id, CONTROLLER):
+                self._deliver_later(broker_id, ControllerAnswered(output.token, None))
             elif kind is AskController:
                 request = ControllerRequest(broker_id, output.token, output.message)
                 self._later(lambda: self.controller.deliver(request))
@@ -150,29 +214,42 @@ class World:
     def _perform_for_controller(self, output: Any) -> None:
         kind = type(output)
         if kind is ImagePublished:
-            for broker in self.brokers:
-                self._later(lambda broker=broker: broker.deliver(output))  # type: ignore[misc]
+            for broker_id in range(len(self.brokers)):
+                if not self._is_cut(broker_id, CONTROLLER):
+                    self._deliver_later(broker_id, output)
         elif kind is ControllerResponse and output.broker_id == _OPERATOR:
             self._orders[output.token] = output.message
         elif kind is ControllerResponse:
-            answer = ControllerAnswered(output.token, output.message)
-            self._later(lambda: self.brokers[output.broker_id].deliver(answer))
+            message = None if self._is_cut(output.broker_id, CONTROLLER) else output.message
+            self._deliver_later(output.broker_id, ControllerAnswered(output.token, message))
         else:
             raise TypeError(f"the controller gave {kind.__name__}, which no driver knows")
 
     def _ask_peer(self, broker_id: int, question: AskPeer) -> None:
+        if self._is_cut(broker_id, question.broker_id) or self.brokers[question.broker_id].is_dead:
+            self._deliver_later(broker_id, PeerAnswered(question.broker_id, question.token, None))
+            return
         self._numbers += 1
         connection_id = -self._numbers
         self._questions[connection_id] = broker_id, question.broker_id, question.token
         version = VERSIONS[question.message.API_KEY][1]
         request = RequestReceived(connection_id, question.token, version, f"broker-{broker_id}", question.message)
-        self._later(lambda: self.brokers[question.broker_id].deliver(request))
+        self._deliver_later(question.broker_id, request)
 
     def _answer_peer(self, connection_id: int, message: Any) -> None:
+        if connection_id not in self._questions:
+            return  # whoever asked is no more
         asker, asked, token = self._questions.pop(connection_id)
+        if self._is_cut(asker, asked):
+            message = None
         if type(message) is FetchResponse:
             message = copied_fetch(message)
-        self._later(lambda: self.brokers[asker].deliver(PeerAnswered(asked, token, message)))
+        self._deliver_later(asker, PeerAnswered(asked, token, message))
+
+    def _deliver_later(self, broker_id: int, event: Any) -> None:
+        """To this very machine: what is meant for a broker that dies on the way never reaches its successor."""
+        machine = self.brokers[broker_id]
+        self._later(lambda: machine.deliver(event))
 
     def _later(self, action: Callable[[], None]) -> None:
         self.scheduler.after(self.network.delay_us(), action)

@@ -90,10 +90,11 @@ class Liveness:
         """Fence whoever has been silent for too long."""
         looked_us, self._looked_us = self._looked_us, now_us
         held_up_us = 0 if looked_us is None else max(0, now_us - looked_us - 2 * self._interval_us)
-        for broker_id, life in self._lives.items():
-            if life.heard_us is None:
-                life.heard_us = now_us
-            life.heard_us = min(now_us, life.heard_us + held_up_us)
+        for life in self._lives.values():
+            life.heard_us = now_us if life.heard_us is None else min(now_us, life.heard_us + held_up_us)
+        # Who was heard of last goes last: where all of them go, it is the one that has everything.
+        for broker_id, life in sorted(self._lives.items(), key=_heard_us):
+            assert life.heard_us is not None
             if life.is_alive and now_us - life.heard_us >= self._session_us:
                 try:
                     self._fence(broker_id, life)
@@ -140,3 +141,7 @@ class Liveness:
             self._core.leadership.leave(broker_id)
             self._fence(broker_id, life)
         return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=True, should_shut_down=True)
+
+
+def _heard_us(entry: tuple[int, BrokerLife]) -> int:
+    return entry[1].heard_us or 0
