@@ -10,7 +10,13 @@ import pytest
 from ottla.broker.controller.core import ControllerCore
 from ottla.broker.events import BrokerAddress
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 
 from .world import TOPIC, World, batch_of, fetch_request, produce_request, records_of
 
@@ -277,3 +283,74 @@ def test_an_unsaved_controller_knows_every_change_it_told(replicated: World) -> 
     again = ControllerCore(addresses, replicated.storages[0], replicated.settings, random.Random(1))
     assert [*again.image.topics] == [TOPIC, "weather"]
     assert again.image.topics[TOPIC].partitions[0].leader == replicated.leader()
+
+
+def elected(world: World, broker_id: int, kind: int, *, topic: str = TOPIC) -> tuple[int, int]:
+    """(error code, leader afterwards) of an election of partition 0."""
+    wanted = [TopicPartitions(topic=topic, partitions=[0])]
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=wanted, timeout_ms=1000)
+    result = world.ask(broker_id, request, version=2).replica_election_results[0].partition_result[0]
+    return result.error_code, world.leader() if topic == TOPIC else -1
+
+
+def test_the_preferred_leader_is_elected_where_it_is_in_sync(replicated: World) -> None:
+    preferred = replicated.leader()
+    other = followers(replicated)[0]
+    assert elected(replicated, other, 0) == (ErrorCode.ELECTION_NOT_NEEDED, preferred)
+    replicated.kill(preferred)
+    replicated.pass_time(2000)
+    assert elected(replicated, other, 0) == (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, replicated.leader())
+    replicated.start(preferred)
+    replicated.pass_time(1000)
+    assert elected(replicated, other, 0) == (0, preferred)
+    assert elected(replicated, other, 0, topic="nowhere")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert replicated.produce(batch_of(b"a")).base_offset == 0
+
+
+def test_leadership_goes_back_to_preferred_leaders_now_and_then() -> None:
+    world = World(3, leader_imbalance_check_interval_seconds=10)
+    world.create_topic(replicas=3)
+    preferred = world.leader()
+    world.kill(preferred)
+    world.pass_time(2000)
+    world.start(preferred)
+    world.pass_time(2000)
+    assert world.leader() != preferred
+    world.pass_time(10_000)
+    assert world.leader() == preferred
+
+
+def test_an_unclean_election_can_be_asked_for_where_nobody_leads(replicated: World) -> None:
+    first, second = followers(replicated)
+    last = replicated.leader()
+    assert elected(replicated, first, 1)[0] == ErrorCode.ELECTION_NOT_NEEDED
+    replicated.kill(second)
+    replicated.cut = {first}
+    replicated.kill(first)
+    replicated.pass_time(2000)
+    replicated.start(first)
+    replicated.kill(last)
+    replicated.pass_time(2000)
+    assert replicated.leader() == -1
+    assert elected(replicated, first, 1) == (0, first)
+    assert replicated.partition().isr == (first,)
+
+
+def test_where_epochs_ended_is_told(replicated: World) -> None:
+    for value in (b"a", b"b"):
+        replicated.produce(batch_of(value))
+    replicated.kill(replicated.leader())
+    replicated.pass_time(2000)
+    replicated.produce(batch_of(b"c"))
+
+    def end_of(epoch: int, current: int = -1) -> tuple[int, int, int]:
+        asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=epoch)
+        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=TOPIC, partitions=[asked])])
+        answer = replicated.ask(replicated.leader(), request, version=4).topics[0].partitions[0]
+        return answer.error_code, answer.leader_epoch, answer.end_offset
+
+    assert end_of(0) == (0, 0, 2)
+    assert end_of(1) == (0, 1, 3)
+    assert end_of(9) == (0, -1, -1)
+    assert end_of(0, current=0) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
+    assert end_of(0, current=5) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
