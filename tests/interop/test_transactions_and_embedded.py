@@ -160,3 +160,17 @@ def test_javas_dump_reads_the_coordinators_log(cluster: Cluster, topic: str, jav
     ).decode()
     lines = [line for line in dumped.splitlines() if f'"{topic}"' in line or topic in line]
     assert any("12345" in line for line in lines), dumped[:3000]
+
+
+@pytest.mark.kafka
+def test_java_runs_transactions_in_version_1_where_the_cluster_says_so(java: Any) -> None:
+    with Cluster(brokers=1, settings={"transaction_version": 1}) as cluster:
+        cluster.create_topic("first-version", partitions=2)
+        arguments = ["--topic", "first-version", "--num-records", "5000", "--record-size", "100"]
+        more = ["--throughput", "10000", "--transaction-duration-ms", "100", "--transactional-id", "first"]
+        settings = [f"bootstrap.servers={cluster.bootstrap_servers}", "acks=all"]
+        java.run(f"{_TOOLS}.ProducerPerformance", *arguments, *more, "--producer-props", *settings)
+        assert len(read_all(cluster, "first-version")) == 5_000
+        asked = ["--bootstrap-server", cluster.bootstrap_servers, "describe", "--transactional-id", "first"]
+        words = java.run(f"{_TOOLS}.TransactionsCommand", *asked).decode().splitlines()[1].split()
+        assert words[words.index("CompleteCommit") - 1] == "0"
