@@ -254,8 +254,14 @@ class PendingFetch:
             return answer
         offset = asked.fetch_offset
         if not log.log_start_offset <= offset <= log.log_end_offset:
-            answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-            return answer
+            return PartitionData(
+                partition_index=asked.partition,
+                error_code=ErrorCode.OFFSET_OUT_OF_RANGE,
+                high_watermark=-1,
+                last_stable_offset=-1,
+                log_start_offset=-1,
+                records=b"",
+            )
         end_offset = self._end_offset(partition)
         max_bytes = min(max_bytes, asked.partition_max_bytes)
         if offset >= end_offset or (max_bytes <= 0 and not at_least_one):

@@ -278,6 +278,8 @@ def _checked_header(records: bytearray | memoryview, version: int) -> BatchHeade
     if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
         count, last = header.record_count, header.last_offset_delta
         raise Refused(ErrorCode.INVALID_RECORD, f"{count} records with a last offset delta of {last}")
+    if header.base_offset != 0:
+        raise Refused(ErrorCode.INVALID_RECORD, f"offsets from {header.base_offset} on; producers count from 0")
     if attributes & CONTROL:
         raise Refused(ErrorCode.INVALID_RECORD, "producers write no control batches")
     codec = attributes & _CODEC_MASK

@@ -183,7 +183,10 @@ class Log:
             return True
         if not segment.size or header.max_timestamp < 0:
             return False
-        waited_ms = header.max_timestamp - segment.oldest_timestamp()
+        oldest_ms = segment.oldest_timestamp()
+        if oldest_ms < 0:
+            return False  # Records without a time: the segment's own age counts, upkeep looks at it.
+        waited_ms = header.max_timestamp - oldest_ms
         return waited_ms > settings.segment_ms - self._jitter_ms(segment)
 
     def _jitter_ms(self, segment: Segment) -> int:

@@ -1,0 +1,219 @@
+"""The same random requests to the embedded cluster and to Apache Kafka: error codes, offsets, logs agree, step by step.
+
+What differs and may stay so stands in `DIFFERENCES`, each with its reason; one that no longer occurs fails as well.
+More seeds: OTTLA_SEEDS=1000-1200 (a range), or OTTLA_SOAK=1.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.broker.apis import VERSIONS
+from ottla.cluster.cluster import Cluster
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+from .log_story import PARTITIONS, Step, Teller, story
+from .wire import Wire
+
+pytestmark = pytest.mark.kafka
+
+_PATIENCE_S = 60
+_TRANSACTION = 1
+_SEEDS = 25
+_SOAK_SEEDS = 200
+
+
+class Difference(NamedTuple):
+    """What may differ: which answers to which steps, why; `parts`: the logs differ from there on, the story ends."""
+
+    reason: str
+    applies: Callable[[Step, Any, Any], bool]
+    parts: bool = False
+
+
+_CORRUPT_MESSAGE, _UNSUPPORTED_COMPRESSION_TYPE, _INVALID_RECORD, _UNKNOWN_SERVER_ERROR = 2, 76, 87, -1
+_INVALID_REQUIRED_ACKS, _INVALID_TIMESTAMP, _INVALID_TXN_STATE, _INVALID_ID_MAPPING = 21, 32, 48, 49
+
+
+_PLENTY_BYTES = 1 << 20
+
+
+def without_max_timestamp(fetched: Any) -> Any:
+    """An answer to Fetch without the largest timestamps of its batches."""
+    return *fetched[:3], [(*batch[:6], *batch[7:]) for batch in fetched[3]]
+
+
+def produces(step: Step) -> bool:
+    return step.kind in ("produce", "sequence", "damage")
+
+
+DIFFERENCES = [
+    Difference(
+        "Produce's answers that tell an error leave the log's start out; Apache Kafka tells it with some errors",
+        lambda step, ours, theirs: produces(step) and ours[0] == theirs[0] > 0 and ours[:3] == theirs[:3],
+    ),
+    Difference(
+        "bytes that are no batch are CORRUPT_MESSAGE or INVALID_RECORD; which one, depends on what is looked at first",
+        lambda step, ours, theirs: (
+            step.kind == "damage" and {ours[0], theirs[0]} == {_CORRUPT_MESSAGE, _INVALID_RECORD}
+        ),
+    ),
+    Difference(
+        "of acks that do not exist and a compression that the version lacks, the broker tells the first",
+        lambda step, ours, theirs: (
+            produces(step) and (ours[0], theirs[0]) == (_INVALID_REQUIRED_ACKS, _UNSUPPORTED_COMPRESSION_TYPE)
+        ),
+    ),
+    Difference(
+        "a log that is empty has no leader epoch; in Apache Kafka the leader notes its epoch before the first record",
+        lambda step, ours, theirs: (
+            step.kind in ("list_offsets", "epoch_end") and ours[0] == theirs[0] == 0 and -1 in ours
+        ),
+    ),
+    Difference(
+        "a batch stored before is answered without a time; Apache Kafka tells its largest timestamp as the append's",
+        lambda step, ours, theirs: step.kind == "sequence" and ours[:2] == theirs[:2] and ours[2] == -1 < theirs[2],
+    ),
+    Difference(
+        "timestamps below -1 are kept in the batch's header; Apache Kafka makes its largest timestamp -1",
+        lambda step, ours, theirs: (
+            step.kind == "fetch" and without_max_timestamp(ours) == without_max_timestamp(theirs)
+        ),
+    ),
+    Difference(
+        "message.timestamp.after.max.ms is not looked at: INVALID_TIMESTAMP in Apache Kafka",
+        lambda step, ours, theirs: step.kind == "produce" and (theirs == "hung up" or theirs[0] == _INVALID_TIMESTAMP),
+        parts=True,
+    ),
+    Difference(
+        "the aborted transactions named with a Fetch are those of the records in it; Apache Kafka names later ones too",
+        lambda step, ours, theirs: (
+            step.kind == "fetch"
+            and set(ours[2]) < set(theirs[2])
+            and without_max_timestamp((*ours[:2], [], ours[3])) == without_max_timestamp((*theirs[:2], [], theirs[3]))
+        ),
+    ),
+    Difference(
+        "a Fetch that is limited ends where the index knows of a batch, a little earlier than in Apache Kafka",
+        lambda step, ours, theirs: (
+            step.kind == "fetch"
+            and min(step.given["max_bytes"], step.given["partition_max_bytes"]) < _PLENTY_BYTES
+            and ours[:2] == theirs[:2]
+            and without_max_timestamp(ours)[3] == without_max_timestamp(theirs)[3][: len(ours[3])] != []
+        ),
+    ),
+    Difference(
+        "InitProducerId while a transaction is open: the epoch that a producer is told, or whether it is fenced",
+        lambda step, ours, theirs: step.kind == "init" and step.given["name"] == "t0",
+        parts=True,
+    ),
+    Difference(
+        "a transactional batch stored before is answered at once; Apache Kafka asks the coordinator, which adds it",
+        lambda step, ours, theirs: (
+            (step.kind == "end" and {ours[0], theirs[0]} == {0, _INVALID_TXN_STATE})
+            or (step.kind == "sequence" and ours[0] == 0 and theirs[0] in (_INVALID_TXN_STATE, _INVALID_ID_MAPPING))
+        ),
+        parts=True,
+    ),
+    Difference(
+        "an unknown compression is UNSUPPORTED_COMPRESSION_TYPE; Apache Kafka's code trips over it",
+        lambda step, ours, theirs: (ours[0], theirs[0]) == (_UNSUPPORTED_COMPRESSION_TYPE, _UNKNOWN_SERVER_ERROR),
+    ),
+]
+
+
+def seeds() -> list[int]:
+    given = os.environ.get("OTTLA_SEEDS")
+    if given:
+        first, _, last = given.partition("-")
+        return list(range(int(first), int(last or first) + 1))
+    return list(range(_SOAK_SEEDS if os.environ.get("OTTLA_SOAK") else _SEEDS))
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[Cluster]:
+    with Cluster(brokers=1) as cluster:
+        yield cluster
+
+
+def advertised(address: str) -> dict[int, tuple[int, int]]:
+    wire = Wire(address)
+    told = wire.ask(ApiVersionsRequest(client_software_name="ottla", client_software_version="1"), 3)
+    wire.close()
+    return {each.api_key: (each.min_version, each.max_version) for each in told.api_keys}
+
+
+def set_up_transactions(address: str) -> None:
+    """Whoever asks for the coordinator makes the topic it keeps its state in."""
+    wire = Wire(address)
+    wire.ask_until_ready(FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=["any"]), 4)
+    wire.ask_until_ready(InitProducerIdRequest(transactional_id="any", transaction_timeout_ms=60_000), 4)
+    wire.close()
+
+
+def common_versions(theirs: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """What both speak."""
+    both = VERSIONS.keys() & theirs.keys()
+    return {key: (max(VERSIONS[key][0], theirs[key][0]), min(VERSIONS[key][1], theirs[key][1])) for key in both}
+
+
+def make_topic(address: str, topic: str, configs: dict[str, str]) -> None:
+    """A topic of which the broker has heard."""
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    new = NewTopic(topic, PARTITIONS, 1, config=configs)
+    admin.create_topics([new])[topic].result(_PATIENCE_S)
+    give_up = time.monotonic() + _PATIENCE_S
+    while topic not in admin.list_topics(timeout=_PATIENCE_S).topics:
+        assert time.monotonic() < give_up
+    # Its partitions have leaders a moment before those know.
+    for partition in range(PARTITIONS):
+        while True:
+            wanted = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=partition)])
+            wire = Wire(address)
+            told = wire.ask(ListOffsetsRequest(replica_id=-1, topics=[wanted]), 7).topics[0].partitions[0]
+            wire.close()
+            if told.error_code == 0:
+                break
+            assert time.monotonic() < give_up
+
+
+def compare(seed: int, steps: list[Step], ours: Teller, theirs: Teller) -> set[str]:
+    """Ask both; fails at the first difference that is not explained, and gives the reasons of those that are."""
+    found = set()
+    for number, step in enumerate(steps):
+        our_answer, their_answer = ours.tell(step), theirs.tell(step)
+        if our_answer == their_answer:
+            continue
+        known = [each for each in DIFFERENCES if each.applies(step, our_answer, their_answer)]
+        said = f"seed {seed}, step {number}: {step}\n  ottla        {our_answer}\n  Apache Kafka {their_answer}"
+        assert known, said
+        found.add(known[0].reason)
+        if known[0].parts:
+            break
+    return found
+
+
+def test_random_lives_of_a_topic_go_as_in_apache_kafka(ours: Cluster, apache_kafka: str) -> None:
+    versions = common_versions(advertised(apache_kafka))
+    for address in (ours.bootstrap_servers, apache_kafka):
+        set_up_transactions(address)
+    found: set[str] = set()
+    for seed in seeds():
+        topic, configs = f"story-{seed}", {"max.message.bytes": "2000"} if seed % 3 == 0 else {}
+        for address in (ours.bootstrap_servers, apache_kafka):
+            make_topic(address, topic, configs)
+        tellers = Teller(ours.bootstrap_servers, topic), Teller(apache_kafka, topic)
+        found |= compare(seed, story(seed, versions), *tellers)
+        for teller in tellers:
+            teller.wire.close()
+    if "OTTLA_SEEDS" not in os.environ:
+        assert found == {each.reason for each in DIFFERENCES}
