@@ -254,14 +254,11 @@ class PendingFetch:
             return answer
         offset = asked.fetch_offset
         if not log.log_start_offset <= offset <= log.log_end_offset:
-            return PartitionData(
-                partition_index=asked.partition,
-                error_code=ErrorCode.OFFSET_OUT_OF_RANGE,
-                high_watermark=-1,
-                last_stable_offset=-1,
-                log_start_offset=-1,
-                records=b"",
-            )
+            answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+            if self._follower_id == CONSUMER:
+                # Followers begin anew where the leader begins; consumers ask for places by ListOffsets.
+                answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+            return answer
         end_offset = self._end_offset(partition)
         max_bytes = min(max_bytes, asked.partition_max_bytes)
         if offset >= end_offset or (max_bytes <= 0 and not at_least_one):
