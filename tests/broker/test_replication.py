@@ -64,6 +64,32 @@ def test_acks_all_times_out_and_the_records_stay(replicated: World) -> None:
     assert len(replicated.answers[connection]) == 1
 
 
+def test_too_few_in_sync_before_the_append_refuses_it_and_after_it_let_it_wait() -> None:
+    """NOT_ENOUGH_REPLICAS_AFTER_APPEND is what a broker would say who let the high watermark pass with too few in sync;
+    neither Apache Kafka nor this one does.
+    """
+    world = World(3, replica_lag_time_max_ms=1000)
+    world.create_topic(replicas=3, min_insync_replicas=2)
+    world.unreachable = followers(world)
+    request = produce_request({(TOPIC, 0): batch_of(b"a")}, timeout_ms=10_000)
+    late = world.send(world.leader(), request)
+    waiting = world.send(world.leader(), produce_request({(TOPIC, 0): batch_of(b"b")}, timeout_ms=60_000))
+    world.pass_time(5000)
+    assert world.partition().isr == (world.leader(),)
+    assert late not in world.answers
+    refused = world.produce(batch_of(b"c"))
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    world.pass_time(6000)
+    answer = world.answers[late][0].responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+    assert records_of(world.fetch()) == []
+    world.unreachable = set()
+    world.pass_time(5000)
+    answer = world.answers[waiting][0].responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (0, 1)
+    assert [record.value for record in records_of(world.fetch())] == [b"a", b"b"]
+
+
 def test_a_request_of_several_partitions_is_answered_when_all_are_replicated() -> None:
     world = World(3)
     world.create_topic(partitions=3, replicas=1)

@@ -55,6 +55,32 @@ def test_a_log_that_cannot_be_opened_fails_its_partition_only_and_opens_later(wo
     assert len(records_of(world.fetch(topic="weather"))) == 1
 
 
+def test_a_log_that_cannot_be_opened_says_so_once_until_it_has_been_open(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def said() -> list[str]:
+        return [each.getMessage() for each in caplog.records if "cannot be opened" in each.getMessage()]
+
+    storage = world.storages[1]
+    storage.failure = errno.ENOSPC
+    world.create_topic("weather")
+    assert len(said()) == 1
+    assert "broker 1: the log of weather-0 cannot be opened: No space left on device" in said()[0]
+    assert [each.name for each in caplog.records if "weather-0" in each.getMessage()] == ["ottla.broker"]
+    for _ in range(3):
+        assert world.produce(batch_of(b"a"), topic="weather").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(said()) == 1
+    storage.failure = None
+    assert world.produce(batch_of(b"a"), topic="weather").error_code == 0
+    partition = world.brokers[1].topics["weather"][0]
+    partition.close()
+    storage.contents["weather-0/partition.metadata"] = bytearray(b"scratched")
+    assert not partition.open_log()
+    assert not partition.open_log()
+    assert len(said()) == 2
+    assert "weather-0/partition.metadata" in said()[1]
+
+
 def test_a_topic_that_cannot_be_noted_is_not_made(world: World) -> None:
     world.storages[0].failure = errno.ENOSPC
     topics = [

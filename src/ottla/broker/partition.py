@@ -2,7 +2,8 @@
 
 As leader it takes batches from producers, learns from each follower's Fetch how far that follower has come, and moves
 the high watermark to the smallest log end of the replicas in sync (itself included), unless fewer of them are in sync
-than `min.insync.replicas` asks for. A follower that stays behind for `replica.lag.time.max.ms` is proposed to be out
+than `min.insync.replicas` asks for; and because whoever waits for the high watermark is told while it moves, nobody is
+ever told NOT_ENOUGH_REPLICAS_AFTER_APPEND (Kafka's brokers say it where the ISR shrinks between the two). A follower that stays behind for `replica.lag.time.max.ms` is proposed to be out
 of sync, one that has caught up to be in sync again; until the controller has said yes (`isr_proposals`) the larger set
 counts (KIP-497), and so does a living follower that is about to join. As follower it copies what the leader has. The
 last batches of a leader stay in memory until every follower has fetched them, within `recent_batches_bytes` for the
@@ -15,6 +16,7 @@ wait for.
 
 from __future__ import annotations
 
+import logging
 from bisect import insort
 from collections import deque
 from typing import Protocol
@@ -26,6 +28,9 @@ from ottla.broker.metrics import TopicTraffic
 from ottla.broker.storage import Buffer, FileSlice
 from ottla.broker.topic_settings import TopicSettings
 from ottla.records.batch_header import BatchHeader
+
+# What keeps a log shut must be found where brokers' own words are; the driver shows what is logged.
+logger = logging.getLogger("ottla.broker")
 
 NO_BROKER = -1
 
@@ -95,6 +100,7 @@ class Partition:
     __slots__ = (
         "_budget",
         "_directory",
+        "_is_shut",
         "_proposals",
         "_waiting_acks",
         "broker_id",
@@ -160,6 +166,8 @@ class Partition:
         self._budget = budget
         self._directory = directory
         self._proposals = proposals
+        # Whether the last attempt to open the log failed, and was told.
+        self._is_shut = False
 
     def configure(self, settings: TopicSettings) -> None:
         """Go by these settings from now on."""
@@ -190,19 +198,38 @@ class Partition:
         return stable_end if stable_end >= log.log_start_offset else min(log.log_start_offset, self.high_watermark)
 
     def open_log(self) -> bool:
-        """Open and recover the log; False where the storage fails, True where it is (already) open."""
+        """Open and recover the log; True where it is (already) open, False where the storage fails.
+
+        The first failure is logged, and the next one after a success: it is tried again with every request.
+        """
         if self.log is not None:
             return True
         log = Log(self._directory, self.folder, self.settings)
         high_watermark = self._directory.high_watermark(self.folder)
         try:
             log.open(self.topic_id)
-        except OSError:
+        except OSError as error:
+            self._tell_shut(error)
             return False
+        self._is_shut = False
         self.log = log
         self.high_watermark = min(max(self.high_watermark, high_watermark, log.log_start_offset), log.log_end_offset)
         self.epoch_start_offset = log.log_end_offset
         return True
+
+    def _tell_shut(self, error: OSError) -> None:
+        if self._is_shut:
+            return
+        self._is_shut = True
+        where = f" ({error.filename})" if error.filename else ""
+        logger.error(
+            "broker %d: the log of %s cannot be opened: %s%s; nothing of this replica is written or read until it can: "
+            "put right what is wrong with the disk or the folder, and it is opened with the next attempt",
+            self.broker_id,
+            self.folder,
+            error.strerror or error,
+            where,
+        )
 
     def become(self, image: PartitionImage, now_us: int) -> None:
         """Take the role the controller gives; leaders of a new epoch forget what they knew of followers."""
