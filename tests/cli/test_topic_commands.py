@@ -103,6 +103,17 @@ def test_topics_are_made_changed_shown_and_deleted(servers: tuple[str, str]) -> 
     assert "by-hand" not in done()
 
 
+def test_the_oldest_records_of_a_topic_are_deleted(servers: tuple[str, str]) -> None:
+    ottla("topics", "create", "trimmed", *servers)
+    ottla("produce", "trimmed", *servers, given="a\nb\nc\n")
+    trimmed = ottla("topics", "trim", "trimmed", "--before", "0=2", *servers)
+    assert (trimmed.returncode, trimmed.stdout) == (0, "trimmed-0 begins at offset 2 now\n"), trimmed.stderr
+    assert ottla("read", "trimmed", *servers, "--format", "value").stdout == "c\n"
+    assert ottla("topics", "trim", "trimmed", "--all", *servers).stdout == "trimmed-0 begins at offset 3 now\n"
+    assert ottla("read", "trimmed", *servers, "--format", "value").stdout == ""
+    ottla("topics", "delete", "trimmed", *servers)
+
+
 def test_the_address_may_stand_before_the_verb(servers: tuple[str, str], kafka_topic: str) -> None:
     shown = ottla("topics", *servers, "describe", kafka_topic)
     assert (shown.returncode, shown.stdout.split()[0]) == (0, "partition")
@@ -119,6 +130,10 @@ def test_bad_changes_of_topics_are_one_sentence(servers: tuple[str, str], kafka_
         (("create", "a b"), "a b"),
         (("create", "many", "--partitions", "0"), "--partitions"),
         (("create",), "TOPIC"),
+        (("trim", kafka_topic), "--before PARTITION=OFFSET"),
+        (("trim", kafka_topic, "--all", "--before", "0=1"), "--before PARTITION=OFFSET"),
+        (("trim", kafka_topic, "--before", "0:1"), "PARTITION=OFFSET"),
+        (("trim", kafka_topic, "--before", "0=1000"), "OFFSET_OUT_OF_RANGE"),
         (("delete", "nowhere"), "nowhere"),
     ):
         ended = ottla("topics", *arguments, *servers)

@@ -48,6 +48,32 @@ def test_offsets_grow_with_what_is_stored(kafka_cluster: ottla.Cluster, kafka_to
         assert admin.begin_offsets(kafka_topic) == {0: 0, 1: 0, 2: 0}
 
 
+def test_records_are_deleted_up_to_an_offset(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin, Producer(kafka_cluster.bootstrap_servers) as producer:
+        for number in range(10):
+            producer.send(kafka_topic, b"x", partition=number % 2)
+        producer.flush()
+        assert admin.delete_records(kafka_topic, {1: 3, 0: 2}) == {0: 2, 1: 3}
+        assert admin.begin_offsets(kafka_topic) == {0: 2, 1: 3, 2: 0}
+        assert admin.delete_records(kafka_topic, {0: -1}) == {0: 5}
+        assert admin.delete_records(kafka_topic, {}) == {}
+        assert admin.end_offsets(kafka_topic) == {0: 5, 1: 5, 2: 0}
+
+
+def test_what_cannot_be_deleted_is_named_and_the_rest_is_deleted(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin, Producer(kafka_cluster.bootstrap_servers) as producer:
+        producer.send(kafka_topic, b"x", partition=0).result(30)
+        with pytest.raises(ottla.KafkaError, match=f"OFFSET_OUT_OF_RANGE.*{kafka_topic}.*partition 1"):
+            admin.delete_records(kafka_topic, {0: 1, 1: 1})
+        assert admin.begin_offsets(kafka_topic) == {0: 1, 1: 0, 2: 0}
+        with pytest.raises(ottla.KafkaError, match=f"UNKNOWN_TOPIC_OR_PARTITION.*{kafka_topic}.*partition 9"):
+            admin.delete_records(kafka_topic, {9: 1})
+        with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic"):
+            admin.delete_records("no-such-topic", {0: 1})
+
+
 def test_a_topic_is_given_more_partitions(kafka_cluster: ottla.Cluster) -> None:
     with Admin(kafka_cluster.bootstrap_servers) as admin:
         admin.create_topics("admin-grown", partitions=2)

@@ -5,10 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    ElectionType,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -17,6 +26,7 @@ from confluent_kafka.admin import (
     ConfigSource,
     NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
 
@@ -158,6 +168,28 @@ def test_librdkafka_manages_groups_and_their_offsets(admin: AdminClient, cluster
     assert group not in [each.group_id for each in admin.list_consumer_groups().result(_PATIENCE_S).valid]
 
 
+def test_librdkafka_deletes_records_and_elects_leaders(admin: AdminClient, cluster: Cluster) -> None:
+    done(admin.create_topics([NewTopic("trimmed", 1, 3)]))
+    send(cluster, "trimmed", 7)
+    assert done(admin.delete_records([TopicPartition("trimmed", 0, 4)])).low_watermark == 4
+    assert done(admin.list_offsets({TopicPartition("trimmed", 0): OffsetSpec.earliest()})).offset == 4
+    with pytest.raises(KafkaException, match="OFFSET_OUT_OF_RANGE"):
+        done(admin.delete_records([TopicPartition("trimmed", 0, 8)]))
+    assert done(admin.delete_records([TopicPartition("trimmed", 0, OFFSET_END)])).low_watermark == 7
+    place = TopicPartition("trimmed", 0)
+    told = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(_PATIENCE_S)
+    assert told[place].name() == "ELECTION_NOT_NEEDED"
+    first = cluster.leader("trimmed", 0)
+    cluster.stop(first)
+    other = cluster.await_leader("trimmed", 0, other_than=first)
+    cluster.start(first)
+    cluster.await_isr("trimmed", 0)
+    assert cluster.leader("trimmed", 0) == other
+    told = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(_PATIENCE_S)
+    assert told[place] is None
+    assert cluster.leader("trimmed", 0) == first
+
+
 # Kafka's own tools.
 
 
@@ -238,3 +270,16 @@ def test_kafka_get_offsets_cluster_and_groups_tell_what_there_is(cluster: Cluste
     assert re.search(r"counted\s+0\s+Successful", forgotten)
     run(java, cluster, _GROUPS, "--delete", *group)
     assert "java-looks" not in run(java, cluster, _GROUPS, "--list").split()
+
+
+def test_kafka_delete_records_and_leader_election_do_their_work(cluster: Cluster, java: Any, tmp_path: Path) -> None:
+    cluster.create_topic("cut", partitions=1)
+    send(cluster, "cut", 7)
+    wanted = tmp_path / "offsets.json"
+    wanted.write_text(json.dumps({"partitions": [{"topic": "cut", "partition": 0, "offset": 4}], "version": 1}))
+    assert "low_watermark: 4" in run(java, cluster, "DeleteRecordsCommand", "--offset-json-file", str(wanted))
+    assert run(java, cluster, "GetOffsetShell", "--topic", "cut", "--time", "earliest").split() == ["cut:0:4"]
+    elected = run(
+        java, cluster, "LeaderElectionCommand", "--election-type", "preferred", "--topic", "cut", "--partition", "0"
+    )
+    assert "Valid replica already elected for partitions cut-0" in elected

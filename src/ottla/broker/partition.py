@@ -3,11 +3,12 @@
 As leader it takes batches from producers, learns from each follower's Fetch how far that follower has come, and moves
 the high watermark to the smallest log end of the replicas in sync (itself included), unless fewer of them are in sync
 than `min.insync.replicas` asks for; and because whoever waits for the high watermark is told while it moves, nobody is
-ever told NOT_ENOUGH_REPLICAS_AFTER_APPEND (Kafka's brokers say it where the ISR shrinks between the two). A follower that stays behind for `replica.lag.time.max.ms` is proposed to be out
-of sync, one that has caught up to be in sync again; until the controller has said yes (`isr_proposals`) the larger set
-counts (KIP-497), and so does a living follower that is about to join. As follower it copies what the leader has. The
-last batches of a leader stay in memory until every follower has fetched them, within `recent_batches_bytes` for the
-whole broker, so that replication need not read the file again.
+ever told NOT_ENOUGH_REPLICAS_AFTER_APPEND (Kafka's brokers say it where the ISR shrinks between the two). A follower
+that stays behind for `replica.lag.time.max.ms` is proposed to be out of sync, one that has caught up to be in sync
+again; until the controller has said yes (`isr_proposals`) the larger set counts (KIP-497), and so does a living
+follower that is about to join. As follower it copies what the leader has. The last batches of a leader stay in memory
+until every follower has fetched them, within `recent_batches_bytes` for the whole broker, so that replication need not
+read the file again.
 
 Invariants: the high watermark never falls (but with the log, which an unclean election cuts) and never passes its
 end; `recent` is a gapless run of batches that ends at the log's end, or empty; waiters are told of every change they

@@ -1,4 +1,5 @@
-"""`ottla topics`: what topics there are, one of them in detail, and making, changing and deleting them.
+"""`ottla topics`: what topics there are, one of them in detail, and making, changing, trimming and deleting
+them.
 
 `ottla topics` lists them and `ottla topics NAME` shows one; both come from the time when the command did nothing else
 and stay the shortest way. A topic that is called as one of the verbs is shown by `ottla topics describe NAME`.
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ottla.client.admin import Admin
 
 _PATIENCE_MS = 5_000
+# DeleteRecords' offset for all that consumers could read.
+_ALL_RECORDS = -1
 
 OwnBootstrapServers = Annotated[
     str | None,
@@ -152,6 +155,45 @@ def delete(
     """Delete topics with all their records."""
     with _admin(context, bootstrap_servers) as admin:
         admin.delete_topics(names)
+
+
+@topics.command()
+def trim(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    before: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--before",
+            help="Delete the records of a partition before this offset; may be given again.",
+            metavar="PARTITION=OFFSET",
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Delete all records of all partitions.")] = False,
+    bootstrap_servers: OwnBootstrapServers = None,
+) -> None:
+    """Delete the oldest records of a topic, or all of them, and keep the topic."""
+    offsets = _offsets(before)
+    if everything == bool(offsets):
+        raise UserMistake(f"which records of {topic!r}? Give --before PARTITION=OFFSET, or --all.")
+    with _admin(context, bootstrap_servers) as admin:
+        if everything:
+            offsets = {place.partition: _ALL_RECORDS for place in admin.describe(topic).partitions}
+        begins = admin.delete_records(topic, offsets)
+    for partition, offset in begins.items():
+        _print(f"{topic}-{partition} begins at offset {offset} now")
+
+
+def _offsets(given: list[str] | None) -> dict[int, int]:
+    offsets: dict[int, int] = {}
+    for each in given or ():
+        partition, _, offset = each.partition("=")
+        if not partition.isdecimal() or not offset.isdecimal():
+            raise UserMistake(
+                f"a partition's new beginning is given as PARTITION=OFFSET, such as 0=1500, not {each!r}."
+            )
+        offsets[int(partition)] = int(offset)
+    return offsets
 
 
 def _admin(context: typer.Context, bootstrap_servers: str | None) -> Admin:

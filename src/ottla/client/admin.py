@@ -1,4 +1,4 @@
-"""`Admin`: topics, settings, offsets and the cluster, asked for synchronously.
+"""`Admin`: topics, settings, offsets, records to delete and the cluster, asked for synchronously.
 
 Each call asks one or a few requests on an I/O thread of its own and waits for the answers; what can be tried again
 (a leader that moves, a controller that changes) is tried again until `default.api.timeout.ms`.
@@ -21,6 +21,7 @@ from ottla.errors import KafkaError, OttlaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.incremental_alter_configs import (
@@ -247,6 +248,57 @@ class Admin:
     def end_offsets(self, topic: str) -> dict[int, int]:
         """{partition: offset its next record will have}; with isolation_level="read_committed" the last stable one."""
         return self._offsets(topic, LATEST)
+
+    def delete_records(self, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
+        """Delete the records before these offsets, {partition: offset}; -1 deletes all that consumers could read.
+
+        Returns {partition: offset of its first record} once all living replicas have followed. KafkaError:
+        OFFSET_OUT_OF_RANGE where an offset lies behind the last record, POLICY_VIOLATION for topics that are compacted.
+        """
+        deleted: dict[int, int] = {}
+        refused: list[KafkaError] = []
+        left = dict(offsets)
+
+        def attempt() -> KafkaError | None:
+            trouble: KafkaError | None = None
+            places = {place.partition_index: place.leader_id for place in self._topic_metadata(topic).partitions}
+            by_leader: dict[int, list[DeleteRecordsPartition]] = {}
+            for partition, offset in list(left.items()):
+                leader_id = places.get(partition)
+                if leader_id is None:
+                    detail = f"topic {topic!r} has no partition {partition}"
+                    refused.append(kafka_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail))
+                    del left[partition]
+                elif leader_id < 0:
+                    detail = f"topic {topic!r}, partition {partition}"
+                    trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, detail)
+                else:
+                    asked = DeleteRecordsPartition(partition_index=partition, offset=offset)
+                    by_leader.setdefault(leader_id, []).append(asked)
+            for leader_id, partitions in by_leader.items():
+                request = DeleteRecordsRequest(
+                    topics=[DeleteRecordsTopic(name=topic, partitions=partitions)],
+                    timeout_ms=self._settings.connection.request_timeout_ms,
+                )
+                for told in self._ask(request, where=leader_id).topics[0].partitions:
+                    error = told.error_code and kafka_error(
+                        told.error_code, f"topic {topic!r}, partition {told.partition_index}"
+                    )
+                    if error and error.retriable:
+                        trouble = error
+                        continue
+                    if error:
+                        refused.append(error)
+                    else:
+                        deleted[told.partition_index] = told.low_watermark
+                    del left[told.partition_index]
+            return trouble
+
+        if left:
+            self._until_well(attempt)
+        if refused:
+            raise refused[0]
+        return dict(sorted(deleted.items()))
 
     def _offsets(self, topic: str, timestamp: int) -> dict[int, int]:
         found: dict[int, int] = {}
