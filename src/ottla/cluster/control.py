@@ -7,7 +7,6 @@ the program that started it. When either end is gone, the other one notices: the
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import json
@@ -15,9 +14,12 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
+
+if TYPE_CHECKING:
+    import asyncio
 
 logger = logging.getLogger("ottla.cluster")
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from crc32c import crc32c
-
 from ottla.errors import OttlaError
+from ottla.records.crc import crc32c
 
 Buffer = bytes | bytearray | memoryview
 

@@ -50,11 +50,7 @@ from ottla.broker.apis import (
     TXN_OFFSET_COMMIT,
     WRITE_TXN_MARKERS,
     api_versions,
-    create_topics,
-    delete_topics,
     fetch,
-    init_producer_id,
-    list_offsets,
     metadata,
     produce,
 )
@@ -68,14 +64,14 @@ Handler = Callable[["BrokerCore", Request, int], None]
 _HANDLERS: dict[int, Handler] = {
     PRODUCE: produce.handle,
     FETCH: fetch.handle,
-    LIST_OFFSETS: list_offsets.handle,
     METADATA: metadata.handle,
     API_VERSIONS: api_versions.handle,
-    CREATE_TOPICS: create_topics.handle,
-    DELETE_TOPICS: delete_topics.handle,
-    INIT_PRODUCER_ID: init_producer_id.handle,
 }
 _ON_DEMAND = {
+    LIST_OFFSETS: "list_offsets",
+    INIT_PRODUCER_ID: "init_producer_id",
+    DELETE_TOPICS: "delete_topics",
+    CREATE_TOPICS: "create_topics",
     OFFSET_COMMIT: "offset_commit",
     OFFSET_FETCH: "offset_fetch",
     FIND_COORDINATOR: "find_coordinator",

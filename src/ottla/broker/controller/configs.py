@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ottla.broker.apis import ALTER_CONFIGS
 from ottla.broker.controller.refusal import Refused
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.dynamic_settings import (
@@ -33,12 +34,10 @@ from ottla.broker.topic_settings import (
     topic_config_fault,
 )
 from ottla.protocol.error_codes import ErrorCode
-from ottla.protocol.messages.alter_configs import AlterConfigsRequest
-from ottla.protocol.messages.create_topics import CreatableTopicConfigs
-from ottla.protocol.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
-    IncrementalAlterConfigsResponse,
-)
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.create_topics import CreatableTopicConfigs
+    from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 _NO_BROKER = -1
@@ -66,6 +65,11 @@ class ClusterConfigs:
 
     def alter(self, message: Any) -> IncrementalAlterConfigsResponse:
         """Change settings; the broker that passed on an AlterConfigs puts the results into an answer of that kind."""
+        from ottla.protocol.messages.incremental_alter_configs import (
+            AlterConfigsResourceResponse,
+            IncrementalAlterConfigsResponse,
+        )
+
         changes = ConfigChanges(self._state.image)
         results = changes.take(message)
         if changes.any and not message.validate_only:
@@ -111,7 +115,7 @@ class ConfigChanges:
 
     def take(self, message: Any) -> list[tuple[int, str | None]]:
         """Change what the request asks for; (error code, sentence) for each of its resources, in order."""
-        whole = isinstance(message, AlterConfigsRequest)
+        whole = message.API_KEY == ALTER_CONFIGS
         results: list[tuple[int, str | None]] = []
         for resource in message.resources:
             try:
@@ -188,6 +192,8 @@ def configs_of_created(
     topic: TopicImage, static: BrokerSettings, broker_configs: dict[str, ConfigPairs]
 ) -> list[CreatableTopicConfigs]:
     """All settings of a topic as CreateTopics tells them: its own, and what stands in where it says nothing."""
+    from ottla.protocol.messages.create_topics import CreatableTopicConfigs
+
     own = dict(topic.configs)
     told = []
     for setting in TOPIC_SETTINGS:

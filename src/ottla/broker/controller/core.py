@@ -16,15 +16,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis.init_producer_id import refused
+from ottla.broker.apis import (
+    ALTER_CONFIGS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    ELECT_LEADERS,
+    INCREMENTAL_ALTER_CONFIGS,
+    INIT_PRODUCER_ID,
+)
 from ottla.broker.controller.configs import ClusterConfigs
 from ottla.broker.controller.leadership import Leadership
 from ottla.broker.controller.liveness import Liveness
-from ottla.broker.controller.partitions import Partitions
 from ottla.broker.controller.state import ControllerState
-from ottla.broker.controller.topics import Topics
 from ottla.broker.events import (
     BrokerAddress,
     ClusterImage,
@@ -35,15 +41,13 @@ from ottla.broker.events import (
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.protocol.error_codes import ErrorCode
-from ottla.protocol.messages.alter_configs import AlterConfigsRequest
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from ottla.protocol.messages.create_partitions import CreatePartitionsRequest
-from ottla.protocol.messages.create_topics import CreateTopicsRequest
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.protocol.messages.elect_leaders import ElectLeadersRequest
-from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.controller.partitions import Partitions
+    from ottla.broker.controller.topics import Topics
+    from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _SECOND_US = 1_000_000
 
@@ -75,8 +79,9 @@ class ControllerCore:
         self.liveness = Liveness(self, broker_ids, broker_ids if running is None else list(running))
         alive, publish = self.liveness.is_alive, self.publish
         self.leadership = Leadership(self.state, self.settings, alive, self.liveness.epoch_of, publish)
-        self.topics = Topics(self.state, settings, self.settings, alive, publish)
-        self.partitions = Partitions(self.state, self.topics, publish)
+        self._static_settings = settings
+        self._topics: Topics | None = None
+        self._partitions: Partitions | None = None
         self.configs = ClusterConfigs(self.state, settings, self.settings, publish)
         self.leadership.restart(clean=self.state.was_clean)
         self.state.save()
@@ -92,24 +97,49 @@ class ControllerCore:
         if not isinstance(event, ControllerRequest):
             raise TypeError(f"the controller knows no event {type(event).__name__}")
         message = event.message
-        if isinstance(message, BrokerHeartbeatRequest):
+        api_key = message.API_KEY
+        if api_key == BrokerHeartbeatRequest.API_KEY:
             answer: Any = self.liveness.heartbeat(message, now_us)
+        elif api_key == AlterPartitionRequest.API_KEY:
+            answer = self.leadership.alter(message)
         else:
-            handlers: dict[type[Any], Callable[[Any], Any]] = {
-                AlterConfigsRequest: self.configs.alter,
-                IncrementalAlterConfigsRequest: self.configs.alter,
-                AlterPartitionRequest: self.leadership.alter,
-                CreatePartitionsRequest: self.partitions.create,
-                CreateTopicsRequest: self.topics.create,
-                DeleteTopicsRequest: self.topics.delete,
-                ElectLeadersRequest: self.leadership.elect,
-                InitProducerIdRequest: self._init_producer_id,
-            }
-            handler = handlers.get(type(message))
-            if handler is None:
-                raise TypeError(f"the controller answers no {type(message).__name__}")
-            answer = handler(message)
+            answer = self._handler_of(api_key)(message)
         self._outputs.append(ControllerResponse(event.broker_id, event.token, answer))
+
+    def _handler_of(self, api_key: int) -> Callable[[Any], Any]:
+        """What people and clients ask for is rare, and what handles it is imported when somebody does."""
+        if api_key == CREATE_TOPICS:
+            return self.topics.create
+        if api_key == DELETE_TOPICS:
+            return self.topics.delete
+        if api_key == INIT_PRODUCER_ID:
+            return self._init_producer_id
+        if api_key in (ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS):
+            return self.configs.alter
+        if api_key == CREATE_PARTITIONS:
+            return self.partitions.create
+        if api_key == ELECT_LEADERS:
+            return self.leadership.elect
+        raise TypeError(f"the controller answers no API {api_key}")
+
+    @property
+    def topics(self) -> Topics:
+        """What makes and deletes topics."""
+        if self._topics is None:
+            from ottla.broker.controller.topics import Topics
+
+            alive = self.liveness.is_alive
+            self._topics = Topics(self.state, self._static_settings, self.settings, alive, self.publish)
+        return self._topics
+
+    @property
+    def partitions(self) -> Partitions:
+        """What adds partitions to topics."""
+        if self._partitions is None:
+            from ottla.broker.controller.partitions import Partitions
+
+            self._partitions = Partitions(self.state, self.topics, self.publish)
+        return self._partitions
 
     def outputs(self) -> list[Any]:
         """ImagePublished (for every broker) and ControllerResponse, in order; each is handed out once."""
@@ -151,6 +181,9 @@ class ControllerCore:
         self._outputs.append(ImagePublished(image))
 
     def _init_producer_id(self, message: InitProducerIdRequest) -> InitProducerIdResponse:
+        from ottla.broker.apis.init_producer_id import refused
+        from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
+
         try:
             return InitProducerIdResponse(producer_id=self.state.take_producer_id(), producer_epoch=0)
         except OSError:

@@ -11,6 +11,7 @@ saw fetching (KIP-903), so that a broker that lost its log meanwhile is not take
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ottla.broker.controller import elections
 from ottla.broker.controller.elections import NO_LEADER
@@ -26,12 +27,9 @@ from ottla.protocol.messages.alter_partition import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from ottla.protocol.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
-)
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 PREFERRED, UNCLEAN = 0, 1
 _IMBALANCE_PERCENT = 10  # leader.imbalance.per.broker.percentage, Kafka's default
@@ -132,6 +130,8 @@ class Leadership:
 
     def elect(self, message: ElectLeadersRequest) -> ElectLeadersResponse:
         """Elect the preferred leaders, or any living replica (unclean), of some or of all partitions."""
+        from ottla.protocol.messages.elect_leaders import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+
         image = self._state.image
         everything = message.topic_partitions is None
         wanted: list[tuple[str, list[int]]]

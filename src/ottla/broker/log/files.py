@@ -23,9 +23,8 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Any, NamedTuple
 
-from crc32c import crc32c
-
 from ottla.errors import OttlaError
+from ottla.records.crc import crc32c
 
 TRANSACTION_INDEX_VERSION = 0
 PRODUCER_SNAPSHOT_VERSION = 1

@@ -17,8 +17,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from errno import EIO
 
-from crc32c import crc32c
-
 from ottla.broker.log import producer_snapshots, recovery
 from ottla.broker.log.aborted_transactions import AbortedTransactions
 from ottla.broker.log.directory import LogDirectory
@@ -30,6 +28,7 @@ from ottla.broker.log.segment import TRANSACTION_INDEX_SUFFIX, Segment, file_nam
 from ottla.broker.storage import Buffer, FileSlice
 from ottla.broker.topic_settings import TopicSettings
 from ottla.records.batch_header import HEADER_BYTES, BatchHeader, stamp_offset
+from ottla.records.crc import crc32c
 
 METADATA_FILE = "partition.metadata"
 EPOCHS_FILE = "leader-epoch-checkpoint"
