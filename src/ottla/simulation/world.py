@@ -3,7 +3,8 @@
 `World` drives `BrokerCore`, `ControllerCore`, `ProducerCore` and `ReaderCore` as `cluster/` and `client/` do over
 sockets and threads. Calls from outside (`producer.send`, `delivery.result`) let simulated time pass until they are
 answered, so the same test can walk both worlds. Chance comes from the seed alone. Brokers can be killed, powered off,
-paused and started, and links between them cut; the controller and its disk never fail.
+paused and started, by hand or by a crash rule of the fault plan, and links between them cut; the controller and its
+disk never fail, not even when a rule cuts everybody's power.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ottla.broker.events import (
     PeerAnswered,
     RequestReceived,
     Respond,
+    Struck,
 )
 from ottla.broker.settings import BrokerSettings
 from ottla.faults.plan import FaultPlan
@@ -107,7 +109,7 @@ class World:
 
     def break_on_purpose(self, rule: FaultRule) -> int:
         """Add a fault; `faults.fired` of the number returned tells how often it struck."""
-        return self.faults.add(rule)
+        return self.faults.add(rule, self.scheduler.now_us)
 
     # ---- outages ------------------------------------------------------------------------------------------------
 
@@ -142,6 +144,19 @@ class World:
     def heal_links(self) -> None:
         """Let everything pass again."""
         self._cut.clear()
+
+    def _struck(self, broker_id: int, kind: str) -> None:
+        """A crash rule hits while this broker's core is at work; nothing of what it would have done next is done."""
+        if kind == "pause":
+            self.pause(broker_id)
+        elif kind == "kill":
+            self.kill(broker_id)
+        elif kind == "power_off":
+            self.power_off(broker_id)
+        else:
+            for each, machine in enumerate(self.brokers):
+                if not machine.is_dead:
+                    self.power_off(each)
 
     def _is_cut(self, one: int, other: int) -> bool:
         return (min(one, other), max(one, other)) in self._cut
@@ -206,6 +221,8 @@ class World:
             elif kind is AskController:
                 request = ControllerRequest(broker_id, output.token, output.message)
                 self._later(lambda: self.controller.deliver(request))
+            elif kind is Struck:
+                self._struck(broker_id, output.kind)
             else:
                 raise TypeError(f"a broker gave {kind.__name__}, which no driver knows")
 
