@@ -137,6 +137,18 @@ class Endpoint:
 
 
 @dataclass(slots=True, frozen=True)
+class MoveLeader:
+    """Message (controller): let another replica in sync lead, `broker_id` or any; an order of who runs the cluster.
+
+    No API of Kafka's. The answer is the id of the leader, or a sentence why there is no other.
+    """
+
+    topic: str
+    partition: int
+    broker_id: int | None = None
+
+
+@dataclass(slots=True, frozen=True)
 class BrokerAddress:
     """Where clients reach a broker: `host` and `port` by its first listener, `endpoints` by those with names."""
 

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.cluster.control import ControlClient
 from ottla.cluster.faults import Faults
 from ottla.cluster.listener import DEFAULT_NAME, Listener, bootstrap, check_listeners
@@ -198,6 +199,28 @@ class Cluster:
         """
         leader: int = self._ask("elect_leader", topic=topic, partition=partition, unclean=unclean)
         return leader
+
+    def move_leader(self, topic: str, partition: int, broker_id: int | None = None) -> int:
+        """Let another replica in sync lead (`broker_id`, or any) and return its id; UserMistake where there is none."""
+        leader: int = self._ask("move_leader", topic=topic, partition=partition, broker_id=broker_id)
+        return leader
+
+    def coordinator(self, *, group: str | None = None, transactional_id: str | None = None) -> int:
+        """The id of the broker that coordinates a group, or the transactions of an id; -1 while nobody does.
+
+        Raises UserMistake where no client has asked for any coordinator of that kind yet.
+        """
+        return self.leader(*self._coordinating(group, transactional_id))
+
+    def move_coordinator(self, *, group: str | None = None, transactional_id: str | None = None) -> int:
+        """Let another broker coordinate a group, or the transactions of an id, and return its id; UserMistake."""
+        return self.move_leader(*self._coordinating(group, transactional_id))
+
+    def _coordinating(self, group: str | None, transactional_id: str | None) -> tuple[str, int]:
+        if (group is None) == (transactional_id is None):
+            raise ConfigError("name either a group or a transactional_id.")
+        topic, key = (OFFSETS_TOPIC, group) if group is not None else (TRANSACTIONS_TOPIC, transactional_id)
+        return topic, self._ask("coordinating", topic=topic, key=key)
 
     def await_isr(self, topic: str, partition: int, size: int | None = None, timeout: float = 10.0) -> tuple[int, ...]:
         """Wait until so many replicas (None: all) are in sync, and return their ids; OttlaError after `timeout` s."""

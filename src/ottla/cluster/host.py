@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.core import BrokerCore
-from ottla.broker.events import BrokerAddress, Endpoint, PartitionImage
+from ottla.broker.events import BrokerAddress, Endpoint, MoveLeader, PartitionImage
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.conditions import ImposedConditions
 from ottla.cluster.data_dir import DataDir, unusable
@@ -62,6 +62,8 @@ class ClusterHost:
             "metrics": self._metrics,
             "await_partition": self._await_partition,
             "elect_leader": self._elect_leader,
+            "move_leader": self._move_leader,
+            "coordinating": self._coordinating,
             "brokers": self._describe_brokers,
             "kill": self._kill,
             "power_off": self._power_off,
@@ -220,6 +222,20 @@ class ClusterHost:
             return self._partition(topic, partition).leader
 
         self._order(request, answer, outcome)
+
+    def _move_leader(self, answer: Answer, topic: str, partition: int, broker_id: int | None) -> None:
+        order = MoveLeader(topic, partition, broker_id)
+        self._order(order, answer, lambda moved: UserMistake(moved) if isinstance(moved, str) else moved)
+
+    def _coordinating(self, answer: Answer, topic: str, key: str) -> None:
+        """The partition whose leader coordinates a group or a transactional id."""
+        from ottla.broker.internal_topics import partition_of_key
+
+        image = self._links.image
+        found = None if image is None else image.topics.get(topic)
+        if found is None:
+            raise UserMistake(f"nothing is coordinated yet: {topic} is made when the first client asks.")
+        answer(partition_of_key(key, len(found.partitions)))
 
     def _await_partition(
         self, answer: Answer, topic: str, partition: int, patience_s: float, size: int | None, not_led_by: int | None

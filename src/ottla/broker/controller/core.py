@@ -37,6 +37,7 @@ from ottla.broker.events import (
     ControllerRequest,
     ControllerResponse,
     ImagePublished,
+    MoveLeader,
 )
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
@@ -97,6 +98,9 @@ class ControllerCore:
         if not isinstance(event, ControllerRequest):
             raise TypeError(f"the controller knows no event {type(event).__name__}")
         message = event.message
+        if isinstance(message, MoveLeader):
+            self._outputs.append(ControllerResponse(event.broker_id, event.token, self.leadership.move(message)))
+            return
         api_key = message.API_KEY
         if api_key == BrokerHeartbeatRequest.API_KEY:
             answer: Any = self.liveness.heartbeat(message, now_us)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.controller import elections
 from ottla.broker.controller.elections import NO_LEADER
 from ottla.broker.controller.state import ControllerState
-from ottla.broker.events import ClusterImage, PartitionImage, TopicImage
+from ottla.broker.events import ClusterImage, MoveLeader, PartitionImage, TopicImage
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_settings import TopicSettings
 from ottla.protocol.error_codes import ErrorCode
@@ -164,6 +164,28 @@ class Leadership:
         except OSError:
             return ElectLeadersResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
         return ElectLeadersResponse(replica_election_results=results)
+
+    def move(self, order: MoveLeader) -> int | str:
+        """Let another replica in sync lead; returns its id, or why there is none."""
+        topic = self._state.image.topics.get(order.topic)
+        if topic is None or not 0 <= order.partition < len(topic.partitions):
+            return f"there is no {order.topic}-{order.partition}."
+        partition = topic.partitions[order.partition]
+        others = [each for each in partition.isr if each != partition.leader and self._alive(each)]
+        if order.broker_id == partition.leader:
+            return partition.leader
+        if not others or order.broker_id not in (None, *others):
+            wanted = "no other replica" if order.broker_id is None else f"broker {order.broker_id} is not"
+            return (
+                f"{order.topic}-{order.partition} cannot be led by another: {wanted} in sync and alive; "
+                f"in sync are {list(partition.isr)}."
+            )
+        leader = others[0] if order.broker_id is None else order.broker_id
+        try:
+            self._store({order.topic: {order.partition: elections.changed(partition, leader, partition.isr)}})
+        except OSError as error:
+            return f"the controller cannot write: {error.strerror}."
+        return leader
 
     def _elected(self, partition: PartitionImage, kind: int) -> PartitionImage:
         if kind == PREFERRED:
