@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +15,7 @@ from ottla.client.producer import Producer
 # Only one reader of plain records is needed here: the client's raw one, which knows neither pyarrow nor numpy.
 from ottla.client.reader import Reader
 from ottla.cluster.cluster import Cluster
-from ottla.errors import DeliveryError, KafkaError, OttlaError, UserMistake
+from ottla.errors import ConfigError, DeliveryError, KafkaError, OttlaError, UserMistake
 from ottla.records.plain import decode_batches
 
 QUICK = {"broker_session_timeout_ms": 600, "broker_heartbeat_interval_ms": 100}
@@ -148,6 +151,19 @@ def test_what_cannot_be_done_to_a_broker_is_said_in_one_sentence(cluster: Cluste
         cluster.start()
     with pytest.raises(UserMistake, match="broker 1 is running: it cannot be resumed"):
         cluster.resume(1)
+    with pytest.raises(UserMistake, match="broker 1 is running: it cannot be started"):
+        cluster.start(1)
+    for verb in (cluster.stop, cluster.start):
+        with pytest.raises(UserMistake, match="there is no broker 9: this cluster's brokers are 1, 2, 3"):
+            verb(9)
+    cluster.pause(2)
+    with pytest.raises(UserMistake, match="broker 2 is paused: it cannot be stopped"):
+        cluster.stop(2)
+    with pytest.raises(UserMistake, match="broker 2 is paused: it cannot be started"):
+        cluster.start(2)
+    cluster.resume(2)
+    with pytest.raises(ConfigError, match="seed='x' must be an integer"):
+        cluster.power_off(2, seed="x")  # type: ignore[arg-type]
     cluster.kill(1)
     for verb in (cluster.kill, cluster.power_off, cluster.pause, cluster.stop):
         with pytest.raises(UserMistake, match="broker 1 is down"):
@@ -156,3 +172,55 @@ def test_what_cannot_be_done_to_a_broker_is_said_in_one_sentence(cluster: Cluste
         cluster.await_isr("flights", 0, size=4, timeout=0.01)
     with pytest.raises(KafkaError):
         cluster.leader("nowhere", 0)
+
+
+def test_a_broker_has_its_port_again_when_it_comes_back_and_nobody_else_meanwhile(cluster: Cluster) -> None:
+    servers, port = cluster.bootstrap_servers, port_of(cluster, 2)
+    for end in (cluster.kill, cluster.power_off, cluster.stop):
+        end(2)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        cluster.start(2)
+        assert cluster.bootstrap_servers == servers
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    cluster.await_isr("flights", 0)
+    with Producer(f"127.0.0.1:{port}") as producer:
+        producer.send("flights", b"by the old address").result(30)
+    assert values(cluster) == [b"by the old address"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+def test_brokers_that_are_killed_again_and_again_leave_no_descriptors_behind() -> None:
+    with Cluster(2) as cluster:
+        cluster.create_topic("flights", partitions=8)
+
+        def left_after(lives: int) -> int:
+            for _ in range(lives):
+                send(cluster, *[b"%d" % number for number in range(50)])
+                assert values(cluster)
+                cluster.kill(1)
+                cluster.start(1)
+                cluster.kill()
+                left = len(os.listdir(f"/proc/{cluster.pid}/fd"))
+                cluster.start()
+            return left
+
+        first = left_after(1)
+        assert left_after(20) <= first
+
+
+def left_by_a_power_cut(folder: Path, seed: int) -> bytes:
+    with Cluster(1, data_dir=folder) as cluster:
+        cluster.create_topic("flights")
+        with Producer(cluster.bootstrap_servers, enable_idempotence=False, acks=1) as producer:
+            for number in range(20):
+                producer.send("flights", b"value %d" % number, timestamp_ms=1000).result(30)
+        cluster.power_off(1, seed=seed)
+        return (folder / "broker-1" / "flights-0" / f"{0:020d}.log").read_bytes()
+
+
+def test_the_same_seed_leaves_the_same_bytes_without_power(tmp_path: Path) -> None:
+    left = [left_by_a_power_cut(tmp_path / str(seed), seed) for seed in range(4)]
+    again = [left_by_a_power_cut(tmp_path / f"{seed} again", seed) for seed in range(4)]
+    assert left == again
+    assert len(set(map(len, left))) > 1

@@ -111,6 +111,21 @@ def test_a_slow_disk_delays_what_is_written(three: ottla.Cluster, topic: str) ->
     assert values(three, topic) == ["a"]
 
 
+def test_a_clock_that_jumps_shows_in_the_times_of_records_and_is_set_right(three: ottla.Cluster) -> None:
+    three.create_topic("dated", partitions=1, configs={"message.timestamp.type": "LogAppendTime"})
+    leader = three.leader("dated", 0)
+    with producer(three) as sender:
+        sender.send("dated", "before", timestamp_ms=5).result(20)
+        with three.faults.jump_clock(leader, jump_ms=3_600_000):
+            sender.send("dated", "while").result(20)
+        sender.send("dated", "after").result(20)
+    table = ottla.read_table(three.bootstrap_servers, "dated")
+    before, meanwhile, after = (each.timestamp() * 1000 for each in table.column("timestamp").to_pylist())
+    assert before > 5
+    assert meanwhile >= before + 3_600_000
+    assert before <= after <= meanwhile - 3_000_000
+
+
 def test_a_follower_behind_a_cut_link_falls_out_of_sync_and_comes_back() -> None:
     with ottla.Cluster(3, settings={"replica_lag_time_max_ms": 300}) as cluster:
         cluster.create_topic("flights")

@@ -172,9 +172,14 @@ class Cluster:
         """
         self._ask("kill", broker_id=broker_id)
 
-    def power_off(self, broker_id: int | None = None) -> None:
-        """Cut the power of a broker, or of all of them at once (None): what was not synced to its disk is lost."""
-        self._ask("power_off", broker_id=broker_id)
+    def power_off(self, broker_id: int | None = None, *, seed: int | None = None) -> None:
+        """Cut the power of a broker, or of all of them at once (None): what was not synced to its disk is lost.
+
+        A part of it may be left, cut anywhere; the same `seed` leaves the same part of the same writes. ConfigError.
+        """
+        if seed is not None and type(seed) is not int:
+            raise ConfigError(f"seed={seed!r} must be an integer, or None for chance.")
+        self._ask("power_off", broker_id=broker_id, seed=seed)
 
     def pause(self, broker_id: int) -> None:
         """Freeze a broker: connections stay open, nothing is answered; the others soon take it for dead."""

@@ -190,8 +190,8 @@ class ClusterHost:
         self._running().kill(broker_id)
         answer(None)
 
-    def _power_off(self, answer: Answer, broker_id: int | None) -> None:
-        self._running().kill(broker_id, power=True)
+    def _power_off(self, answer: Answer, broker_id: int | None, seed: int | None) -> None:
+        self._running().kill(broker_id, power=True, seed=seed)
         answer(None)
 
     def _pause(self, answer: Answer, broker_id: int) -> None:

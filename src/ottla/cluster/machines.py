@@ -19,7 +19,6 @@ from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import BrokerAddress, Struck
 from ottla.broker.settings import BrokerSettings
-from ottla.broker.storage import Storage
 from ottla.cluster.links import Links, Node
 from ottla.cluster.server import BrokerServer, Door
 from ottla.cluster.storage import DiskStorage
@@ -63,7 +62,7 @@ class Machines:
         settings: BrokerSettings,
         faults: FaultPlan,
         rng: Random,
-        controller_storage: Storage,
+        controller_storage: DiskStorage,
         machines: Sequence[Machine],
     ) -> None:
         self._links = links
@@ -145,17 +144,21 @@ class Machines:
                 door.reopen()
         self.boot(down)
 
-    def kill(self, broker_id: int | None, *, power: bool = False) -> None:
-        """End a broker, or all of them and the controller, at once and without a word; with `power` also its disk's."""
+    def kill(self, broker_id: int | None, *, power: bool = False, seed: int | None = None) -> None:
+        """End a broker, or all of them and the controller, at once and without a word; with `power` also its disk's.
+
+        What of the unsynced bytes is left without power is drawn from `seed`, for each broker by itself.
+        """
         if broker_id is not None:
             self._check(broker_id, (RUNNING, PAUSED), "killed")
-            self._end(self._machines[broker_id], power=power)
+            self._end(self._machines[broker_id], power=power, seed=seed)
             return
         self._controller = None
         self._links.part_controller()
+        self._controller_storage.let_go()
         for machine in self._machines.values():
             if machine.node is not None:
-                self._end(machine, power=power)
+                self._end(machine, power=power, seed=seed)
 
     def pause(self, broker_id: int) -> None:
         """Freeze a broker."""
@@ -220,7 +223,7 @@ class Machines:
         else:
             self.kill(broker_id, power=output.kind == "power_off")
 
-    def _end(self, machine: Machine, *, power: bool) -> None:
+    def _end(self, machine: Machine, *, power: bool, seed: int | None) -> None:
         assert machine.node is not None
         self._links.part(machine.node)
         machine.node = None
@@ -231,7 +234,8 @@ class Machines:
             door.shut()
         if power:
             machine.storage.write_back.now_us = time.monotonic_ns() // 1000
-            machine.storage.power_off(self._rng)
+            rng = self._rng if seed is None else Random(f"{seed} {machine.address.broker_id}")
+            machine.storage.power_off(rng)
 
     def _close_server(self, machine: Machine) -> None:
         if machine.server is not None:
