@@ -106,7 +106,7 @@ def coordinating_partition(core: BrokerCore, topic: str, key: str) -> Partition 
 def make_topic(core: BrokerCore, topic: str, made: Callable[[Any, int], None]) -> None:
     """Have the controller make an internal topic, then call `made(answer, now)`."""
     settings = core.settings
-    configs = {"segment.bytes": str(_SEGMENT_BYTES)}
+    configs = {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT_BYTES)}
     count = settings.offsets_topic_num_partitions
     if topic == TRANSACTIONS_TOPIC:
         count = settings.transaction_state_log_num_partitions

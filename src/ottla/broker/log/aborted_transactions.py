@@ -10,6 +10,7 @@ Invariants: in the order of their markers; `last_stable_offset` of one is never 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 
 from ottla.broker.log.files import AbortedTransaction, read_transaction_index, write_transaction_index
 
@@ -50,11 +51,20 @@ class AbortedTransactions:
         """Forget those that end in front of `offset`, where the log begins now."""
         del self._rows[: bisect_left(self._rows, offset, key=_last_offset)]
 
+    def forget_markers(self, offsets: Iterable[int]) -> None:
+        """Forget those whose marker stands at one of these offsets: none of their records is left."""
+        gone = dict.fromkeys(offsets)
+        if gone:
+            self._rows = [row for row in self._rows if row.last_offset not in gone]
+
+    def ending(self, base_offset: int, next_offset: int) -> list[AbortedTransaction]:
+        """Those whose marker is from `base_offset` on and below `next_offset`."""
+        begin = bisect_left(self._rows, base_offset, key=_last_offset)
+        return self._rows[begin : bisect_left(self._rows, next_offset, key=_last_offset)]
+
     def to_bytes(self, base_offset: int, next_offset: int) -> bytes:
         """The `.txnindex` of a segment: those whose marker is from `base_offset` on and below `next_offset`."""
-        begin = bisect_left(self._rows, base_offset, key=_last_offset)
-        end = bisect_left(self._rows, next_offset, key=_last_offset)
-        return write_transaction_index(self._rows[begin:end])
+        return write_transaction_index(self.ending(base_offset, next_offset))
 
     def load(self, data: bytes) -> None:
         """Take the `.txnindex` of the next segment; CorruptFile."""

@@ -5,9 +5,10 @@
 | `recovery-point-offset-checkpoint` | everything below is on the disk | now and then, at a clean end |
 | `replication-offset-checkpoint` | the high watermark | every few seconds, at a clean end |
 | `log-start-offset-checkpoint` | the first offset, where no file name says it | now and then, at a clean end |
+| `cleaner-offset-checkpoint` | how far it was compacted | after each round of compaction |
 | `.kafka_cleanshutdown` | the logs were closed in order | at a clean end; a start takes it away |
 
-The first three are Kafka's: version 0, the number of lines, then `topic partition offset`. The last one is JSON as
+All but the last are Kafka's: version 0, the number of lines, then `topic partition offset`. The last one is JSON as
 Kafka's; beside Kafka's fields it says where each log ended and how many bytes its last segment had, so that a log
 somebody has touched since is not taken for one that needs no check.
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
+CLEANED = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _VERSION = 0
 
@@ -43,6 +45,7 @@ class LogDirectory:
 
     __slots__ = (
         "_clean_ends",
+        "_cleaned",
         "_high_watermarks",
         "_log_starts",
         "_recovery_points",
@@ -68,6 +71,7 @@ class LogDirectory:
         self._recovery_points = self._read(RECOVERY_POINTS)
         self._high_watermarks = self._read(HIGH_WATERMARKS)
         self._log_starts = self._read(LOG_STARTS)
+        self._cleaned = self._read(CLEANED)
 
     def recovery_point(self, folder: str) -> int:
         """Everything of the log below is on the disk; 0 where nothing is known."""
@@ -81,13 +85,17 @@ class LogDirectory:
         """The log's first offset as last written, 0 where nothing is known."""
         return self._log_starts.get(folder, 0)
 
+    def cleaned_to(self, folder: str) -> int:
+        """How far the log was compacted, 0 where nothing is known."""
+        return self._cleaned.get(folder, 0)
+
     def clean_end(self, folder: str) -> tuple[int, int] | None:
         """(log end offset, bytes in the last segment) of a log that was closed in order; None where it was not."""
         return self._clean_ends.get(folder)
 
     def forget(self, folder: str) -> None:
         """The log is open (or gone): it knows better from now on."""
-        for known in (self._recovery_points, self._high_watermarks, self._log_starts):
+        for known in (self._recovery_points, self._high_watermarks, self._log_starts, self._cleaned):
             known.pop(folder, None)
         self._clean_ends.pop(folder, None)
 
@@ -97,6 +105,7 @@ class LogDirectory:
             RECOVERY_POINTS: self._recovery_points,
             HIGH_WATERMARKS: self._high_watermarks,
             LOG_STARTS: self._log_starts,
+            CLEANED: self._cleaned,
         }[name]
         lines = []
         for folder, offset in {**unopened, **offsets}.items():

@@ -41,6 +41,8 @@ class Log:
         "_epochs_stored",
         "_syncs",
         "aborted",
+        "cleaned_to",
+        "cuts",
         "directory",
         "epochs",
         "flushed_us",
@@ -65,6 +67,9 @@ class Log:
         self.log_end_offset = 0
         self.recovery_point = 0
         self.snapshot_offset = 0
+        # Compaction: everything in front was looked at; and how often the end was cut, which voids what it is at.
+        self.cleaned_to = 0
+        self.cuts = 0
         self.producers = ProducerStates()
         self.aborted = AbortedTransactions()
         self.epochs = LeaderEpochs()
@@ -186,7 +191,11 @@ class Log:
         if oldest_ms < 0:
             return False  # Records without a time: the segment's own age counts, upkeep looks at it.
         waited_ms = header.max_timestamp - oldest_ms
-        return waited_ms > settings.segment_ms - self._jitter_ms(segment)
+        segment_ms = settings.segment_ms
+        if "compact" in settings.cleanup_policy:
+            # What is in the active segment is not compacted.
+            segment_ms = min(segment_ms, settings.max_compaction_lag_ms)
+        return waited_ms > segment_ms - self._jitter_ms(segment)
 
     def _jitter_ms(self, segment: Segment) -> int:
         """How much earlier than `segment.ms` this segment is closed, so that not all logs roll at once."""
@@ -282,6 +291,7 @@ class Log:
         """Cut the log so that it ends at `offset`, or in front of the batch that holds it; OSError."""
         if offset >= self.log_end_offset:
             return
+        self.cuts += 1
         segments = self.segments
         if offset < segments[0].base_offset:
             self.start_anew(offset)
@@ -291,6 +301,7 @@ class Log:
         active = segments[-1]
         active.truncate(offset)
         self.log_end_offset = end = active.next_offset
+        self.cleaned_to = min(self.cleaned_to, end)
         self.recovery_point = min(self.recovery_point, end)
         self.log_start_offset = min(self.log_start_offset, end)
         self._syncs = [sync for sync in self._syncs if sync[1] <= end]
@@ -301,6 +312,8 @@ class Log:
 
     def start_anew(self, offset: int) -> None:
         """Forget all records; the next one gets `offset`. OSError."""
+        self.cuts += 1
+        self.cleaned_to = 0
         while self.segments:
             self.segments[-1].remove()
             self.segments.pop()

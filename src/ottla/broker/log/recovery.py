@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.log import files, producer_snapshots
+from ottla.broker.log import files, producer_snapshots, swap
 from ottla.broker.log.leader_epochs import LeaderEpochs
 from ottla.broker.log.segment import (
     DELETED_SUFFIX,
@@ -29,15 +29,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.broker")
 
 _EPOCHS_FILE = "leader-epoch-checkpoint"
-CLEANED_SUFFIX = ".cleaned"
 
 
 def recover(log: Log) -> None:
     """Make the log what its folder says; OSError."""
     names = log.storage.files(log.folder)
     for name in names:
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
+        if name.endswith(DELETED_SUFFIX):
             log.storage.remove(f"{log.folder}/{name}")
+    if any(name.endswith((swap.CLEANED_SUFFIX, swap.SWAP_SUFFIX)) for name in names):
+        swap.recover(log.storage, log.folder)
+        names = log.storage.files(log.folder)
     log.close()
     log.segments = []
     bases = sorted(base for base in map(offset_of, names) if base is not None)
@@ -45,6 +47,7 @@ def recover(log: Log) -> None:
     log.log_end_offset = end = log.active.next_offset
     log.log_start_offset = min(end, max(log.directory.log_start(log.folder), log.segments[0].base_offset))
     log.recovery_point = min(end, log.directory.recovery_point(log.folder))
+    log.cleaned_to = min(end, log.directory.cleaned_to(log.folder))
     restore_producers(log, end, distrust_from=checked_from)
     log.epochs.advance_start(log.log_start_offset)
 

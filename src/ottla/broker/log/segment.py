@@ -160,6 +160,11 @@ class Segment:
         self._take(index, next_offset)
         return True
 
+    def take_over(self, index: GrowingIndex, next_offset: int) -> None:
+        """Take the index of the batches that are in the file, made while they were written."""
+        self._take(index, next_offset)
+        self._index_doubted = False
+
     def _take(self, index: GrowingIndex | StoredIndex, next_offset: int) -> None:
         self.index = index
         self._index_doubted = True
@@ -345,7 +350,8 @@ class Segment:
             return None
         offset = max(begin, self.base_offset + self.index.offset_before_time(timestamp))
         for header in scan(self.file, self.position_of(offset), ahead_bytes=_LOOK_BYTES):
-            if header.max_timestamp >= timestamp:
+            # Compaction leaves empty batches, in which nobody finds a record.
+            if header.max_timestamp >= timestamp and header.record_count:
                 return header
         return None
 

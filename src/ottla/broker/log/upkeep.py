@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ottla.broker.log.cleaner import LogCleaner
 from ottla.broker.log.directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.broker.log.log import Log
 from ottla.broker.log.retention import delete_old_segments
@@ -43,6 +44,7 @@ class LogUpkeep:
         self._next_us: int | None = None
         self._poll_us = 0
         self._flush_checked_us = 0
+        self._cleaner = LogCleaner(core)
         settings = core.settings
         self._jobs = [
             _Job(settings.replica_high_watermark_checkpoint_interval_ms * 1000, self._store_high_watermarks),
@@ -57,6 +59,7 @@ class LogUpkeep:
             if job.due_us < 0:
                 job.due_us = now_us + job.interval_us
         self._next_us = min(job.due_us for job in self._jobs)
+        self._cleaner.start(now_us)
 
     def deadline_us(self) -> int | None:
         """When there is something to do; None before the broker knows of any log."""
@@ -69,6 +72,8 @@ class LogUpkeep:
             due = remove_us
         if directory.flush_ms < NEVER:
             due = min(due, self._flush_checked_us + directory.flush_ms * 1000)
+        if self._cleaner.due_us is not None and self._cleaner.due_us < due:
+            due = self._cleaner.due_us
         return min(due, self._poll_us) if directory.syncing else due
 
     def tick(self, now_us: int) -> None:
@@ -84,6 +89,8 @@ class LogUpkeep:
         if directory.flush_ms < NEVER and now_us - self._flush_checked_us >= directory.flush_ms * 1000:
             self._flush_checked_us = now_us
             self._flush(now_us)
+        if self._cleaner.due_us is not None and self._cleaner.due_us <= now_us:
+            self._cleaner.tick(now_us)
         if self._next_us is None or now_us < self._next_us:
             return
         for job in self._jobs:
