@@ -126,8 +126,9 @@ def test_a_new_leader_does_not_tell_an_end_it_does_not_know(replicated: World) -
     assert world.end_offset().offset == 3
 
 
-def test_folders_of_a_topic_deleted_meanwhile_are_emptied_when_the_name_comes_back() -> None:
+def test_folders_of_a_topic_deleted_meanwhile_are_set_aside_when_the_name_comes_back() -> None:
     world = filled(2)
+    old = bytes(world.storages[1].contents[FIRST])
     state = json.loads(world.storages[0].contents["controller.json"])
     state["topics"] = {}
     world.storages[0].contents["controller.json"] = bytearray(json.dumps(state).encode())
@@ -136,6 +137,25 @@ def test_folders_of_a_topic_deleted_meanwhile_are_emptied_when_the_name_comes_ba
     assert restarted.storages[1].exists(FIRST)
     restarted.create_topic()
     assert restarted.end_offset().offset == 0
+    assert restarted.storages[1].read_file(f"{TOPIC}-0.{0:032x}-stray/{0:020d}.log") == old
+    assert restarted.produce(batch_of(b"new")).base_offset == 0
+    assert World(1, restarted.storages).end_offset().offset == 1
+
+
+def test_a_folder_that_names_another_topic_is_set_aside_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    world = filled(2)
+    storage, kept = world.storages[1], []
+    asides = [f"{TOPIC}-0.{number:032x}-stray" for number in range(2)]
+    for aside in asides:
+        kept.append(bytes(storage.contents[FIRST]))
+        storage.write_file(f"{TOPIC}-0/partition.metadata", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA")
+        world = World(1, world.storages)
+        assert world.end_offset().offset == 0
+        assert f"{aside}," in caplog.records[-1].getMessage()
+        assert caplog.records[-1].name == "ottla.broker"
+        assert world.produce(batch_of(b"new")).base_offset == 0
+    assert storage.folders() == [f"{TOPIC}-0", *asides]
+    assert [storage.read_file(f"{aside}/{0:020d}.log") for aside in asides] == kept
 
 
 def test_the_line_end_of_the_owners_file_decides_over_no_log() -> None:

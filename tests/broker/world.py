@@ -131,7 +131,7 @@ class MemoryStorage:
         return MemoryFile(self, path)
 
     def exists(self, path: str) -> bool:
-        return path in self.contents
+        return path in self.contents or bool(self.files(path))
 
     def place(self) -> tuple[str, int, int]:
         used = sum(map(len, self.contents.values()))
@@ -154,7 +154,8 @@ class MemoryStorage:
 
     def rename(self, old: str, new: str) -> None:
         self.check_writable(old)
-        self.contents[new] = self.contents.pop(old)
+        for path in [path for path in self.contents if path == old or path.startswith(old + "/")]:
+            self.contents[new + path.removeprefix(old)] = self.contents.pop(path)
         self.write_back.renamed(old, new)
 
     def remove(self, path: str) -> None:

@@ -303,3 +303,36 @@ def test_a_full_disk_takes_nothing_and_is_as_before_when_there_is_room_again(tmp
     assert file.read(0, 10) == b"abcghi"
     assert not storage.exists("marks")
     assert not storage.exists("weather-0")
+
+
+def test_a_folder_is_renamed_with_all_that_is_in_it(storage: DiskStorage) -> None:
+    kept, lost = storage.open("flights-0/a.log"), storage.open("flights-0/b.log")
+    kept.append([b"kept"])
+    kept.sync()
+    lost.append([b"lost"])
+    for file in (kept, lost):
+        file.close()
+    storage.rename("flights-0", "flights-0.1-stray")
+    assert storage.folders() == ["flights-0.1-stray"]
+    assert storage.files("flights-0.1-stray") == ["a.log", "b.log"]
+    storage.power_off(Random(1))
+    assert storage.read_file("flights-0.1-stray/a.log") == b"kept"
+    assert storage.read_file("flights-0.1-stray/b.log") != b"lost"
+    storage.make_folder("flights-0", [("a.log", b"")])
+    with pytest.raises(OSError, match="not empty"):
+        storage.rename("flights-0", "flights-0.1-stray")
+
+
+def test_a_simulated_folder_is_renamed_as_a_real_one() -> None:
+    disk = Disk()
+    disk.write_file("flights-0/a.log", b"kept")
+    disk.open("flights-0/b.log").append([b"lost"])
+    disk.rename("flights-0", "flights-0.1-stray")
+    assert (disk.folders(), disk.files("flights-0.1-stray"), disk.used) == (
+        ["flights-0.1-stray"],
+        ["a.log", "b.log"],
+        8,
+    )
+    disk.power_off(Random(1))
+    assert disk.read_file("flights-0.1-stray/a.log") == b"kept"
+    assert disk.read_file("flights-0.1-stray/b.log") != b"lost"

@@ -107,7 +107,10 @@ class Storage(Protocol):
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, in place of what is there; handles of it must be closed. At once and durable."""
+        """Give a file another name, in place of what is there, or a folder one that nothing has; OSError.
+
+        Handles of what is renamed must be closed. At once and durable.
+        """
         ...
 
     def remove(self, path: str) -> None:

@@ -107,11 +107,14 @@ class WriteBack:
             unsynced.cut(size)
 
     def renamed(self, old: str, new: str) -> None:
-        """The file at `old` is at `new` now, in place of what was there."""
+        """The file at `old` is at `new` now, in place of what was there; or the folder, with all its files."""
         unsynced = self._files.pop(old, None)
         self._files.pop(new, None)
         if unsynced is not None:
             self._files[new] = unsynced
+        start = old + "/"
+        for name in [name for name in self._files if name.startswith(start)]:
+            self._files[f"{new}/{name.removeprefix(start)}"] = self._files.pop(name)
 
     def removed(self, path: str) -> None:
         """The file, or the folder with all its files, is gone."""

@@ -396,7 +396,7 @@ class DiskStorage:
         self.write_back.synced(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, in place of what is there."""
+        """Give a file another name, in place of what is there, or a folder one that nothing has."""
         os.replace(os.path.join(self._root, old), os.path.join(self._root, new))
         self.write_back.renamed(old, new)
 

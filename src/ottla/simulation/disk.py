@@ -142,10 +142,15 @@ class Disk:
         self.write_back.synced(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name."""
-        content = self._files.pop(old)
-        self.used -= len(self._files.pop(new, b""))
-        self._files[new] = content
+        """Give a file another name, or a folder."""
+        start = old + "/"
+        inside = [path for path in self._files if path.startswith(start)]
+        for path in inside:
+            self._files[f"{new}/{path.removeprefix(start)}"] = self._files.pop(path)
+        if not inside:
+            content = self._files.pop(old)
+            self.used -= len(self._files.pop(new, b""))
+            self._files[new] = content
         self.write_back.renamed(old, new)
 
     def remove(self, path: str) -> None:

@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Mapping
+from itertools import count
 from typing import TYPE_CHECKING
 
 from ottla.broker.settings import BrokerSettings
@@ -29,12 +31,16 @@ from ottla.broker.storage import Storage
 if TYPE_CHECKING:
     from ottla.broker.log.log import Log
 
+# What is set aside must be found again; the driver shows what is logged.
+logger = logging.getLogger("ottla.broker")
+
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _VERSION = 0
+_FOLDER_NAME_MAX = 255
 
 
 class LogDirectory:
@@ -98,6 +104,23 @@ class LogDirectory:
         for known in (self._recovery_points, self._high_watermarks, self._log_starts, self._cleaned):
             known.pop(folder, None)
         self._clean_ends.pop(folder, None)
+
+    def keep_stray(self, folder: str, topic_id: str) -> None:
+        """Keep the log that another topic has left in a folder, under a name as Kafka gives such logs; OSError."""
+        for number in count():
+            suffix = f".{number:032x}-stray"
+            aside = folder[: _FOLDER_NAME_MAX - len(suffix)] + suffix
+            if not self.storage.exists(aside):
+                break
+        self.storage.rename(folder, aside)
+        self.forget(folder)
+        logger.warning(
+            "the folder %s held the log of another topic (id %s): it is set aside as %s, and a new log begins; "
+            "remove it when nobody wants its records any more",
+            folder,
+            topic_id,
+            aside,
+        )
 
     def write(self, name: str, offsets: Mapping[str, int]) -> None:
         """Write a checkpoint, unless it says this already; logs that were not opened keep their lines. OSError."""

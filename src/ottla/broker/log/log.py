@@ -3,7 +3,7 @@
 Opening it is `recovery`'s work. Where it stands on the disk: below `recovery_point` everything is synced. `flush` moves
 it, and so does the sync that begins in the background when a segment is closed; beside each closed segment lie its
 indexes, and at its beginning a snapshot of the producers. The folder belongs to one topic id, written in
-`partition.metadata` as Kafka does; the folder of an older topic of the same name is emptied.
+`partition.metadata` as Kafka does; the folder of an older topic of the same name is set aside.
 
 Invariants: offsets grow; `log_start_offset <= log_end_offset`, where the next record goes; a failed append (OSError)
 changes nothing, except that one that failed to be flushed (`flush.messages`) stays in the log, as with Kafka. The last
@@ -93,8 +93,7 @@ class Log:
             if found is not None:
                 if not _is_owner(found):
                     raise OSError(EIO, "it does not say which topic the log belongs to", path)
-                self.storage.remove(self.folder)
-                self.directory.forget(self.folder)
+                self.directory.keep_stray(self.folder, found.split()[3].decode(errors="replace"))
             self.storage.write_file(path, owner)
         recovery.recover(self)
         self.directory.forget(self.folder)
