@@ -142,14 +142,18 @@ def test_replicas_that_fall_behind_show() -> None:
     assert beans[f"{manager}IsrExpandsPerSec"]["Count"] == 1
 
 
-def test_flushes_are_counted() -> None:
+def test_flushes_are_counted_and_timed() -> None:
     world = World(1)
     world.create_topic(flush_messages=1)
     flushes = "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs"
     before = read(world)[flushes]["Count"]
-    world.produce(batch_of(b"one"))
-    world.produce(batch_of(b"two"))
-    assert read(world)[flushes]["Count"] == before + 2
+    for time_us, value in ((1500, b"one"), (4500, b"two")):
+        world.storages[1].sync_time_us = time_us
+        world.produce(batch_of(value))
+    told = read(world)[flushes]
+    assert told["Count"] == before + 2
+    assert told["Mean"] == 6 / (before + 2)
+    assert told["Max"] == 4.5
 
 
 def test_the_controllers_counts_are_told_once() -> None:

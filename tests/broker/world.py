@@ -93,7 +93,7 @@ class MemoryFile:
     def sync(self) -> None:
         self.storage.write_back.synced(self.path)
         self.storage.syncs += 1
-        self.storage.write_back.flush_count += 1
+        self.storage.write_back.flushed(self.storage.sync_time_us)
 
     def begin_sync(self) -> Any:
         self.sync()
@@ -111,6 +111,7 @@ class MemoryStorage:
         self.failure: int | None = None
         self.failing = ""
         self.appends = self.reads = self.syncs = 0
+        self.sync_time_us = 0
         self.write_back = WriteBack()
 
     def check_writable(self, path: str) -> None:

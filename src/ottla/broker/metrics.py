@@ -2,9 +2,9 @@
 
 `BrokerMetrics` is what the rest of the broker counts into: plain integers, a few dozen nanoseconds each. `read` turns
 that, and what the core is asked at that moment, into {bean: {attribute: number}}: gauges have a `Value`, meters a
-`Count` and a `MeanRate` (per second since the broker started), histograms `Count`, `Mean`, `Max` and percentiles.
-Kafka's one-minute rates are not kept. How long requests take is measured by the driver, for a core has no clock;
-percentiles come from buckets a quarter of a power of two wide.
+`Count` and a `MeanRate` (per second since the broker started), histograms `Count`, `Mean`, `Max` and percentiles,
+flushes those of a meter and `Mean` and `Max` in milliseconds. Kafka's one-minute rates are not kept. How long requests
+take is measured by the driver, for a core has no clock; percentiles come from buckets a quarter of a power of two wide.
 
 What the controller counts is told by the broker that speaks for it, so that the sum over all brokers is right.
 """
@@ -169,9 +169,12 @@ def read(core: BrokerCore, uptime_s: float, queued: int = 0) -> Beans:
         bean = f"kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation={operation}"
         beans[bean] = _value(waiting.get(kind, 0))
     _read_partitions(core, beans, uptime_s)
-    beans["kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs"] = _meter(
-        core.storage.write_back.flush_count, uptime_s
-    )
+    flushes = core.storage.write_back
+    beans["kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs"] = {
+        **_meter(flushes.flush_count, uptime_s),
+        "Mean": flushes.flush_time_us / max(1, flushes.flush_count) / 1000,
+        "Max": flushes.flush_time_us_max / 1000,
+    }
     _read_controller(core, beans, uptime_s)
     return beans
 

@@ -60,15 +60,20 @@ class _Unsynced:
 class WriteBack:
     """The unsynced rests of the files of one storage; paths as in the storage port, sizes in bytes."""
 
-    __slots__ = ("_files", "_step_us", "flush_count", "flush_time_us", "interval_us", "now_us")
+    __slots__ = ("_files", "_step_us", "flush_count", "flush_time_us", "flush_time_us_max", "interval_us", "now_us")
 
     def __init__(self) -> None:
         self.now_us = 0
-        # How often the broker had a file synced, and how long that took; real storage counts the time.
-        self.flush_count = 0
-        self.flush_time_us = 0
+        # How often the broker had a file synced, how long that took in all, and at most.
+        self.flush_count = self.flush_time_us = self.flush_time_us_max = 0
         self._files: dict[str, _Unsynced] = {}
         self.set_interval(_DEFAULT_INTERVAL_US)
+
+    def flushed(self, time_us: int = 0) -> None:
+        """The broker had a file synced; real storage tells how long that took."""
+        self.flush_count += 1
+        self.flush_time_us += time_us
+        self.flush_time_us_max = max(self.flush_time_us_max, time_us)
 
     def set_interval(self, interval_us: int) -> None:
         """The flusher comes by when a write is this old."""

@@ -77,7 +77,7 @@ class _BackgroundSync:
         self._name = name
         self._size = size
         self._write_back = write_back
-        self._begin_ns = time.perf_counter_ns()
+        self._time_us = 0
         self._error: OSError | None = None
         self._done = threading.Event()
         self._counted = False
@@ -88,11 +88,13 @@ class _BackgroundSync:
 
     def run(self) -> None:
         """In the thread: sync the file."""
+        begin_ns = time.perf_counter_ns()
         try:
             if self._descriptor is not None:
                 _sync(self._descriptor.fd)
         except OSError as error:
             self._error = error
+        self._time_us = (time.perf_counter_ns() - begin_ns) // 1000
         self._descriptor = None
         self._done.set()
 
@@ -104,13 +106,8 @@ class _BackgroundSync:
         if not self._counted:
             self._counted = True
             self._write_back.synced_to(self._name, self._size)
-            _count_flush(self._write_back, self._begin_ns)
+            self._write_back.flushed(self._time_us)
         return True
-
-
-def _count_flush(write_back: WriteBack, begin_ns: int) -> None:
-    write_back.flush_count += 1
-    write_back.flush_time_us += (time.perf_counter_ns() - begin_ns) // 1000
 
 
 def _sync_in_turn(waiting: SimpleQueue[_BackgroundSync]) -> None:
@@ -258,7 +255,7 @@ class DiskFile:
         begin_ns = time.perf_counter_ns()
         _sync(self._open_descriptor().fd)
         self._write_back.synced(self._name)
-        _count_flush(self._write_back, begin_ns)
+        self._write_back.flushed((time.perf_counter_ns() - begin_ns) // 1000)
 
     def begin_sync(self) -> Callable[[], bool]:
         """Begin what `sync` does in a thread of its own; the answer tells whether it is done, OSError if it failed."""

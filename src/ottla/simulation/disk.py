@@ -69,7 +69,7 @@ class DiskFile:
     def sync(self) -> None:
         """Everything written so far would now survive a power cut."""
         self._disk.write_back.synced(self._path)
-        self._disk.write_back.flush_count += 1
+        self._disk.write_back.flushed()
 
     def begin_sync(self) -> Callable[[], bool]:
         """Sync; it is done at once."""
