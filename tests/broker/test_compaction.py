@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from random import Random
 
 import pytest
 
+from ottla.broker.log.cleaning_round import CleaningRound
 from ottla.broker.log.compaction import DELETE_HORIZON, Aborted, Pass, horizon_of
 from ottla.broker.log.end_markers import end_marker_batch
 from ottla.broker.log.files import AbortedTransaction, ProducerSnapshotEntry
@@ -268,3 +270,49 @@ def test_an_offset_that_is_gone_leads_to_what_follows_it() -> None:
     assert rows == []
     assert [r.offset for r in records_of(world.fetch(10))] == [10, 11]
     assert world.end_offset(timestamp=WALL_MS).offset == 9
+
+
+def test_a_full_disk_only_puts_compaction_off() -> None:
+    world = compacting()
+    for number in range(12):
+        put(world, b"a", b"%d" % number)
+    storage = world.storages[1]
+    storage.failure = errno.ENOSPC
+    world.pass_time(5_000)
+    assert len(read(world)) == 12
+    storage.failure = None
+    world.pass_time(5_000)
+    assert [offset for offset, _, _ in read(world)] == [9, 10, 11]
+    assert not [name for name in storage.files(f"{TOPIC}-0") if name.endswith((".cleaned", ".swap"))]
+
+
+def test_a_log_with_a_corrupt_batch_is_left_as_it_is() -> None:
+    world = compacting()
+    for number in range(12):
+        put(world, b"a", b"%d" % number)
+    log = world.brokers[1].topics[TOPIC][0].log
+    assert log is not None
+    path, position = log.byte_of(5)
+    world.storages[1].contents[path][position] ^= 1
+    before = {
+        name: bytes(world.storages[1].contents[f"{TOPIC}-0/{name}"]) for name in world.storages[1].files(f"{TOPIC}-0")
+    }
+    world.pass_time(10_000)
+    after = {
+        name: bytes(world.storages[1].contents[f"{TOPIC}-0/{name}"]) for name in world.storages[1].files(f"{TOPIC}-0")
+    }
+    assert after == before
+
+
+def test_a_round_ends_where_its_log_is_cut() -> None:
+    world = compacting()
+    for number in range(12):
+        put(world, b"a", b"%d" % number)
+    partition = world.brokers[1].topics[TOPIC][0]
+    log = partition.log
+    assert log is not None
+    cleaning = CleaningRound(log, log.segments[:-1], WALL_MS)
+    log.truncate(6)
+    assert cleaning.is_void
+    cleaning.abandon()
+    assert [r.offset for r in world.stored()] == [0, 1, 2, 3, 4, 5]

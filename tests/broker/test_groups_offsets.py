@@ -10,6 +10,7 @@ import pytest
 from ottla.broker.groups.members import GroupState
 from ottla.broker.groups.offsets import OFFSETS_TOPIC, group_key, offset_key, read_entries
 from ottla.broker.internal_topics import partition_of_key
+from ottla.broker.topic_settings import TopicSettings
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -330,3 +331,30 @@ def test_offsets_are_committed_and_fetched_by_topic_id(world: World) -> None:
 
     assert fetched(strange, topic_id) == [(strange, -1, ErrorCode.UNKNOWN_TOPIC_ID), (topic_id, 5, 0)]
     assert fetched() == [(topic_id, 5, 0)]
+
+
+def test_a_group_s_old_commits_and_deleted_groups_leave_the_log() -> None:
+    world = World(1, log_cleaner_backoff_ms=1000, offsets_topic_num_partitions=1)
+    world.create_topic()
+    find_coordinator(world)
+    partition = world.brokers[1].topics[OFFSETS_TOPIC][0]
+    settings = TopicSettings(
+        [
+            ("cleanup.policy", "compact"),
+            ("segment.bytes", "1024"),
+            ("min.cleanable.dirty.ratio", "0"),
+            ("delete.retention.ms", "1000"),
+        ],
+        world.settings,
+    )
+    partition.configure(settings)
+    commit(world, 7, group_id="given-up")
+    assert world.ask(1, DeleteGroupsRequest(groups_names=["given-up"]), version=2).results[0].error_code == 0
+    for _ in range(3):
+        for offset in range(50):
+            commit(world, offset)
+        world.pass_time(3_000)
+    stored = world.stored(OFFSETS_TOPIC)
+    assert len(stored) < 40
+    assert not any(b"given-up" in (record.key or b"") for record in stored)
+    assert committed(restarted(world))[TOPIC, 0][0] == 49

@@ -23,7 +23,7 @@ from ottla.broker.log.segment_index import GrowingIndex
 from ottla.broker.storage import Buffer
 from ottla.records.batch_header import BatchHeader, CorruptBatch, check_crc, read_header
 
-_STEP_BYTES = 1 << 18
+_STEP_BYTES = 1 << 16
 _KEYS_BYTES_MAX = 128 << 20  # as Kafka's log.cleaner.dedupe.buffer.size
 _BYTES_PER_KEY = 140  # of the mapping itself
 _RELATIVE_OFFSET_MAX = (1 << 31) - 1

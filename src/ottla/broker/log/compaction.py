@@ -15,6 +15,7 @@ given in the log's order, each once in a pass.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -53,8 +54,12 @@ class Aborted:
         """Whether the records of this batch were aborted."""
         if not header.is_transactional or header.is_control:
             return False
-        rows = self._of.get(header.producer_id, ())
-        return any(row.first_offset <= header.base_offset <= row.last_offset for row in rows)
+        rows = self._of.get(header.producer_id)
+        if rows is None:
+            return False
+        # One producer's transactions follow one another.
+        found = bisect_left(rows, header.base_offset, key=_last_offset)
+        return found < len(rows) and rows[found].first_offset <= header.base_offset
 
 
 class Pass:
@@ -131,6 +136,10 @@ class Pass:
         if entry.last_offset >= 0:
             return header.last_offset == entry.last_offset
         return header.is_control and header.producer_epoch == entry.producer_epoch
+
+
+def _last_offset(row: AbortedTransaction) -> int:
+    return row.last_offset
 
 
 def horizon_of(header: BatchHeader) -> int | None:
