@@ -94,11 +94,14 @@ def test_the_limit_shortens_what_is_shown_and_not_what_is_checked(segment: Path)
 
 def test_a_folder_is_shown_as_its_files(partition: Path) -> None:
     found = as_json(partition)
-    assert [each["file"] for each in found["files"]] == [f"{NAME}.log", "partition.metadata"]
-    assert found["files"][0]["record_count"] == 10
-    assert "batches" not in found["files"][0]
+    by_name = {each["file"]: each for each in found["files"]}
+    assert list(by_name) == sorted(each.name for each in partition.iterdir())
+    assert {f"{NAME}.log", f"{NAME}.index", f"{NAME}.timeindex", "partition.metadata"} <= by_name.keys()
+    assert by_name[f"{NAME}.log"]["record_count"] == 10
+    assert "batches" not in by_name[f"{NAME}.log"]
     assert "partition metadata" in inspect(partition).stdout
-    assert len(as_json(partition, "--records", "--limit", "7")["files"][0]["records"]) == 7
+    shown = as_json(partition, "--records", "--limit", "7")["files"]
+    assert [len(each["records"]) for each in shown if each["file"] == f"{NAME}.log"] == [7]
 
 
 def test_json_goes_to_a_file_beside_the_table(segment: Path, tmp_path: Path) -> None:
