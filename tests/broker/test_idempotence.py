@@ -23,6 +23,12 @@ def test_a_retry_is_stored_once_and_told_the_offset_it_has(world: World) -> None
     assert [r.value for r in world.stored()] == [b"other", b"a", b"b"]
 
 
+def test_a_retry_is_told_the_largest_timestamp_of_what_is_stored(world: World) -> None:
+    batch = batch_of(b"a", b"b", producer_id=9, sequence=0, producer_epoch=0, timestamp_ms=1000)
+    assert world.produce(batch).log_append_time_ms == -1
+    assert world.produce(batch).log_append_time_ms == 1001
+
+
 def test_without_a_producer_id_a_retry_is_stored_twice(world: World) -> None:
     world.produce(batch_of(b"a"))
     world.produce(batch_of(b"a"))

@@ -28,6 +28,12 @@ def test_an_empty_log_begins_and_ends_at_zero(world: World) -> None:
     assert ask(world, 0) == (0, -1, -1)
 
 
+def test_an_empty_log_begins_in_the_epoch_of_its_leader(world: World) -> None:
+    asked = ListOffsetsPartition(partition_index=0, timestamp=-2)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=[asked])])
+    assert world.ask(1, request, version=8).topics[0].partitions[0].leader_epoch == 0
+
+
 def test_begin_end_and_times(world: World) -> None:
     world.produce(batch_of(b"a", b"b", b"c", timestamp_ms=1000))
     world.produce(batch_of(b"d", b"e", timestamp_ms=5000, codec="lz4"))
@@ -41,6 +47,33 @@ def test_begin_end_and_times(world: World) -> None:
     assert ask(world, 1003) == (0, 3, 5000)
     assert ask(world, 5001) == (0, 4, 5001)
     assert ask(world, 5002) == (0, -1, -1)
+
+
+def test_deleted_records_are_not_found(world: World) -> None:
+    world.produce(batch_of(b"a", timestamp_ms=9000))
+    world.produce(batch_of(b"b", b"c", b"d", timestamp_ms=1000))
+    world.produce(batch_of(b"e", timestamp_ms=500))
+    log = world.brokers[1].topics[TOPIC][0].log
+    assert log is not None
+    log.advance_log_start(2)
+    assert ask(world, 0) == (0, 2, 1001)
+    assert ask(world, -3) == (0, 3, 1002)
+    log.advance_log_start(4)
+    assert ask(world, 0) == (0, 4, 500)
+    assert ask(world, 501) == (0, -1, -1)
+    log.advance_log_start(5)
+    assert ask(world, -3) == (0, -1, -1)
+
+
+def test_a_header_that_promises_too_much_hides_nothing(world: World) -> None:
+    from ottla.records.batch_header import stamp_crc
+
+    batch = bytearray(batch_of(b"a", timestamp_ms=1000))
+    batch[35:43] = (3000).to_bytes(8)
+    stamp_crc(batch)
+    world.produce(bytes(batch))
+    world.produce(batch_of(b"b", timestamp_ms=2000))
+    assert ask(world, 1500) == (0, 1, 2000)
 
 
 @pytest.mark.parametrize("version", range(1, 9))

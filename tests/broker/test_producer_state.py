@@ -76,7 +76,7 @@ def test_after_a_marker_with_a_new_epoch_sequences_begin_at_zero() -> None:
     end(states, 1, epoch=5)
     assert states.check(header(epoch=4, sequence=1)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert states.check(header(epoch=5, sequence=1)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert states.check(header(epoch=5, sequence=0)) == (0, -1, None)
+    assert states.check(header(epoch=5, sequence=0)) == (0, -1, None, -1)
 
 
 def test_after_a_marker_of_the_same_epoch_sequences_go_on_and_duplicates_are_known() -> None:
@@ -84,7 +84,7 @@ def test_after_a_marker_of_the_same_epoch_sequences_go_on_and_duplicates_are_kno
     states.note(header(), 7)
     end(states, 8)
     assert states.check(header()).base_offset == 7
-    assert states.check(header(sequence=1)) == (0, -1, None)
+    assert states.check(header(sequence=1)) == (0, -1, None, -1)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +128,15 @@ def test_a_lower_sequence_that_waits_is_not_overtaken() -> None:
     states.begin_verification(header(sequence=3), new_epochs=False, wall_ms=0)
     assert states.check(header(sequence=5)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert states.check(header(sequence=3)).error_code == 0
+
+
+def test_only_batches_of_a_transaction_end_the_question_about_it() -> None:
+    states = ProducerStates()
+    states.begin_verification(header(sequence=0), new_epochs=True, wall_ms=0)
+    states.note(header(sequence=0, txn=False), 0)
+    assert states.check(header(sequence=1, txn=False)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    states.note(header(sequence=1), 1)
+    assert states.check(header(sequence=2)).error_code == 0
 
 
 def test_with_an_epoch_for_each_transaction_unknown_producers_begin_with_zero() -> None:

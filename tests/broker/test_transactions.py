@@ -173,6 +173,19 @@ def test_a_late_batch_does_not_open_the_transaction_again(world: World) -> None:
     assert world.fetch(0, isolation_level=1).last_stable_offset == 2
 
 
+def test_a_retry_that_comes_after_its_transaction_ended_is_asked_about_like_any_other(world: World) -> None:
+    producer = Producer(world, version=1)
+    producer.init()
+    producer.send(b"v")
+    producer.commit()
+    assert producer.produce(b"v", sequence=0) == ErrorCode.TRANSACTION_ABORTABLE
+    # From this version on the question adds the partition: there is a transaction again, though nothing is stored.
+    assert producer.produce(b"v", sequence=0, api_version=12) == 0
+    assert producer.state == "Ongoing"
+    assert producer.commit() == 0
+    assert committed_values(world) == [b"v"]
+
+
 def test_without_verification_the_producer_is_taken_at_its_word() -> None:
     world = World(1, transaction_partition_verification_enable=False)
     world.create_topic()

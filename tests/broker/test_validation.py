@@ -54,6 +54,14 @@ def test_log_append_time_is_the_brokers_clock(codec: str) -> None:
     assert world.end_offset(timestamp=WALL_MS).offset == 0
 
 
+def test_times_before_1970_are_kept_but_are_nothing_to_look_for() -> None:
+    world = made()
+    assert world.produce(batch_of(b"a", b"b", timestamp_ms=-5)).error_code == 0
+    [header] = iterate_headers(bytes(world.storages[1].contents[f"{TOPIC}-0/{0:020d}.log"]))
+    assert (header.base_timestamp, header.max_timestamp) == (-5, -1)
+    assert [(r.timestamp_ms, r.value) for r in records_of(world.fetch())] == [(-5, b"a"), (-4, b"b")]
+
+
 def test_a_producers_time_is_not_told_as_the_brokers() -> None:
     assert made().produce(batch_of(b"a")).log_append_time_ms == -1
 

@@ -91,17 +91,20 @@ def _look_up(
             answer.leader_epoch = partition.leader_epoch
     elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = log.log_start_offset
-        answer.leader_epoch = log.epochs.at(log.log_start_offset)
+        # A leader's epoch begins with it, not with its first record.
+        begun = log.log_start_offset >= partition.epoch_start_offset
+        answer.leader_epoch = partition.leader_epoch if begun else log.epochs.at(log.log_start_offset)
     elif asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP:
         _search(log, asked.timestamp, end_offset, answer)
 
 
 def _search(log: Log, timestamp: int, end_offset: int, answer: ListOffsetsPartitionResponse) -> None:
     """The first record below `end_offset` with the timestamp or a later one (MAX_TIMESTAMP: the largest there is)."""
-    wanted = log.max_timestamp if timestamp == MAX_TIMESTAMP else timestamp
     try:
-        batch = log.first_since(wanted)
-        record = _first_since(batch, wanted) if batch is not None else None
+        wanted = log.max_timestamp if timestamp == MAX_TIMESTAMP else timestamp
+        # A batch may begin in front of the log's start, and its header may promise what its records do not hold.
+        found = (_first_since(batch, wanted, log.log_start_offset) for batch in log.batches_since(wanted))
+        record = next(filter(None, found), None)
     except OSError:
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return
@@ -114,12 +117,12 @@ def _search(log: Log, timestamp: int, end_offset: int, answer: ListOffsetsPartit
         answer.leader_epoch = log.epochs.at(record.offset)
 
 
-def _first_since(batch: bytes, timestamp: int) -> Record | None:
+def _first_since(batch: bytes, timestamp: int, offset: int) -> Record | None:
     # Imported here: decoding records is nothing a broker needs otherwise.
     from ottla.records.plain import decode_batches
 
     for _, records in decode_batches(batch):
         for record in records:
-            if record.timestamp_ms >= timestamp:
+            if record.timestamp_ms >= timestamp and record.offset >= offset:
                 return record
     return None

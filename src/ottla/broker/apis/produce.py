@@ -219,9 +219,11 @@ def _append(
             log = partition.log
             assert log is not None
         if header.producer_id >= 0:
-            error_code, base_offset, detail = log.producers.check(header)
+            error_code, base_offset, detail, stored_ms = log.producers.check(header)
             if error_code:
                 raise Refused(error_code, detail or "")
+            if base_offset >= 0:
+                answer.log_append_time_ms = stored_ms  # whatever the topic's kind of time, as Apache Kafka tells it
         else:
             base_offset = -1
         if base_offset < 0:

@@ -261,18 +261,23 @@ class Log:
         # Where compaction left nothing the batches are those of a later segment.
         return segment.bound_behind(position + size_bytes) if position < segment.size else self.log_end_offset
 
-    def first_since(self, timestamp: int) -> bytes | None:
-        """The first batch from the log's beginning on with a timestamp not below `timestamp`, or None."""
+    def batches_since(self, timestamp: int) -> Iterator[bytes]:
+        """The batches from the log's beginning on with a timestamp not below `timestamp`."""
         for segment in self.segments:
-            header = segment.first_since(timestamp, self.log_start_offset)
-            if header is not None:
-                return segment.batch(header)
-        return None
+            for header in segment.batches_since(timestamp, self.log_start_offset):
+                yield segment.batch(header)
 
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp in the log, -1 where there is none."""
-        return max(segment.max_timestamp for segment in self.segments)
+        """The largest timestamp in the log, -1 where there is none; OSError."""
+        first, *others = self.segments
+        if first.base_offset < self.log_start_offset:
+            # Its index knows of records that are deleted, too.
+            headers = first.headers(self.log_start_offset)
+            largest = max((header.max_timestamp for header in headers), default=-1)
+        else:
+            largest = first.max_timestamp
+        return max([largest, *(segment.max_timestamp for segment in others)])
 
     def segment_of(self, offset: int) -> Segment:
         """The segment `offset` belongs to."""

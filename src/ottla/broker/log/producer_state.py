@@ -34,11 +34,12 @@ EPOCH_PER_TRANSACTION = 2
 
 
 class Verdict(NamedTuple):
-    """`error_code` (0: none) and, for a batch that is stored already, its `base_offset` (otherwise -1)."""
+    """`error_code` (0: none) and, of a batch that is stored already, base offset and largest timestamp (else -1)."""
 
     error_code: int
     base_offset: int
     detail: str | None
+    timestamp_ms: int = -1
 
 
 NEW_BATCH = Verdict(0, -1, None)
@@ -65,7 +66,7 @@ class EndedTransaction(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer's epoch and last batches, oldest first, as (first sequence, last sequence, base offset).
+    """One producer's epoch and last batches, oldest first, as (first, last sequence, base offset, largest timestamp).
 
     `transaction_offset` is where its open transaction begins, NO_OFFSET while there is none.
     """
@@ -74,7 +75,7 @@ class ProducerEntry:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: list[tuple[int, int, int]] = []
+        self.batches: list[tuple[int, int, int, int]] = []
         self.coordinator_epoch = NO_EPOCH
         self.last_timestamp_ms = -1
         self.transaction_offset = NO_OFFSET
@@ -126,9 +127,9 @@ class ProducerStates:
             last_appended = batches[-1][1] if batches else -1
             if first != (last_appended + 1) % SEQUENCE_MODULO:
                 last = (first + header.last_offset_delta) % SEQUENCE_MODULO
-                for known_first, known_last, base_offset in batches:
+                for known_first, known_last, base_offset, timestamp_ms in batches:
                     if known_first == first and known_last == last:
-                        return Verdict(0, base_offset, None)
+                        return Verdict(0, base_offset, None, timestamp_ms)
                 detail = f"producer {header.producer_id} sent sequence {first} after {last_appended}"
                 return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, detail)
         if entry.transaction_offset >= 0 and not header.attributes & TRANSACTIONAL:
@@ -194,15 +195,17 @@ class ProducerStates:
         batches = entry.batches
         first = header.base_sequence
         last = first + header.last_offset_delta
-        batches.append((first, last if last < SEQUENCE_MODULO else last - SEQUENCE_MODULO, base_offset))
+        last = last if last < SEQUENCE_MODULO else last - SEQUENCE_MODULO
+        batches.append((first, last, base_offset, header.max_timestamp))
         if len(batches) > BATCHES_REMEMBERED:
             del batches[0]
         entry.last_timestamp_ms = header.max_timestamp
-        if header.attributes & TRANSACTIONAL and entry.transaction_offset < 0:
-            entry.transaction_offset = base_offset
-            self._open[base_offset] = producer_id
-        if self._verifications:
-            self._verifications.pop(producer_id, None)
+        if header.attributes & TRANSACTIONAL:
+            if entry.transaction_offset < 0:
+                entry.transaction_offset = base_offset
+                self._open[base_offset] = producer_id
+            if self._verifications:
+                self._verifications.pop(producer_id, None)
         return None
 
     def _note_marker(self, header: BatchHeader, offset: int, marker: EndMarker) -> EndedTransaction | None:
@@ -294,7 +297,7 @@ class ProducerStates:
                 first = row.last_sequence - row.offset_delta
                 if row.last_sequence >= 0 > first:
                     first += SEQUENCE_MODULO
-                entry.batches.append((first, row.last_sequence, row.last_offset - row.offset_delta))
+                entry.batches.append((first, row.last_sequence, row.last_offset - row.offset_delta, row.timestamp_ms))
             if row.current_txn_first_offset >= 0:
                 begun.append((row.current_txn_first_offset, row.producer_id))
         self._open = dict(sorted(begun))
@@ -310,7 +313,7 @@ class ProducerStates:
 
 
 def _snapshot_entry(producer_id: int, entry: ProducerEntry) -> ProducerSnapshotEntry:
-    first, last, base_offset = entry.batches[-1] if entry.batches else (-1, -1, NO_OFFSET)
+    first, last, base_offset, _ = entry.batches[-1] if entry.batches else (-1, -1, NO_OFFSET, -1)
     delta = (last - first) % SEQUENCE_MODULO
     return ProducerSnapshotEntry(
         producer_id=producer_id,

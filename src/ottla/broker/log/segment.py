@@ -344,16 +344,15 @@ class Segment:
         """The offset of the batch that begins at `position`, or the segment's end; OSError."""
         return self.header_at(position).base_offset if position < self.size else self.next_offset
 
-    def first_since(self, timestamp: int, begin: int) -> BatchHeader | None:
-        """The first batch, from offset `begin` on, with a timestamp not below `timestamp`; None where there is none."""
+    def batches_since(self, timestamp: int, begin: int) -> Iterator[BatchHeader]:
+        """The batches, from offset `begin` on, with a timestamp not below `timestamp`."""
         if self.max_timestamp < timestamp or not self.size or begin >= self.next_offset:
-            return None
+            return
         offset = max(begin, self.base_offset + self.index.offset_before_time(timestamp))
         for header in scan(self.file, self.position_of(offset), ahead_bytes=_LOOK_BYTES):
             # Compaction leaves empty batches, in which nobody finds a record.
             if header.max_timestamp >= timestamp and header.record_count:
-                return header
-        return None
+                yield header
 
     def oldest_timestamp(self) -> int:
         """The largest timestamp of the first batch, -1 where there is no batch or it has none; OSError."""

@@ -6,6 +6,7 @@ Most topics ask for next to nothing, and then a look at the header is all it cos
 - `message.timestamp.before.max.ms`, `after.max.ms`: a record's time may not be further from the broker's than that.
   The largest timestamp is the header's word; the records are only looked at where old ones are refused.
 - `message.timestamp.type=LogAppendTime`: the broker's clock is stamped into the header.
+- Times below -1: none of them is the batch's largest, which is -1 then, as in Apache Kafka.
 - `compression.type` other than `producer`: the records are compressed anew.
 
 Invariant: a batch that comes out has a right CRC; one that needed no change comes out as it went in.
@@ -44,7 +45,7 @@ def is_plain(header: BatchHeader, settings: TopicSettings, wall_ms: int) -> bool
     """Whether the batch can be appended as it is."""
     return (
         settings.message_timestamp_type == "CreateTime"
-        and header.max_timestamp - wall_ms <= settings.message_timestamp_after_max_ms
+        and NO_TIMESTAMP <= header.max_timestamp <= wall_ms + settings.message_timestamp_after_max_ms
         and settings.message_timestamp_before_max_ms == NEVER
         and settings.compression_type == "producer"
         and "compact" not in settings.cleanup_policy
@@ -68,7 +69,9 @@ def prepare(
         raise Invalid(ErrorCode.INVALID_RECORD, str(error)) from error
     header = read_header(records)
     if stamped:
-        header = _stamp_time(records, header, wall_ms)
+        header = _stamp_time(records, header, wall_ms, header.attributes | LOG_APPEND_TIME)
+    elif header.max_timestamp < NO_TIMESTAMP:
+        header = _stamp_time(records, header, NO_TIMESTAMP, header.attributes)
     return records, header
 
 
@@ -126,14 +129,16 @@ def _recompressed(records: bytearray | memoryview, header: BatchHeader, codec: s
     return batch
 
 
-def _stamp_time(records: bytearray | memoryview, header: BatchHeader, wall_ms: int) -> BatchHeader:
+def _stamp_time(
+    records: bytearray | memoryview, header: BatchHeader, max_timestamp: int, attributes: int
+) -> BatchHeader:
     head = pack_header(
         records_bytes=len(records) - HEADER_BYTES,
         record_count=header.record_count,
         last_offset_delta=header.last_offset_delta,
         base_timestamp=header.base_timestamp,
-        max_timestamp=wall_ms,
-        attributes=header.attributes | LOG_APPEND_TIME,
+        max_timestamp=max_timestamp,
+        attributes=attributes,
         base_offset=header.base_offset,
         partition_leader_epoch=header.partition_leader_epoch,
         producer_id=header.producer_id,

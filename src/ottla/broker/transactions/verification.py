@@ -196,8 +196,8 @@ def _first_batches(core: BrokerCore, message: Any) -> list[tuple[Place, BatchHea
             if not header.attributes & TRANSACTIONAL or header.producer_id < 0:
                 continue
             producers = partition.log.producers
-            known = producers.has_open_transaction(header.producer_id, header.producer_epoch)
-            if not known and producers.check(header).base_offset < 0:
+            # What is stored already is asked about, too, as Apache Kafka does: the coordinator adds the partition.
+            if not producers.has_open_transaction(header.producer_id, header.producer_epoch):
                 found.append(((topic.name, data.index), header, producers))
     return found
 
