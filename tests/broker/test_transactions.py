@@ -307,6 +307,9 @@ def test_clients_learn_the_transaction_version_from_the_features(level: int) -> 
     request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
     answer = world.ask(1, request, version=4)
     assert [each.max_version_level for each in answer.finalized_features] == ([level] if level else [])
+    assert [(each.min_version, each.max_version) for each in answer.supported_features] == [(0, 2)]
+    older = world.ask(1, request, version=3)
+    assert (older.supported_features, older.finalized_features) == ([], answer.finalized_features)
     assert world.ask(1, request, version=2).finalized_features == []
 
 

@@ -3,8 +3,9 @@
 A request in a newer version is answered in version 0 with UNSUPPORTED_VERSION and the same list, so that the client
 can ask again (KIP-511); whoever decodes frames does that with `unsupported_version_response`. A client's software
 name and version must look like names (KIP-511), else INVALID_REQUEST. One feature is advertised (KIP-584), from version
-3 on: `transaction.version`, up to 2 and in force as the broker setting of that name says; by it clients choose how they
-run transactions (KIP-890).
+3 on: `transaction.version`, in force as the broker setting of that name says; by it clients choose how they run
+transactions (KIP-890). That it goes from 0 to 2 is told from version 4 on: older clients stumble over a level of 0
+(KAFKA-17011).
 
 Produce is said to begin at version 0, as by Apache Kafka (KAFKA-18659): librdkafka before 2.11 takes its absence for a
 broker without gzip, snappy and lz4, and silently sends uncompressed. Nobody asks for so old a version.
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _NAMES_FROM_VERSION = 3
 _FEATURES_FROM_VERSION = 3
+_LEVEL_0_FROM_VERSION = 4
 _FEATURE = "transaction.version"
 
 
@@ -43,7 +45,8 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     answer = ApiVersionsResponse(api_keys=_spoken())
     if request.version >= _FEATURES_FROM_VERSION:
         level = core.settings.transaction_version
-        answer.supported_features = [SupportedFeatureKey(name=_FEATURE, min_version=0, max_version=2)]
+        if request.version >= _LEVEL_0_FROM_VERSION:
+            answer.supported_features = [SupportedFeatureKey(name=_FEATURE, min_version=0, max_version=2)]
         answer.finalized_features_epoch = max(0, core.image.version)
         if level:
             in_force = FinalizedFeatureKey(name=_FEATURE, max_version_level=level, min_version_level=level)
