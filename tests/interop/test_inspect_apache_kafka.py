@@ -38,7 +38,13 @@ def inspect(*arguments: str | Path) -> Any:
 def partition(apache_kafka: str, apache_kafka_logs: Path) -> Path:
     """A partition of several segments, with an aborted and a committed transaction behind plain batches."""
     with ottla.Admin(apache_kafka) as admin:
-        configs = {"segment.bytes": 1 << 20, "index.interval.bytes": 4096, "segment.index.bytes": 65536}
+        # Records of 2023 would be gone by age as soon as Apache Kafka looks.
+        configs = {
+            "segment.bytes": 1 << 20,
+            "index.interval.bytes": 4096,
+            "segment.index.bytes": 65536,
+            "retention.ms": -1,
+        }
         admin.create_topics(TOPIC, partitions=1, replication_factor=1, configs=configs)
         admin.end_offsets(TOPIC)
     with ottla.Producer(apache_kafka) as producer:

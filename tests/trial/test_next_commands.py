@@ -42,7 +42,8 @@ def test_three_commands_after_a_kept_run_go_on_with_it(tmp_path: Path, monkeypat
 
 def test_commands_named_are_commands_of_the_program() -> None:
     known = {command.callback.__name__ for command in app.registered_commands if command.callback}
-    assert {"run", "serve", "topics", "read"} <= known
+    groups = {group.name for group in app.registered_groups}
+    assert {"run", "serve", "topics", "read"} <= known | groups
 
 
 def test_program_is_called_as_it_was_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
