@@ -102,6 +102,8 @@ def apache_kafka(java: Java, apache_kafka_logs: Path) -> Iterator[str]:
         "controller.listener.names": "CONTROLLER",
         "log.dirs": apache_kafka_logs,
         "auto.create.topics.enable": "false",
+        # Tests write records of 2023, which must not be gone by age before they are read.
+        "log.retention.ms": -1,
         "offsets.topic.replication.factor": 1,
         "offsets.topic.num.partitions": 3,
         "group.initial.rebalance.delay.ms": 0,
