@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -224,3 +225,18 @@ def test_the_same_seed_leaves_the_same_bytes_without_power(tmp_path: Path) -> No
     again = [left_by_a_power_cut(tmp_path / f"{seed} again", seed) for seed in range(4)]
     assert left == again
     assert len(set(map(len, left))) > 1
+
+
+def test_a_broker_that_does_not_get_to_stop_is_stopped_once_and_may_be_killed(cluster: Cluster) -> None:
+    """Cut off from the controller it cannot hand over what it leads."""
+    with cluster.faults.isolate(1), ThreadPoolExecutor(2) as threads:
+        both = [threads.submit(cluster.stop, 1) for _ in range(2)]
+        refused, left = wait(both, timeout=30, return_when=FIRST_COMPLETED)
+        (only,), (waiting,) = refused, left
+        with pytest.raises(UserMistake, match="broker 1 is being stopped already"):
+            only.result()
+        cluster.kill(1)
+        assert waiting.result(30) is None
+    assert cluster.brokers()[1] == "down"
+    cluster.start(1)
+    cluster.await_isr("flights", 0)

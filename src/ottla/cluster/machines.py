@@ -177,6 +177,8 @@ class Machines:
     def stop(self, broker_id: int, stopped: Callable[[], None]) -> None:
         """Let others lead what a broker leads, close its logs in order, and call `stopped`."""
         self._check(broker_id, (RUNNING,), "stopped")
+        if broker_id in self._stopping:
+            raise UserMistake(f"broker {broker_id} is being stopped already.")
         core, node = self._machines[broker_id].core, self._machines[broker_id].node
         assert core is not None
         assert node is not None
@@ -236,6 +238,10 @@ class Machines:
             machine.storage.write_back.now_us = time.monotonic_ns() // 1000
             rng = self._rng if seed is None else Random(f"{seed} {machine.address.broker_id}")
             machine.storage.power_off(rng)
+        # Who waits for it to stop: it is down, if not in order.
+        stopped = self._stopping.pop(machine.address.broker_id, None)
+        if stopped is not None:
+            stopped()
 
     def _close_server(self, machine: Machine) -> None:
         if machine.server is not None:
