@@ -242,3 +242,31 @@ def check_crc(buffer: Buffer, header: BatchHeader, position: int | None = None) 
             f"The batch at position {position} (offset {header.base_offset}) has CRC {crc:#010x}; "
             f"its header says {header.crc:#010x}."
         )
+
+
+def pack_like(
+    header: BatchHeader,
+    records_bytes: int,
+    *,
+    attributes: int,
+    max_timestamp: int,
+    base_timestamp: int | None = None,
+    record_count: int | None = None,
+) -> bytearray:
+    """The packed header of `header`'s batch with other records or marks; offsets, epochs and sequence stay.
+
+    What is None stays, too. The CRC is 0: `stamp_crc` once the records stand behind it.
+    """
+    return pack_header(
+        records_bytes=records_bytes,
+        record_count=header.record_count if record_count is None else record_count,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp if base_timestamp is None else base_timestamp,
+        max_timestamp=max_timestamp,
+        attributes=attributes,
+        base_offset=header.base_offset,
+        partition_leader_epoch=header.partition_leader_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )

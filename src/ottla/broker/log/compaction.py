@@ -22,7 +22,7 @@ from typing import NamedTuple
 from ottla.broker.log.end_markers import read_end_marker
 from ottla.broker.log.files import AbortedTransaction, ProducerSnapshotEntry
 from ottla.broker.storage import Buffer
-from ottla.records.batch_header import HEADER_BYTES, BatchHeader, CorruptBatch, pack_header, stamp_crc
+from ottla.records.batch_header import HEADER_BYTES, BatchHeader, CorruptBatch, pack_like, stamp_crc
 from ottla.records.compression import compress, decompress
 
 DELETE_HORIZON = 0x40
@@ -212,18 +212,13 @@ def _rewrite(header: BatchHeader, records: list[StoredRecord], horizon_ms: int |
 def _pack(
     header: BatchHeader, section: bytes, count: int, attributes: int, base_timestamp: int, max_timestamp: int
 ) -> bytearray:
-    batch = pack_header(
-        records_bytes=len(section),
-        record_count=count,
-        last_offset_delta=header.last_offset_delta,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
+    batch = pack_like(
+        header,
+        len(section),
         attributes=attributes,
-        base_offset=header.base_offset,
-        partition_leader_epoch=header.partition_leader_epoch,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
+        max_timestamp=max_timestamp,
+        base_timestamp=base_timestamp,
+        record_count=count,
     )
     batch += section
     stamp_crc(batch)

@@ -186,12 +186,7 @@ class ProducerStates:
             return None
         if header.is_control:
             return self._note_marker(header, base_offset, end_marker) if end_marker is not None else None
-        entry = self._entries.get(producer_id)
-        if entry is None:
-            entry = self._entries[producer_id] = ProducerEntry(header.producer_epoch)
-        elif entry.epoch != header.producer_epoch:
-            entry.epoch = header.producer_epoch
-            entry.batches = []
+        entry = self._entry_in(header)
         batches = entry.batches
         first = header.base_sequence
         last = first + header.last_offset_delta
@@ -208,14 +203,19 @@ class ProducerStates:
                 self._verifications.pop(producer_id, None)
         return None
 
-    def _note_marker(self, header: BatchHeader, offset: int, marker: EndMarker) -> EndedTransaction | None:
-        producer_id = header.producer_id
-        entry = self._entries.get(producer_id)
+    def _entry_in(self, header: BatchHeader) -> ProducerEntry:
+        """The entry of a batch's producer in the batch's epoch; a new epoch forgets the batches of the old one."""
+        entry = self._entries.get(header.producer_id)
         if entry is None:
-            entry = self._entries[producer_id] = ProducerEntry(header.producer_epoch)
+            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_epoch)
         elif entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches = []
+        return entry
+
+    def _note_marker(self, header: BatchHeader, offset: int, marker: EndMarker) -> EndedTransaction | None:
+        producer_id = header.producer_id
+        entry = self._entry_in(header)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp_ms = header.max_timestamp
         self._verifications.pop(producer_id, None)

@@ -23,7 +23,7 @@ from ottla.records.batch_header import (
     LOG_APPEND_TIME,
     BatchHeader,
     CorruptBatch,
-    pack_header,
+    pack_like,
     read_header,
     stamp_crc,
 )
@@ -111,19 +111,8 @@ def _recompressed(records: bytearray | memoryview, header: BatchHeader, codec: s
 
     section = decompress(header.codec, records[HEADER_BYTES:], _DECOMPRESSED_BYTES_MAX)
     compressed = compress(codec, None, section)
-    batch = pack_header(
-        records_bytes=len(compressed),
-        record_count=header.record_count,
-        last_offset_delta=header.last_offset_delta,
-        base_timestamp=header.base_timestamp,
-        max_timestamp=header.max_timestamp,
-        attributes=(header.attributes & ~_CODEC_MASK) | CODECS.index(codec),
-        base_offset=header.base_offset,
-        partition_leader_epoch=header.partition_leader_epoch,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-    )
+    attributes = (header.attributes & ~_CODEC_MASK) | CODECS.index(codec)
+    batch = pack_like(header, len(compressed), attributes=attributes, max_timestamp=header.max_timestamp)
     batch += compressed
     stamp_crc(batch)
     return batch
@@ -132,19 +121,7 @@ def _recompressed(records: bytearray | memoryview, header: BatchHeader, codec: s
 def _stamp_time(
     records: bytearray | memoryview, header: BatchHeader, max_timestamp: int, attributes: int
 ) -> BatchHeader:
-    head = pack_header(
-        records_bytes=len(records) - HEADER_BYTES,
-        record_count=header.record_count,
-        last_offset_delta=header.last_offset_delta,
-        base_timestamp=header.base_timestamp,
-        max_timestamp=max_timestamp,
-        attributes=attributes,
-        base_offset=header.base_offset,
-        partition_leader_epoch=header.partition_leader_epoch,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-    )
+    head = pack_like(header, len(records) - HEADER_BYTES, attributes=attributes, max_timestamp=max_timestamp)
     records[:HEADER_BYTES] = head
     stamp_crc(records)
     return read_header(records)
