@@ -503,3 +503,18 @@ def test_dropped_appender_with_open_batches_is_freed():
         made.send("flights", b"x" * 100, partition=i % 3)
     del made
     gc.collect()
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_batch_says_how_large_it_was_and_how_large_its_largest_record(codec):
+    made = appender(compression=codec)
+    for value in (b"a" * 10, b"b" * 500, b"c" * 20):
+        made.send("flights", value, partition=0)
+    [first] = made.take_ready(0, force=True)
+    made.send("flights", b"d", partition=0)
+    [second] = made.take_ready(0, force=True)
+    # A record: length, attributes, two deltas, no key, length of the value, the value, no headers.
+    assert first.record_bytes_max == 2 + 1 + 1 + 1 + 1 + 2 + 500 + 1
+    assert first.uncompressed_bytes == 61 + 17 + first.record_bytes_max + 27
+    assert (first.size_bytes < first.uncompressed_bytes) == (codec != "none")
+    assert second.record_bytes_max == second.uncompressed_bytes - 61 == 8

@@ -298,3 +298,12 @@ def test_one_thread_at_a_time():
     encoder = encode_stream(pa.table({"v": ["a"]}), topic="t", partition_count=1, value=lambda chunk: next(encoder))
     with pytest.raises(ValueError, match="one thread"):
         next(encoder)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_batch_says_how_large_it_was_and_how_large_its_largest_record(codec):
+    values = pa.table({"v": [b"a" * 10, b"b" * 500, b"c" * 20]})
+    batches, _ = encode(values, value="v", partition_count=1, batch_size=16_384, compression=codec)
+    assert [batch.record_bytes_max for batch in batches] == [2 + 1 + 1 + 1 + 1 + 2 + 500 + 1]
+    assert [batch.uncompressed_bytes for batch in batches] == [61 + 17 + 509 + 27]
+    assert (batches[0].size_bytes < batches[0].uncompressed_bytes) == (codec != "none")

@@ -289,6 +289,8 @@ class Appender:
         delivery._row = home.count
         home.position += need
         home.count += 1
+        if need > home.record_bytes_max:
+            home.record_bytes_max = need
         self.records_appended += 1
         if on_delivery is not None:
             delivery._add_callback(on_delivery)

@@ -22,6 +22,8 @@ cdef class SealedBatch:
     cdef readonly int32_t record_count
     cdef readonly Py_ssize_t size_bytes
     cdef readonly Py_ssize_t buffer_bytes
+    cdef readonly Py_ssize_t uncompressed_bytes
+    cdef readonly int64_t record_bytes_max
     cdef readonly int64_t created_us
     cdef readonly int64_t base_timestamp
     cdef readonly int64_t max_timestamp

@@ -74,8 +74,9 @@ class RecordMetadata:
 class SealedBatch:
     """One record batch on its way: made when its first record arrives, handed out once it is sealed.
 
-    `size_bytes` is what goes on the wire (header included, after compression), `buffer_bytes` the memory to
-    `release`. `outcome` is PENDING, ACKED, FAILED or UNKNOWN and changes once. `first_row` and `rows` are
+    `size_bytes` is what goes on the wire (header included, after compression), `uncompressed_bytes` what it was before
+    that, `buffer_bytes` the memory to `release`, `record_bytes_max` the largest record of those (0: not known).
+    `outcome` is PENDING, ACKED, FAILED or UNKNOWN and changes once. `first_row` and `rows` are
     `send_table`'s: the row of each record in the input, either counted from `first_row` or listed in `rows` (int64).
     """
 
@@ -190,6 +191,7 @@ def sealed_batch(
     sealed.record_count = record_count
     sealed.size_bytes = len(batch)
     sealed.buffer_bytes = len(batch)
+    sealed.uncompressed_bytes = len(batch)
     sealed.base_timestamp = base_timestamp
     sealed.max_timestamp = max_timestamp
     sealed.codec = codec

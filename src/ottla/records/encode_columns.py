@@ -44,7 +44,7 @@ from cython.cimports.ottla.records.arrow_layout import (
     list_at,
     number_at,
 )
-from cython.cimports.ottla.records.delivery import sealed_batch
+from cython.cimports.ottla.records.delivery import SealedBatch, sealed_batch
 from cython.cimports.ottla.records.wire import (
     HEADER_BYTES,
     partition_of,
@@ -130,6 +130,7 @@ class TableEncoder:
     _position = cython.declare(int64_t)
     _wanted = cython.declare(int64_t)
     _count = cython.declare(int32_t)
+    _record_bytes_max = cython.declare(int64_t)
     _base_timestamp = cython.declare(int64_t)
     _max_timestamp = cython.declare(int64_t)
     _stopped_at = cython.declare(int64_t)  # the row a pass stopped at
@@ -391,6 +392,7 @@ class TableEncoder:
             buffer = PyByteArray_FromStringAndSize(cython.NULL, self._capacity)
             self._position = HEADER_BYTES
             self._count = 0
+            self._record_bytes_max = 0
             while True:
                 self._data = PyByteArray_AS_STRING(buffer)
                 with cython.nogil:
@@ -408,6 +410,7 @@ class TableEncoder:
     @cython.cfunc
     def _seal(self, partition: int32_t, buffer: bytearray, order: cython.pointer(int32_t), count: int64_t) -> object:
         codec: str = "none"
+        uncompressed_bytes: cython.Py_ssize_t = len(buffer)
         if self._compression != "none":
             with memoryview(buffer) as whole:
                 packed = compress(self._compression, self._level, whole[HEADER_BYTES:])
@@ -423,7 +426,7 @@ class TableEncoder:
             numbers = cython.cast(cython.pointer(int64_t), PyBytes_AS_STRING(rows))
             for i in range(count):
                 numbers[i] = first + order[i]
-        return sealed_batch(
+        sealed: SealedBatch = sealed_batch(
             self._topic,
             partition,
             buffer,
@@ -434,6 +437,9 @@ class TableEncoder:
             first + order[0],
             rows,
         )
+        sealed.uncompressed_bytes = uncompressed_bytes
+        sealed.record_bytes_max = self._record_bytes_max
+        return sealed
 
     @cython.cfunc
     @cython.nogil
@@ -489,6 +495,8 @@ class TableEncoder:
                 to[0] = 0
             else:
                 self._put_headers(to, row)
+            if end - self._position > self._record_bytes_max:
+                self._record_bytes_max = end - self._position
             self._position = end
             self._count += 1
             done[0] += 1
