@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 import ottla
-from benchmarks.apache_kafka import ApacheKafka, resident_bytes
+from benchmarks.apache_kafka import measured_kafka, resident_bytes
 from benchmarks.bench_producer import PARTITIONS, log_folder
 from benchmarks.bench_start import CLUSTER, timed
 from benchmarks.wire import Wire, create_topics, request
@@ -36,7 +36,7 @@ def start(arguments: argparse.Namespace) -> dict[str, Any]:
     ours_s, theirs_s = [], []
     for _ in range(arguments.repeat):
         ours_s.append(timed(CLUSTER, 1))
-        node = ApacheKafka(1, log_folder())
+        node = measured_kafka(1, log_folder())
         try:
             theirs_s.append(node.start())
         finally:
@@ -57,7 +57,7 @@ def idle_memory(_arguments: argparse.Namespace) -> dict[str, Any]:
                 wire.call(MetadataRequest(), 9)
         time.sleep(2)
         ours_mib = resident_bytes(cluster.pid) / MIB
-    with ApacheKafka(1, log_folder()) as apache:
+    with measured_kafka(1, log_folder()) as apache:
         time.sleep(2)
         theirs_mib = resident_bytes(apache.pids[0]) / MIB
     return {

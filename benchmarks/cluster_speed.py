@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 import ottla
-from benchmarks.apache_kafka import ApacheKafka, consumer_performance, producer_performance
+from benchmarks.apache_kafka import consumer_performance, measured_kafka, producer_performance
 from benchmarks.bench_producer import LOG_BYTES_PER_RECORD, PARTITIONS, log_folder, touch_memory
 from benchmarks.wire import create_topics, delete_topic
 
@@ -60,7 +60,7 @@ def produce(arguments: argparse.Namespace) -> dict[str, Any]:
         folder = log_folder()
         with (
             tempfile.TemporaryDirectory(dir=folder) as data_dir,
-            ApacheKafka(factor, folder) as apache,
+            measured_kafka(factor, folder) as apache,
             ottla.Cluster(brokers=factor, data_dir=data_dir) as cluster,
         ):
             sides = {"ottla": cluster.bootstrap_servers, "apache": apache.bootstrap_servers}
@@ -93,7 +93,7 @@ def fetch(arguments: argparse.Namespace) -> dict[str, Any]:
     topic = "bench-fetch"
     with (
         tempfile.TemporaryDirectory(dir=folder) as data_dir,
-        ApacheKafka(1, folder) as apache,
+        measured_kafka(1, folder) as apache,
         ottla.Cluster(brokers=1, data_dir=data_dir) as cluster,
     ):
         sides = {"ottla": cluster.bootstrap_servers, "apache": apache.bootstrap_servers}

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import hypothesis
+import pytest
+
+# Where `tools` is, which tests and benchmarks share; `python -m pytest` would add it, `pytest` does not.
+_ROOT = str(Path(__file__).parents[1])
+if _ROOT not in sys.path:
+    sys.path.append(_ROOT)
+
+from tools.apache_kafka import Java  # noqa: E402
+from tools.kafka_jars import JarsUnavailable  # noqa: E402
 
 # A slow machine is no bug: nothing in these tests is judged by the clock.
 hypothesis.settings.register_profile(
     "ottla", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("ottla")
+
+
+@pytest.fixture(scope="session")
+def java() -> Java:
+    """Kafka's own tools."""
+    try:
+        return Java()
+    except JarsUnavailable as missing:
+        pytest.skip(str(missing))

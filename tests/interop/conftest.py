@@ -1,137 +1,53 @@
-"""A real Apache Kafka for the interop tests: one node, started from Maven Central's jars, stopped by its pid."""
+"""What the interop tests share: a node of Apache Kafka, an embedded cluster, rows that clients exchange."""
 
 from __future__ import annotations
 
-import importlib.util
-import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from tools.apache_kafka import ApacheKafka
+from tools.kafka_jars import JarsUnavailable, fetch_spark_connector
 
 import ottla
 from ottla.cluster.cluster import Cluster
 from ottla.records.plain import Record, decode_batches
 
 PARTITIONS = 3
-_START_TIMEOUT_S = 90
-_CLUSTER_ID = "b3R0bGEtaW50ZXJvcC10ZQ"
-
-
-def _kafka_jars() -> ModuleType:
-    path = Path(__file__).parents[2] / "tools" / "kafka_jars.py"
-    spec = importlib.util.spec_from_file_location("kafka_jars", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-class Java:
-    """Kafka's jars and a Java to run them: the command line of any of Kafka's main classes."""
-
-    def __init__(self, java: str, jars: Path) -> None:
-        self._java = java
-        self._jars = jars
-
-    def command(self, main_class: str, *arguments: str, heap_mb: int = 256) -> list[str]:
-        """What to start. Serial collector and first-tier compiler: short runs on few cores."""
-        options = [f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-        quiet = ["-Dlog4j2.level=ERROR", "-Dlog4j.statusLogger.level=OFF"]
-        return [self._java, *options, *quiet, "-cp", f"{self._jars}/*", main_class, *arguments]
-
-    def run(self, main_class: str, *arguments: str, given: bytes | None = None) -> bytes:
-        """What one of Kafka's tools prints, fed with `given` on its standard input."""
-        done = subprocess.run(
-            self.command(main_class, *arguments), input=given, capture_output=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, (done.stdout + done.stderr).decode()
-        return done.stdout
-
-
-@pytest.fixture(scope="session")
-def java() -> Java:
-    jars = _kafka_jars()
-    try:
-        return Java(jars.find_java(), jars.fetch())
-    except jars.JarsUnavailable as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="session")
 def spark_connector() -> list[str]:
     """The jars of Spark's own Kafka connector."""
-    jars = _kafka_jars()
     try:
-        return [str(path) for path in sorted(jars.fetch_spark_connector().glob("*.jar"))]
-    except jars.JarsUnavailable as missing:
+        return [str(path) for path in sorted(fetch_spark_connector().glob("*.jar"))]
+    except JarsUnavailable as missing:
         pytest.skip(str(missing))
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
-
-
 @pytest.fixture(scope="session")
-def apache_kafka_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where `apache_kafka` keeps its topics."""
-    return tmp_path_factory.mktemp("apache-kafka") / "logs"
-
-
-@pytest.fixture(scope="session")
-def apache_kafka(java: Java, apache_kafka_logs: Path) -> Iterator[str]:
-    """The bootstrap address of one Apache Kafka node, controller and broker in one."""
-    folder = apache_kafka_logs.parent
-    port, controller_port = _free_ports(2)
-    settings = {
-        "process.roles": "broker,controller",
-        "node.id": 1,
-        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-        "controller.listener.names": "CONTROLLER",
-        "log.dirs": apache_kafka_logs,
-        "auto.create.topics.enable": "false",
-        # Tests write records of 2023, which must not be gone by age before they are read.
-        "log.retention.ms": -1,
-        "offsets.topic.replication.factor": 1,
-        "offsets.topic.num.partitions": 3,
-        "group.initial.rebalance.delay.ms": 0,
-        "transaction.state.log.replication.factor": 1,
-        "transaction.state.log.min.isr": 1,
-    }
-    properties = folder / "server.properties"
-    properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    java.run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties))
-    log = folder / "server.out"
-    with log.open("wb") as output:
-        server = subprocess.Popen(
-            java.command("kafka.Kafka", str(properties), heap_mb=512), stdout=output, stderr=subprocess.STDOUT
-        )
+def apache_kafka_node() -> Iterator[ApacheKafka]:
+    """One node of Apache Kafka, controller and broker in one."""
     try:
-        address = f"127.0.0.1:{port}"
-        AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=_START_TIMEOUT_S)
-        yield address
-    except Exception:
-        print(log.read_text()[-4000:])  # noqa: T201  # pytest shows it with the failure
-        raise
-    finally:
-        server.terminate()
-        try:
-            server.wait(30)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
+        kafka = ApacheKafka()
+    except JarsUnavailable as missing:
+        pytest.skip(str(missing))
+    with kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(apache_kafka_node: ApacheKafka) -> str:
+    """The node's bootstrap address."""
+    return apache_kafka_node.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def apache_kafka_logs(apache_kafka_node: ApacheKafka) -> Path:
+    """Where the node keeps its topics."""
+    return apache_kafka_node.logs(1)
 
 
 Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
