@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
+import pydoc
+import re
 import threading
-from collections import Counter
 
 import pytest
 
 import ottla
 from ottla.client.producer import Producer
 from ottla.client.reader import Reader
-from ottla.producer.settings import PRODUCER_SETTINGS
+from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.protocol.error_codes import ErrorCode
 from ottla.records.plain import Record, decode_batches
 
@@ -26,9 +26,23 @@ def stored(cluster: ottla.Cluster, topic: str) -> dict[int, list[Record]]:
     return found
 
 
-def test_the_keywords_are_the_table_of_settings() -> None:
-    keywords = list(inspect.signature(Producer).parameters)
-    assert Counter(keywords) == Counter(setting.keyword for setting in PRODUCER_SETTINGS)
+def test_a_wrong_keyword_is_a_config_error_that_names_the_nearest() -> None:
+    with pytest.raises(ottla.ConfigError) as caught:
+        Producer("localhost:9092", lingr_ms=5)
+    assert str(caught.value) == "lingr_ms is not a setting this client knows; did you mean linger.ms?"
+    with pytest.raises(ottla.ConfigError, match=r"did you mean isolation\.level\?"):
+        Reader("localhost:9092", "flights", isolaton_level="read_committed")
+    with pytest.raises(ottla.ConfigError, match=r"did you mean request\.timeout\.ms\?"):
+        ottla.Admin("localhost:9092", request_timout_ms=5)
+
+
+def test_help_says_where_the_settings_are_told_of() -> None:
+    shown = pydoc.plain(pydoc.render_doc(ottla.Producer))
+    assert "docs/settings.md" in shown
+    named = re.search(r'help\("([\w.]+)"\)', shown)
+    assert named is not None
+    told = pydoc.plain(pydoc.render_doc(named[1]))
+    assert [row.keyword for row in PRODUCER_SETTINGS[1:] if f"{row.keyword}: {row.doc[:20]}" not in told] == []
 
 
 def test_a_record_is_stored_as_it_was_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings, nearest_name, parse_bootstrap
+from ottla.connection.setting import Setting, nearest_name
+from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings, parse_bootstrap
 from ottla.errors import ConfigError
 
 
@@ -69,8 +70,8 @@ def test_a_first_pause_above_the_maximum_is_cut_to_it():
             "retry_backof_ms is not a setting this client knows; did you mean retry.backoff.ms?",
         ),
         (
-            {"sasl.mechanism": "PLAIN"},
-            "sasl.mechanism is a setting of Kafka's that ottla does not support here; leave it out.",
+            {"sasl_kerberos_service_name": "kafka"},
+            "sasl.kerberos.service.name is a setting of Kafka's that ottla does not support here; leave it out.",
         ),
         (
             {"client.id": "a", "client_id": "b"},
@@ -88,6 +89,33 @@ def test_a_name_like_nothing_known_gets_the_whole_list():
     with pytest.raises(ConfigError, match=r"zzz is not a setting this client knows; known are bootstrap\.servers, "):
         ConnectionSettings({"zzz": 1})
     assert nearest_name("zzz", ["acks"]) is None
+
+
+def test_numbers_words_and_secrets_are_read_by_their_row():
+    factor = Setting("a.factor", float, 0.8, "A factor.", group="Security", lowest=0.5, highest=1)
+    assert factor.read("0.7") == 0.7
+    assert factor.read(1) == 1.0
+    for wrong in (True, "x", "nan", 2):
+        with pytest.raises(ConfigError, match=r"allowed is a number from 0\.5 to 1\."):
+            factor.read(wrong)
+    level = Setting("a.level", str, "INFO", "A level.", group="Metrics", allowed=("INFO", "DEBUG"), any_case=True)
+    assert level.read("debug") == "DEBUG"
+    secret = Setting("a.password", str, None, "A password.", group="Security", secret=True)
+    assert secret.read(" kept as it is ") == " kept as it is "
+    with pytest.raises(ConfigError, match=r"a\.password=\[hidden\] is not text\."):
+        secret.read(b"hush")
+
+
+def test_a_row_may_bring_its_own_reading():
+    def reads(value):
+        if not callable(value):
+            raise ConfigError(f"a.callable={value!r} cannot be called; give a function.")
+        return value
+
+    row = Setting("a.callable", object, None, "Something.", group="Security", takes="Callable[[], str]", reads=reads)
+    assert row.read(str) is str
+    with pytest.raises(ConfigError, match="cannot be called"):
+        row.read(5)
 
 
 @pytest.mark.parametrize(

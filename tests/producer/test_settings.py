@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.connection.settings import CONNECTION_SETTINGS
 from ottla.errors import ConfigError
-from ottla.producer.settings import PRODUCER_SETTINGS, ProducerSettings
+from ottla.producer.settings import ProducerSettings
+from ottla.producer.settings_table import PRODUCER_SETTINGS
 
 
 def settings(**given):
@@ -34,10 +36,15 @@ def test_defaults_are_those_of_kafka_4():
     assert defaults.connection.client_id == "ottla"
 
 
-def test_every_row_is_documented_and_named_once():
+def test_every_row_is_documented_and_named_once_and_has_an_attribute():
     names = [row.name for row in PRODUCER_SETTINGS]
     assert len(set(names)) == len(names)
     assert all(row.doc.endswith(".") for row in PRODUCER_SETTINGS)
+    assert all(row.default is None or row.read(row.default) == row.default for row in PRODUCER_SETTINGS)
+    given = settings()
+    assert [row.name for row in PRODUCER_SETTINGS if not hasattr(given, row.keyword)] == [
+        row.name for row in CONNECTION_SETTINGS
+    ]
 
 
 def test_both_spellings_mean_the_same():
@@ -90,8 +97,8 @@ def test_idempotence_that_was_not_asked_for_gives_way(given):
         ({"linger": 5}, "linger is not a setting this client knows; did you mean linger.ms?"),
         ({"lingr.ms": 5}, "lingr.ms is not a setting this client knows; did you mean linger.ms?"),
         (
-            {"transactional_id": "t"},
-            "transactional.id is a setting of Kafka's that ottla does not support here; leave it out.",
+            {"group_id": "g"},
+            "group.id is a setting of Kafka's that ottla does not support here; leave it out.",
         ),
         ({"batch.size": -1}, "batch.size=-1 is out of range; allowed is a whole number from 0 to 2147483647."),
     ],
@@ -122,3 +129,7 @@ def test_the_level_of_the_codec_in_use_counts():
     assert settings(compression_type="zstd").compression_level is None
     assert settings(compression_type="lz4", compression_zstd_level=7).compression_level is None
     assert settings(compression_type="gzip", compression_gzip_level=-1).compression_level is None
+    assert settings(compression_type="snappy").compression_level is None
+    # What Java calls lz4's level 9 is its fast compressor, which takes no level.
+    assert settings(compression_type="lz4", compression_lz4_level=9).compression_level is None
+    assert settings(compression_type="lz4", compression_lz4_level=10).compression_level == 10

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
 from ottla.errors import UserMistake
+
+if TYPE_CHECKING:
+    from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
 
 _PATIENCE_MS = 5_000
 _KEY_COLUMN = "ottla.key"
@@ -44,7 +47,7 @@ def produce(
         raise UserMistake("--key-separator is for lines, --key for files: give one of the two")
     if key_separator == "":
         raise UserMistake("--key-separator is empty: give the text between key and value, such as :")
-    settings = {"compression_type": compression, "max_block_ms": _PATIENCE_MS}
+    settings: ProducerSettingsKeywords = {"compression_type": compression, "max_block_ms": _PATIENCE_MS}
     if input_file is None:
         count = _send_lines(bootstrap_servers, topic, key_separator, settings)
     else:
@@ -52,12 +55,12 @@ def produce(
     typer.echo(f"{count:,} record{'s' * (count != 1)} sent to {topic}, all acknowledged", err=True)
 
 
-def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, settings: dict[str, object]) -> int:
+def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, settings: ProducerSettingsKeywords) -> int:
     from ottla.client.producer import Producer
 
     count = 0
     cut = None if separator is None else separator.encode()
-    with Producer(bootstrap_servers, **settings) as producer:  # type: ignore[arg-type]
+    with Producer(bootstrap_servers, **settings) as producer:
         # Asked before the first line is typed: whether anybody is there, and has the topic.
         producer.partitions_for(topic)
         for line in sys.stdin.buffer:
@@ -71,7 +74,7 @@ def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, setti
 
 
 def _send_rows(
-    bootstrap_servers: str, topic: str, input_file: str, key: str | None, settings: dict[str, object]
+    bootstrap_servers: str, topic: str, input_file: str, key: str | None, settings: ProducerSettingsKeywords
 ) -> int:
     from ottla.client.producer import Producer
     from ottla.trial.inputs import key_strings, open_source, read_source
@@ -81,6 +84,6 @@ def _send_rows(
     columns = table.column_names
     # The key is sent as text, whatever the column's type; the value keeps the column as it is.
     table = table.append_column(_KEY_COLUMN, key_strings(table, source))
-    with Producer(bootstrap_servers, **settings) as producer:  # type: ignore[arg-type]
+    with Producer(bootstrap_servers, **settings) as producer:
         producer.send_table(topic, table, key=_KEY_COLUMN, value=columns, value_format="json")
     return table.num_rows

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.admin_driver import AdminDriver
 from ottla.client.channel import SocketBuffers
@@ -33,6 +33,9 @@ from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.reader.position import EARLIEST, LATEST
 from ottla.reader.settings import ReaderSettings
+
+if TYPE_CHECKING:
+    from ottla.client.reader_settings_keywords import ReaderSettingsKeywords
 
 
 @dataclass(slots=True, frozen=True)
@@ -91,11 +94,12 @@ class ClusterDescription:
 class Admin:
     """Makes, changes, deletes and describes topics, changes settings, and tells offsets; `with` closes it.
 
-    Settings are Kafka's in snake_case. Every call raises KafkaError for what a broker refuses, Unreachable or NotKafka
-    when no broker answers within `default.api.timeout.ms`.
+    Settings are keywords, Kafka's names with underscores; docs/settings.md tells of every one. Every call raises
+    KafkaError for what a broker refuses, Unreachable or NotKafka when no broker answers within
+    `default.api.timeout.ms`.
     """
 
-    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Any) -> None:
+    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ReaderSettingsKeywords]) -> None:
         # One table for all that read: who plans a read by Admin and does it by Reader passes the same settings.
         self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})
         self._driver = driver = AdminDriver(

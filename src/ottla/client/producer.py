@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.channel import SocketBuffers
 from ottla.client.producer_driver import ProducerDriver
@@ -21,6 +21,7 @@ from ottla.errors import OttlaError, RecordError
 from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
+    from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
     from ottla.client.table_delivery import TableDelivery
     from ottla.records.delivery import Delivery
     from ottla.records.encode_columns import StickyPartition
@@ -36,43 +37,18 @@ Headers = Sequence[tuple[str, bytes | None]]
 class Producer:
     """Sends records to Kafka, many at a time, and learns what became of each.
 
-    Settings are Kafka's, in snake_case; sizes in bytes, times in milliseconds; ConfigError for one that cannot be
-    used. Several threads may share a producer. `with` closes it.
+    Settings are keywords: Kafka's names with underscores (`linger_ms=5`, `compression_type="zstd"`), its meanings and
+    its defaults; sizes in bytes, times in milliseconds. `help("ottla.client.producer_settings_keywords")` and
+    docs/settings.md tell of every one. ConfigError for one that is unknown, cannot be used or contradicts another.
+    Several threads may share a producer. `with` closes it.
     """
 
     def __init__(
         self,
         bootstrap_servers: str | Sequence[str],
-        *,
-        client_id: str | None = None,
-        acks: int | str | None = None,
-        enable_idempotence: bool | None = None,
-        retries: int | None = None,
-        retry_backoff_ms: int | None = None,
-        retry_backoff_max_ms: int | None = None,
-        request_timeout_ms: int | None = None,
-        delivery_timeout_ms: int | None = None,
-        max_in_flight_requests_per_connection: int | None = None,
-        batch_size: int | None = None,
-        linger_ms: int | None = None,
-        max_request_size: int | None = None,
-        buffer_memory: int | None = None,
-        max_block_ms: int | None = None,
-        compression_type: str | None = None,
-        compression_gzip_level: int | None = None,
-        compression_lz4_level: int | None = None,
-        compression_zstd_level: int | None = None,
-        partitioner_ignore_keys: bool | None = None,
-        metadata_max_age_ms: int | None = None,
-        reconnect_backoff_ms: int | None = None,
-        reconnect_backoff_max_ms: int | None = None,
-        socket_connection_setup_timeout_ms: int | None = None,
-        connections_max_idle_ms: int | None = None,
-        send_buffer_bytes: int | None = None,
-        receive_buffer_bytes: int | None = None,
+        **settings: Unpack[ProducerSettingsKeywords],
     ) -> None:
-        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
-        self._begin(given)
+        self._begin({"bootstrap_servers": bootstrap_servers, **settings})
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:

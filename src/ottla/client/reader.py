@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.arrow import need_pyarrow
 from ottla.client.channel import SocketBuffers
@@ -24,6 +24,8 @@ from ottla.reader.settings import ReaderSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ottla.client.reader_settings_keywords import ReaderSettingsKeywords
 
 Start = int | str | datetime
 End = int | str | None
@@ -38,8 +40,11 @@ class Reader:
 
     Give either `topic` (one or several names, all their partitions) or `assignments`, {(topic, partition): (start,
     end)}. `start` is "earliest", "latest", an offset or a datetime; `end` is "latest" (the end as it is when reading
-    begins), an offset (not read any more) or None (read on for ever). Settings are those of Kafka's consumer in
-    snake_case, sizes in bytes, times in milliseconds; ConfigError for one that cannot be used.
+    begins), an offset (not read any more) or None (read on for ever).
+
+    Settings are those of Kafka's consumer as keywords (`isolation_level="read_committed"`), sizes in bytes, times in
+    milliseconds; `help("ottla.client.reader_settings_keywords")` and docs/settings.md tell of every one. ConfigError
+    for one that is unknown or cannot be used.
     """
 
     def __init__(
@@ -50,27 +55,9 @@ class Reader:
         assignments: Mapping[tuple[str, int], tuple[Start, End]] | None = None,
         start: Start = "earliest",
         end: End = "latest",
-        isolation_level: str | None = None,
-        check_crcs: bool | str | None = None,
-        fetch_min_bytes: int | str | None = None,
-        fetch_max_wait_ms: int | str | None = None,
-        fetch_max_bytes: int | str | None = None,
-        max_partition_fetch_bytes: int | str | None = None,
-        prefetch_max_bytes: int | str | None = None,
-        default_api_timeout_ms: int | str | None = None,
-        **settings: Any,
+        **settings: Unpack[ReaderSettingsKeywords],
     ) -> None:
-        own = {
-            "isolation_level": isolation_level,
-            "check_crcs": check_crcs,
-            "fetch_min_bytes": fetch_min_bytes,
-            "fetch_max_wait_ms": fetch_max_wait_ms,
-            "fetch_max_bytes": fetch_max_bytes,
-            "max_partition_fetch_bytes": max_partition_fetch_bytes,
-            "prefetch_max_bytes": prefetch_max_bytes,
-            "default_api_timeout_ms": default_api_timeout_ms,
-        }
-        self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **own, **settings})
+        self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})
         events = _assigned(topic, assignments, start, end)
         self._has_topic_column = len({event.topic for event in events}) > 1
         # Topics whose partitions are not known yet, and partitions that are still being read.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ottla.client.arrow import need_pyarrow
 from ottla.client.producer import Producer
@@ -13,6 +13,8 @@ from ottla.errors import ConfigError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
+    from ottla.client.reader_settings_keywords import ReaderSettingsKeywords
     from ottla.client.table_delivery import TableDelivery
 
 
@@ -27,7 +29,7 @@ def write_table(
     partition: str | None = None,
     timestamp_ms: str | None = None,
     value_format: str = "raw",
-    **settings: Any,
+    **settings: Unpack[ProducerSettingsKeywords],
 ) -> TableDelivery:
     """Send every row of an Arrow table as a record and return when all are stored.
 
@@ -55,19 +57,18 @@ def read_table(
     *,
     start: Start = "earliest",
     end: End = "latest",
-    isolation_level: str = "read_uncommitted",
-    **settings: Any,
+    **settings: Unpack[ReaderSettingsKeywords],
 ) -> pa.Table:
     """Read topics into one Arrow table, up to where they end now; rows in the order of topic, partition, offset.
 
-    Arguments and columns as in `Reader`; an `end` of None would never be reached and is a ConfigError.
+    Arguments, settings and columns as in `Reader`; an `end` of None would never be reached and is a ConfigError.
     """
     need_pyarrow("read_table")
     import pyarrow as pa
 
     if end is None:
         raise ConfigError('end=None would read for ever; give "latest" or an offset, or take a Reader')
-    with Reader(bootstrap_servers, topic, start=start, end=end, isolation_level=isolation_level, **settings) as reader:
+    with Reader(bootstrap_servers, topic, start=start, end=end, **settings) as reader:
         found: dict[tuple[str, int], list[pa.RecordBatch]] = {}
         for fetched in reader.iter_raw():
             found.setdefault((fetched.topic, fetched.partition), []).append(reader.decode(fetched))

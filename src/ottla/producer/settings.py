@@ -11,195 +11,53 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.connection.settings import (
-    CONNECTION_SETTINGS,
-    INT32_MAX,
-    INT64_MAX,
-    ConnectionSettings,
-    Setting,
-    read_settings,
-)
+from ottla.connection.setting import INT32_MAX, read_settings
+from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings
 from ottla.errors import ConfigError
+from ottla.producer.settings_table import PRODUCER_SETTINGS
 
 IN_FLIGHT_MAX_WITH_IDEMPOTENCE = 5
-COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
-
-PRODUCER_SETTINGS: tuple[Setting, ...] = (
-    *CONNECTION_SETTINGS,
-    Setting(
-        "acks",
-        str,
-        "all",
-        "Who must have a batch before it counts: nobody (0), the leader (1), all replicas in sync (all).",
-        allowed=("all", "-1", "0", "1"),
-    ),
-    Setting(
-        "enable.idempotence",
-        bool,
-        True,
-        "Number the batches, so that one that is sent again is stored once.",
-        kip=98,
-    ),
-    Setting(
-        "retries",
-        int,
-        INT32_MAX,
-        "How often a batch is sent again, within delivery.timeout.ms.",
-        lowest=0,
-        highest=INT32_MAX,
-    ),
-    Setting(
-        "max.in.flight.requests.per.connection",
-        int,
-        5,
-        "How many requests may be unanswered on one connection.",
-        lowest=1,
-        highest=INT32_MAX,
-    ),
-    Setting(
-        "delivery.timeout.ms",
-        int,
-        120_000,
-        "How long after it was begun a batch is given up, however often it was sent.",
-        lowest=0,
-        highest=INT32_MAX,
-        kip=91,
-    ),
-    Setting(
-        "linger.ms",
-        int,
-        5,
-        "How long a batch waits for more records before it is sent.",
-        lowest=0,
-        highest=INT32_MAX,
-        kip=1030,
-    ),
-    Setting(
-        "batch.size",
-        int,
-        16_384,
-        "The bytes at which a batch is full.",
-        lowest=0,
-        highest=INT32_MAX,
-    ),
-    Setting(
-        "max.request.size",
-        int,
-        1_048_576,
-        "The most bytes of batches in one request, and of one record.",
-        lowest=0,
-        highest=INT32_MAX,
-    ),
-    Setting(
-        "buffer.memory",
-        int,
-        33_554_432,
-        "The most bytes of records that wait to be stored; then send blocks.",
-        lowest=0,
-        highest=INT64_MAX,
-    ),
-    Setting(
-        "max.block.ms",
-        int,
-        60_000,
-        "How long send may block for metadata or buffer room.",
-        lowest=0,
-        highest=INT64_MAX,
-    ),
-    Setting(
-        "compression.type",
-        str,
-        "none",
-        "How batches are compressed.",
-        allowed=COMPRESSION_TYPES,
-    ),
-    Setting(
-        "compression.gzip.level",
-        int,
-        -1,
-        "gzip's level; -1 leaves it to the library.",
-        lowest=1,
-        highest=9,
-        special=-1,
-        kip=390,
-    ),
-    Setting(
-        "compression.lz4.level",
-        int,
-        9,
-        "lz4's level.",
-        lowest=1,
-        highest=17,
-        kip=390,
-    ),
-    Setting(
-        "compression.zstd.level",
-        int,
-        3,
-        "zstd's level.",
-        lowest=-131_072,
-        highest=22,
-        kip=390,
-    ),
-    Setting(
-        "partitioner.ignore.keys",
-        bool,
-        False,
-        "Spread records with a key like those without one.",
-        kip=794,
-    ),
-)
+_OWN_SETTINGS = PRODUCER_SETTINGS[len(CONNECTION_SETTINGS) :]
 
 
 class ProducerSettings:
     """Every row of `PRODUCER_SETTINGS` as an attribute, checked against the others.
 
     `acks` is -1, 0 or 1. `idempotent` says whether idempotence is on after all rules. `compression_level` is None
-    where no level was given for the codec in use. `connection` holds the part all clients share.
+    where the codec in use is to take its default. `connection` holds the part all clients share.
     """
 
-    __slots__ = (
-        "acks",
-        "batch_size",
-        "buffer_memory",
-        "compression_level",
-        "compression_type",
-        "connection",
-        "delivery_timeout_ms",
-        "idempotent",
-        "linger_ms",
-        "max_block_ms",
-        "max_in_flight_requests_per_connection",
-        "max_request_size",
-        "partitioner_ignore_keys",
-        "retries",
-    )
+    acks: int
+    batch_size: int
+    buffer_memory: int
+    compression_type: str
+    delivery_timeout_ms: int
+    enable_idempotence: bool
+    linger_ms: int
+    max_block_ms: int
+    max_in_flight_requests_per_connection: int
+    max_request_size: int
+    partitioner_ignore_keys: bool
+    retries: int
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         """Read dotted or snake_case names; `ConfigError` names the setting, the value and what is allowed."""
         values, explicit = read_settings(PRODUCER_SETTINGS, given)
         self.connection = ConnectionSettings.from_values(values)
+        for row in _OWN_SETTINGS:
+            setattr(self, row.keyword, values[row.keyword])
         self.acks = -1 if values["acks"] == "all" else int(values["acks"])
-        self.batch_size: int = values["batch_size"]
-        self.buffer_memory: int = values["buffer_memory"]
-        self.compression_type: str = values["compression_type"]
+        # A codec's default level is left to the codec: lz4's 9 stands for the fast compressor, not for level 9 of the
+        # slow one (KIP-390).
         level_name = f"compression_{self.compression_type}_level"
-        self.compression_level: int | None = values[level_name] if level_name in explicit else None
-        if self.compression_type == "gzip" and self.compression_level == -1:
-            self.compression_level = None
-        self.linger_ms: int = values["linger_ms"]
-        self.max_block_ms: int = values["max_block_ms"]
-        self.max_in_flight_requests_per_connection: int = values["max_in_flight_requests_per_connection"]
-        self.max_request_size: int = values["max_request_size"]
-        self.partitioner_ignore_keys: bool = values["partitioner_ignore_keys"]
-        self.retries: int = values["retries"]
-        self.idempotent = self._settle_idempotence(values["enable_idempotence"], "enable_idempotence" in explicit)
-        self.delivery_timeout_ms = self._settle_delivery_timeout(
-            values["delivery_timeout_ms"], "delivery_timeout_ms" in explicit
-        )
+        level = values.get(level_name)
+        defaults = {row.keyword: row.default for row in _OWN_SETTINGS}
+        self.compression_level: int | None = None if level == defaults.get(level_name) else level
+        self.idempotent = self._settle_idempotence("enable_idempotence" in explicit)
+        self._settle_delivery_timeout("delivery_timeout_ms" in explicit)
 
-    def _settle_idempotence(self, enabled: bool, asked_for: bool) -> bool:
-        if not enabled:
+    def _settle_idempotence(self, asked_for: bool) -> bool:
+        if not self.enable_idempotence:
             return False
         if asked_for and self.retries == 0:
             raise ConfigError(
@@ -220,13 +78,14 @@ class ProducerSettings:
             )
         return self.acks == -1 and self.retries > 0
 
-    def _settle_delivery_timeout(self, timeout_ms: int, asked_for: bool) -> int:
-        least_ms = min(self.linger_ms + self.connection.request_timeout_ms, INT32_MAX)
-        if timeout_ms >= least_ms:
-            return timeout_ms
+    def _settle_delivery_timeout(self, asked_for: bool) -> None:
+        linger_ms, request_timeout_ms = self.linger_ms, self.connection.request_timeout_ms
+        least_ms = min(linger_ms + request_timeout_ms, INT32_MAX)
+        if self.delivery_timeout_ms >= least_ms:
+            return
         if asked_for:
             raise ConfigError(
-                f"delivery.timeout.ms={timeout_ms} must be at least linger.ms + request.timeout.ms, here "
-                f"{self.linger_ms} + {self.connection.request_timeout_ms} = {least_ms}; raise it or lower those two."
+                f"delivery.timeout.ms={self.delivery_timeout_ms} must be at least linger.ms + request.timeout.ms, here "
+                f"{linger_ms} + {request_timeout_ms} = {least_ms}; raise it or lower those two."
             )
-        return least_ms
+        self.delivery_timeout_ms = least_ms

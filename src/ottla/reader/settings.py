@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.connection.settings import CONNECTION_SETTINGS, INT32_MAX, ConnectionSettings, Setting, read_settings
+from ottla.connection.setting import INT32_MAX, Setting, read_settings
+from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings
 
 READER_SETTINGS: tuple[Setting, ...] = (
     *CONNECTION_SETTINGS,
@@ -20,6 +21,7 @@ READER_SETTINGS: tuple[Setting, ...] = (
         "read_committed leaves out records of aborted and of unfinished transactions.",
         allowed=("read_uncommitted", "read_committed"),
         kip=98,
+        group="Reading",
     ),
     Setting(
         "fetch.min.bytes",
@@ -28,6 +30,7 @@ READER_SETTINGS: tuple[Setting, ...] = (
         "How many bytes a broker gathers before it answers, fetch.max.wait.ms at most.",
         lowest=0,
         highest=INT32_MAX,
+        group="Reading",
     ),
     Setting(
         "fetch.max.wait.ms",
@@ -36,6 +39,7 @@ READER_SETTINGS: tuple[Setting, ...] = (
         "How long a broker may hold back an answer that has fewer than fetch.min.bytes.",
         lowest=0,
         highest=INT32_MAX,
+        group="Reading",
     ),
     Setting(
         "fetch.max.bytes",
@@ -45,6 +49,7 @@ READER_SETTINGS: tuple[Setting, ...] = (
         lowest=1,
         highest=INT32_MAX,
         kip=74,
+        group="Reading",
     ),
     Setting(
         "max.partition.fetch.bytes",
@@ -54,6 +59,7 @@ READER_SETTINGS: tuple[Setting, ...] = (
         lowest=1,
         highest=INT32_MAX,
         kip=74,
+        group="Reading",
     ),
     Setting(
         "prefetch.max.bytes",
@@ -62,6 +68,7 @@ READER_SETTINGS: tuple[Setting, ...] = (
         "How much is read ahead of the user, all partitions together (about; ottla's own).",
         lowest=1,
         highest=INT32_MAX,
+        group="Reading",
     ),
     Setting(
         "default.api.timeout.ms",
@@ -71,25 +78,14 @@ READER_SETTINGS: tuple[Setting, ...] = (
         lowest=1,
         highest=INT32_MAX,
         kip=266,
+        group="Reading",
     ),
-    Setting("check.crcs", bool, True, "Whether the CRC of every batch is checked."),
+    Setting("check.crcs", bool, True, "Whether the CRC of every batch is checked.", group="Reading"),
 )
 
 
 class ReaderSettings:
     """The settings of `READER_SETTINGS`, one attribute each, checked; the connection's under `.connection`."""
-
-    __slots__ = (
-        "check_crcs",
-        "connection",
-        "default_api_timeout_ms",
-        "fetch_max_bytes",
-        "fetch_max_wait_ms",
-        "fetch_min_bytes",
-        "isolation_level",
-        "max_partition_fetch_bytes",
-        "prefetch_max_bytes",
-    )
 
     check_crcs: bool
     connection: ConnectionSettings
@@ -104,9 +100,8 @@ class ReaderSettings:
     def __init__(self, given: Mapping[str, Any]) -> None:
         """Read dotted or snake_case names; `ConfigError` for what cannot be used."""
         values, _ = read_settings(READER_SETTINGS, given)
-        for name in self.__slots__:
-            if name != "connection":
-                setattr(self, name, values[name])
+        for row in READER_SETTINGS[len(CONNECTION_SETTINGS) :]:
+            setattr(self, row.keyword, values[row.keyword])
         self.connection = ConnectionSettings.from_values(values)
 
     @property

@@ -1,0 +1,77 @@
+"""The settings of `Producer` as keywords: what type checkers, editors and `help` show.
+
+Written by tools/generate_settings.py from the table of settings; changes belong there. Nothing loads this at
+run time: what is given is checked against the table itself.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class ProducerSettingsKeywords(TypedDict, total=False):
+    """Every setting but `bootstrap_servers`; None counts as not given.
+
+    client_id: The name brokers log and count this client under. Default ottla.
+    metadata_max_age_ms: How old metadata may grow before it is asked for again. Default 300000; 0 to 2^63-1.
+    request_timeout_ms: How long an answer may take before the connection is given up. Default 30000; 1 to 2^31-1.
+    reconnect_backoff_ms: The pause after a connection was lost; it doubles with each failure in a row. Default 50;
+        0 to 2^63-1.
+    reconnect_backoff_max_ms: The longest pause between tries to connect to one broker. Default 1000; 0 to 2^63-1.
+    retry_backoff_ms: The pause before a failed request is tried again; it doubles with each failure in a row.
+        Default 100; 0 to 2^63-1.
+    retry_backoff_max_ms: The longest pause before a failed request is tried again. Default 1000; 0 to 2^63-1.
+    socket_connection_setup_timeout_ms: How long opening a connection may take. Default 10000; 1 to 2^63-1.
+    connections_max_idle_ms: After how long without a request a connection is closed (before the broker does).
+        Default 540000; 1 to 2^63-1.
+    send_buffer_bytes: The socket's send buffer (SO_SNDBUF); -1 leaves it to the operating system. Default 131072;
+        -1 to 2^31-1.
+    receive_buffer_bytes: The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system. Default
+        65536; -1 to 2^31-1.
+    acks: Who must have a batch before it counts: nobody (0), the leader (1), all replicas in sync (all). Default
+        all; all, -1, 0, 1.
+    enable_idempotence: Number the batches, so that one that is sent again is stored once. Default true.
+    retries: How often a batch is sent again, within delivery.timeout.ms. Default 2^31-1; 0 to 2^31-1.
+    max_in_flight_requests_per_connection: How many requests may be unanswered on one connection. Default 5; 1 to
+        2^31-1.
+    delivery_timeout_ms: How long after it was begun a batch is given up, however often it was sent. Default 120000;
+        0 to 2^31-1.
+    linger_ms: How long a batch waits for more records before it is sent. Default 5; 0 to 2^31-1.
+    batch_size: The bytes at which a batch is full. Default 16384; 0 to 2^31-1.
+    max_request_size: The most bytes of batches in one request, and of one record. Default 1048576; 0 to 2^31-1.
+    buffer_memory: The most bytes of records that wait to be stored; then send blocks. Default 33554432; 0 to
+        2^63-1.
+    max_block_ms: How long send may block for metadata or buffer room. Default 60000; 0 to 2^63-1.
+    compression_type: How batches are compressed. Default none; none, gzip, snappy, lz4, zstd.
+    compression_gzip_level: gzip's level; -1 leaves it to the library. Default -1; 1 to 9, or -1.
+    compression_lz4_level: lz4's level. Default 9; 1 to 17.
+    compression_zstd_level: zstd's level. Default 3; -131072 to 22.
+    partitioner_ignore_keys: Spread records with a key like those without one. Default false.
+    """
+
+    client_id: str | None
+    metadata_max_age_ms: int | str | None
+    request_timeout_ms: int | str | None
+    reconnect_backoff_ms: int | str | None
+    reconnect_backoff_max_ms: int | str | None
+    retry_backoff_ms: int | str | None
+    retry_backoff_max_ms: int | str | None
+    socket_connection_setup_timeout_ms: int | str | None
+    connections_max_idle_ms: int | str | None
+    send_buffer_bytes: int | str | None
+    receive_buffer_bytes: int | str | None
+    acks: int | str | None
+    enable_idempotence: bool | str | None
+    retries: int | str | None
+    max_in_flight_requests_per_connection: int | str | None
+    delivery_timeout_ms: int | str | None
+    linger_ms: int | str | None
+    batch_size: int | str | None
+    max_request_size: int | str | None
+    buffer_memory: int | str | None
+    max_block_ms: int | str | None
+    compression_type: str | None
+    compression_gzip_level: int | str | None
+    compression_lz4_level: int | str | None
+    compression_zstd_level: int | str | None
+    partitioner_ignore_keys: bool | str | None

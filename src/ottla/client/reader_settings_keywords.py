@@ -1,0 +1,66 @@
+"""The settings of `Reader` and `Admin` as keywords: what type checkers, editors and `help` show.
+
+Written by tools/generate_settings.py from the table of settings; changes belong there. Nothing loads this at
+run time: what is given is checked against the table itself.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class ReaderSettingsKeywords(TypedDict, total=False):
+    """Every setting but `bootstrap_servers`; None counts as not given.
+
+    client_id: The name brokers log and count this client under. Default ottla.
+    metadata_max_age_ms: How old metadata may grow before it is asked for again. Default 300000; 0 to 2^63-1.
+    request_timeout_ms: How long an answer may take before the connection is given up. Default 30000; 1 to 2^31-1.
+    reconnect_backoff_ms: The pause after a connection was lost; it doubles with each failure in a row. Default 50;
+        0 to 2^63-1.
+    reconnect_backoff_max_ms: The longest pause between tries to connect to one broker. Default 1000; 0 to 2^63-1.
+    retry_backoff_ms: The pause before a failed request is tried again; it doubles with each failure in a row.
+        Default 100; 0 to 2^63-1.
+    retry_backoff_max_ms: The longest pause before a failed request is tried again. Default 1000; 0 to 2^63-1.
+    socket_connection_setup_timeout_ms: How long opening a connection may take. Default 10000; 1 to 2^63-1.
+    connections_max_idle_ms: After how long without a request a connection is closed (before the broker does).
+        Default 540000; 1 to 2^63-1.
+    send_buffer_bytes: The socket's send buffer (SO_SNDBUF); -1 leaves it to the operating system. Default 131072;
+        -1 to 2^31-1.
+    receive_buffer_bytes: The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system. Default
+        65536; -1 to 2^31-1.
+    isolation_level: read_committed leaves out records of aborted and of unfinished transactions. Default
+        read_uncommitted; read_uncommitted, read_committed.
+    fetch_min_bytes: How many bytes a broker gathers before it answers, fetch.max.wait.ms at most. Default 1; 0 to
+        2^31-1.
+    fetch_max_wait_ms: How long a broker may hold back an answer that has fewer than fetch.min.bytes. Default 500; 0
+        to 2^31-1.
+    fetch_max_bytes: The size of one answer; a single larger batch still comes through. Default 52428800; 1 to
+        2^31-1.
+    max_partition_fetch_bytes: The size of one partition's share in an answer; a single larger batch still comes
+        through. Default 8388608; 1 to 2^31-1.
+    prefetch_max_bytes: How much is read ahead of the user, all partitions together (about; ottla's own). Default
+        67108864; 1 to 2^31-1.
+    default_api_timeout_ms: How long a partition may stay out of reach before reading it fails. Default 60000; 1 to
+        2^31-1.
+    check_crcs: Whether the CRC of every batch is checked. Default true.
+    """
+
+    client_id: str | None
+    metadata_max_age_ms: int | str | None
+    request_timeout_ms: int | str | None
+    reconnect_backoff_ms: int | str | None
+    reconnect_backoff_max_ms: int | str | None
+    retry_backoff_ms: int | str | None
+    retry_backoff_max_ms: int | str | None
+    socket_connection_setup_timeout_ms: int | str | None
+    connections_max_idle_ms: int | str | None
+    send_buffer_bytes: int | str | None
+    receive_buffer_bytes: int | str | None
+    isolation_level: str | None
+    fetch_min_bytes: int | str | None
+    fetch_max_wait_ms: int | str | None
+    fetch_max_bytes: int | str | None
+    max_partition_fetch_bytes: int | str | None
+    prefetch_max_bytes: int | str | None
+    default_api_timeout_ms: int | str | None
+    check_crcs: bool | str | None

@@ -1,0 +1,213 @@
+"""One row of a table of settings, and how a table is read.
+
+Each `Setting` holds a name, type, default, range, one sentence of documentation, the KIP it came with, and the group
+under which the reference page lists it. `read_settings` takes dotted (`linger.ms`) or snake_case (`linger_ms`) names
+and values or their text, as property files hold them, and answers with every row's value and the names that were
+given. What cannot be used is refused with a `ConfigError` that names the setting, the value, and what is allowed.
+Values stay in Kafka's own units (milliseconds, bytes).
+
+To add a setting: write its row into the table it belongs to (`connection/settings.py` for all clients,
+`producer/settings_table.py`, `reader/settings.py`), declare its attribute in the class beside the table, and run
+`python tools/generate_settings.py`, which writes the keywords that type checkers see and docs/settings.md.
+
+Invariants: a value that `read` has returned has the row's type and lies in its range; the value of a `secret` row is
+never part of an error's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from ottla.errors import ConfigError
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+Group = Literal[
+    "The cluster",
+    "Connections",
+    "Delivery",
+    "Batches and memory",
+    "Compression",
+    "Partitions",
+    "Serializers and interceptors",
+    "Transactions",
+    "Security",
+    "Metrics",
+    "Reading",
+]
+# In the order in which the reference page shows them.
+GROUPS: tuple[Group, ...] = get_args(Group)
+
+
+class Setting:
+    """One row of a table.
+
+    `kind` is int, float, bool, str, list or object. `allowed` lists the words of a str setting, `any_case` takes them
+    in upper and lower case. `special` is a single number outside the range that is allowed too, such as gzip's -1.
+    `reads` turns what was given into the value (kinds list and object; ConfigError where it cannot), `takes` says in
+    Python's type syntax what it reads; the tool's table `SOURCE_OF` knows where the names in it come from.
+    """
+
+    __slots__ = (
+        "allowed",
+        "any_case",
+        "default",
+        "doc",
+        "group",
+        "highest",
+        "kind",
+        "kip",
+        "lowest",
+        "name",
+        "reads",
+        "secret",
+        "special",
+        "takes",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        kind: type,
+        default: Any,
+        doc: str,
+        *,
+        group: Group,
+        lowest: float | None = None,
+        highest: float | None = None,
+        special: int | None = None,
+        allowed: tuple[str, ...] = (),
+        any_case: bool = False,
+        kip: int | None = None,
+        takes: str = "",
+        reads: Callable[[Any], Any] | None = None,
+        secret: bool = False,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.doc = doc
+        self.group = group
+        self.lowest = lowest
+        self.highest = highest
+        self.special = special
+        self.allowed = allowed
+        self.any_case = any_case
+        self.kip = kip
+        self.takes = takes
+        self.reads = reads
+        self.secret = secret
+
+    @property
+    def keyword(self) -> str:
+        """The name as a Python keyword: `linger_ms` for `linger.ms`."""
+        return self.name.replace(".", "_")
+
+    def read(self, value: Any) -> Any:
+        """Return the value in the row's type; `ConfigError` where it is none or out of range."""
+        if self.reads is not None:
+            return self.reads(value)
+        if self.kind is int or self.kind is float:
+            return self._read_number(value)
+        if self.kind is bool:
+            return self._read_bool(value)
+        if self.kind is str:
+            return self._read_word(value)
+        return value
+
+    def _shown(self, value: Any) -> str:
+        return "[hidden]" if self.secret else repr(value)
+
+    def _read_number(self, value: Any) -> float:
+        number: float | None = None
+        given = isinstance(value, int if self.kind is int else int | float) and not isinstance(value, bool)
+        if given or isinstance(value, str):
+            try:
+                number = int(value) if self.kind is int else float(value)
+            except ValueError:
+                number = None
+        if number is None:
+            raise ConfigError(f"{self.name}={self._shown(value)} is not a {self._noun()}; {self._allowed_numbers()}.")
+        low = self.lowest is not None and not number >= self.lowest
+        high = self.highest is not None and not number <= self.highest
+        if (low or high) and number != self.special:
+            raise ConfigError(f"{self.name}={self._shown(number)} is out of range; {self._allowed_numbers()}.")
+        return number
+
+    def _noun(self) -> str:
+        return "whole number" if self.kind is int else "number"
+
+    def _allowed_numbers(self) -> str:
+        return f"allowed is a {self._noun()} from {self.range_text()}"
+
+    def range_text(self) -> str:
+        """The range of a number: "0 to 9", "1 to 9, or -1"."""
+        low = self.lowest if self.lowest is not None else "any"
+        high = self.highest if self.highest is not None else "any"
+        return f"{low} to {high}" if self.special is None else f"{low} to {high}, or {self.special}"
+
+    def _read_bool(self, value: Any) -> bool:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+            return value.strip().lower() == "true"
+        raise ConfigError(f"{self.name}={self._shown(value)} is neither true nor false.")
+
+    def _read_word(self, value: Any) -> str:
+        if not isinstance(value, str) and not (self.allowed and isinstance(value, int)):
+            raise ConfigError(f"{self.name}={self._shown(value)} is not text.")
+        word = str(value) if self.secret else str(value).strip()
+        if not self.allowed:
+            return word
+        for known in self.allowed:
+            if word == known or (self.any_case and word.lower() == known.lower()):
+                return known
+        nearest = nearest_name(word, self.allowed)
+        hint = f" Did you mean {nearest}?" if nearest else ""
+        raise ConfigError(
+            f"{self.name}={self._shown(value)} is not known; allowed are {', '.join(self.allowed)}.{hint}"
+        )
+
+
+def read_settings(table: Sequence[Setting], given: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
+    """Return every row's value by keyword, and the keywords that were given.
+
+    A value of None counts as not given. `ConfigError` for an unknown name (with the nearest known one), a name given
+    twice in both spellings, or a value that its row refuses.
+    """
+    rows = {row.keyword: row for row in table}
+    values = {keyword: row.default for keyword, row in rows.items()}
+    explicit: dict[str, str] = {}
+    for name, value in given.items():
+        keyword = name.replace(".", "_")
+        row = rows.get(keyword)
+        if row is None:
+            raise ConfigError(_unknown(name, table))
+        if value is None:
+            continue
+        if keyword in explicit:
+            raise ConfigError(f"{row.name} is given twice, as {explicit[keyword]} and as {name}; keep one.")
+        explicit[keyword] = name
+        values[keyword] = row.read(value)
+    return values, frozenset(explicit)
+
+
+def _unknown(name: str, table: Sequence[Setting]) -> str:
+    from ottla.connection.kafka_settings import KAFKA_SETTINGS  # only when something is wrong already
+
+    dotted = name.replace("_", ".")
+    if dotted in KAFKA_SETTINGS:
+        return f"{dotted} is a setting of Kafka's that ottla does not support here; leave it out."
+    nearest = nearest_name(dotted, [row.name for row in table])
+    hint = f"did you mean {nearest}?" if nearest else "known are " + ", ".join(row.name for row in table) + "."
+    return f"{name} is not a setting this client knows; {hint}"
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that looks most like this one, None where none comes near."""
+    import difflib  # only when something is wrong already
+
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return found[0] if found else None
