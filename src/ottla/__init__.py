@@ -43,6 +43,7 @@ _ERRORS = (
     "MissingExtra",
     "NotKafka",
     "OttlaError",
+    "ProducerFenced",
     "RecordError",
     "Unreachable",
     "UserMistake",

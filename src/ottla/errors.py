@@ -1,14 +1,32 @@
-"""Every error a user can meet, in one tree.
+"""Every error a user can meet, in one tree; each is retriable, abortable or fatal.
 
 `OttlaError` is the root. `UserMistake` and what derives from it is shown by the command line as one sentence with
-exit status 2. `KafkaError` carries Kafka's own error code, name and whether trying again can help.
+exit status 2. `KafkaError` carries Kafka's own error code and name, and where and when it happened.
+
+Exactly one of three marks is true of every error, with the meaning Kafka's Java client gives them (KIP-1050):
+
+retriable   the same thing may work when it is tried again; what ottla tries again by itself comes up only when the
+            time for it was over
+abortable   what was asked for has failed, and a transaction it was part of must be aborted; the client works on
+fatal       the client cannot go on: close it (and make a new one, once the cause is gone)
 """
 
 from __future__ import annotations
 
 
 class OttlaError(Exception):
-    """The root of all errors raised by ottla; the message is one clear sentence."""
+    """The root of all errors raised by ottla; the message is one clear sentence.
+
+    `retriable`, `abortable`, `fatal`: exactly one is True, see the module's words.
+    """
+
+    retriable: bool = False
+    fatal: bool = False
+
+    @property
+    def abortable(self) -> bool:
+        """Whether only what was asked for has failed, neither for a passing reason nor for good."""
+        return not (self.retriable or self.fatal)
 
 
 class UserMistake(OttlaError):
@@ -17,6 +35,8 @@ class UserMistake(OttlaError):
 
 class ConfigError(UserMistake, ValueError):
     """A setting is unknown, out of range, or contradicts another one."""
+
+    fatal = True
 
 
 class RecordError(UserMistake, ValueError):
@@ -30,51 +50,93 @@ class MissingExtra(UserMistake, ImportError):
 class NotKafka(OttlaError):
     """The address answered with something that is not the Kafka protocol."""
 
+    fatal = True
+
 
 class Unreachable(OttlaError):
     """No broker could be reached at the bootstrap addresses in the time given."""
+
+    retriable = True
 
 
 class BufferFull(OttlaError):
     """`buffer.memory` stayed full for `max.block.ms`."""
 
+    retriable = True
+
 
 class ForkError(OttlaError):
     """A producer or reader made before a fork was used in the child."""
+
+    fatal = True
 
 
 class ClosedError(OttlaError):
     """The object was used after `close()`."""
 
+    fatal = True
+
 
 class KafkaError(OttlaError):
     """An error code a broker answered with (or that the client gives the same name).
 
-    `code` and `name` are Kafka's (`NOT_LEADER_OR_FOLLOWER`), `retriable` as Kafka classifies it.
+    `code` and `name` are Kafka's (`NOT_LEADER_OR_FOLLOWER`). Where they apply: `topic` and `partition`, `broker_id`
+    (who answered, or was asked in vain), `attempts` (how often the batch was sent) and `age_ms` (how long ago it was
+    begun); None elsewhere. All of them stand in the message, too.
     """
 
-    def __init__(self, code: int, name: str, message: str, *, retriable: bool = False) -> None:
+    def __init__(
+        self,
+        code: int,
+        name: str,
+        message: str,
+        *,
+        retriable: bool = False,
+        fatal: bool = False,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker_id: int | None = None,
+        attempts: int | None = None,
+        age_ms: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.name = name
         self.retriable = retriable
+        self.fatal = fatal
+        self.topic = topic
+        self.partition = partition
+        self.broker_id = broker_id
+        self.attempts = attempts
+        self.age_ms = age_ms
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _kafka_error, (self.code, self.name, str(self), self.retriable)
+        return _with_fields, (type(self), str(self), dict(self.__dict__))
 
 
-def _kafka_error(code: int, name: str, message: str, retriable: bool) -> KafkaError:
-    return KafkaError(code, name, message, retriable=retriable)
+class ProducerFenced(KafkaError):
+    """Another producer with the same `transactional.id` has taken over; this one must be closed."""
 
 
 class DeliveryError(OttlaError):
-    """Records were not delivered, or nobody knows: `failed` and `unknown` count them, `first` is the first cause."""
+    """Records were not delivered, or nobody knows: `failed` and `unknown` count them, `first` is the first cause.
+
+    It is retriable, abortable or fatal as the first cause is, and has its `topic`, `partition`, `broker_id`, `attempts`
+    and `age_ms` (None where the cause has none). Sending a record again that is unknown may store it twice.
+    """
 
     def __init__(self, message: str, *, failed: int = 0, unknown: int = 0, first: BaseException | None = None) -> None:
         super().__init__(message)
         self.failed = failed
         self.unknown = unknown
         self.first = first
+        self.retriable: bool = getattr(first, "retriable", False)
+        self.fatal: bool = getattr(first, "fatal", False)
+        self.topic: str | None = getattr(first, "topic", None)
+        self.partition: int | None = getattr(first, "partition", None)
+        self.broker_id: int | None = getattr(first, "broker_id", None)
+        self.attempts: int | None = getattr(first, "attempts", None)
+        self.age_ms: int | None = getattr(first, "age_ms", None)
 
 
 class DeliveryFailed(DeliveryError):
@@ -83,3 +145,10 @@ class DeliveryFailed(DeliveryError):
 
 class DeliveryUnknown(DeliveryError):
     """The record may or may not be stored: its request left and no answer came back."""
+
+
+def _with_fields(kind: type[KafkaError], message: str, fields: dict[str, object]) -> KafkaError:
+    """Build an unpickled error of its message and its fields."""
+    error = kind.__new__(kind, message)
+    error.__dict__.update(fields)
+    return error

@@ -439,12 +439,11 @@ def _is_final(error: KafkaError | None) -> bool:
 
 
 def _no_topic(topic: str, error: KafkaError, waited_ms: int) -> KafkaError:
-    if not error.retriable:
-        return KafkaError(error.code, error.name, f"topic {topic!r}: {error}")
-    return KafkaError(
-        error.code,
-        error.name,
-        f"topic {topic!r} could not be had within max.block.ms ({waited_ms} ms): {error}; "
-        "create it first, or check its name",
-        retriable=True,
-    )
+    """Why the topic cannot be had; `error` is the last that metadata had to say of it."""
+    told = f"topic {topic!r}: {error}"
+    if error.retriable:
+        told = (
+            f"topic {topic!r} could not be had within max.block.ms ({waited_ms} ms): {error}; "
+            "create it first, or check its name"
+        )
+    return KafkaError(error.code, error.name, told, retriable=error.retriable, fatal=error.fatal, topic=topic)

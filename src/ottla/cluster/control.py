@@ -29,7 +29,7 @@ _READ_BYTES = 65_536
 def describe_error(error: OttlaError) -> dict[str, Any]:
     """An error as plain values."""
     if isinstance(error, KafkaError):
-        kafka = {"code": error.code, "name": error.name, "retriable": error.retriable}
+        kafka = {"code": error.code, "name": error.name, "retriable": error.retriable, "fatal": error.fatal}
         return {"kind": "kafka", "text": str(error), **kafka}
     kind = "config" if isinstance(error, ConfigError) else "mistake" if isinstance(error, UserMistake) else "other"
     return {"kind": kind, "text": str(error)}
@@ -39,7 +39,8 @@ def error_from(fields: dict[str, Any]) -> OttlaError:
     """The error that `describe_error` described."""
     text = fields["text"]
     if fields["kind"] == "kafka":
-        return KafkaError(fields["code"], fields["name"], text, retriable=fields["retriable"])
+        marks = {"retriable": fields["retriable"], "fatal": fields["fatal"]}
+        return KafkaError(fields["code"], fields["name"], text, **marks)
     return {"config": ConfigError, "mistake": UserMistake}.get(fields["kind"], OttlaError)(text)
 
 

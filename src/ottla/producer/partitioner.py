@@ -42,5 +42,5 @@ class TopicPartitions:
             self._told[topic] = count, code
             if count:
                 self._waited_for.pop(topic, None)
-            found.append(TopicKnown(topic, count, kafka_error(code, topic) if code else None))
+            found.append(TopicKnown(topic, count, kafka_error(code, topic=topic) if code else None))
         return found

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.connection.core import Answer, ConnectionCore
-from ottla.errors import OttlaError
+from ottla.errors import KafkaError, OttlaError
 from ottla.producer.accumulator import Accumulator
 from ottla.producer.batch import Batch, BatchEvent, BatchState
 from ottla.producer.events import BatchAcked, BatchFailed, BatchUnknown
@@ -87,7 +87,7 @@ class Sender:
         accumulator = self._accumulator
         if not accumulator.ready or not self._idempotence.ready(now_us):
             if self._idempotence.state is IdentityState.REFUSED:
-                self.give_up_waiting(self._idempotence.error)
+                self.give_up_waiting(self._idempotence.error, now_us)
             return
         connection = self._connection
         for node_id, ready in list(accumulator.ready.items()):
@@ -131,7 +131,7 @@ class Sender:
         if answer.message is not None:
             for batch, part in request.answers(answer.message):
                 self._accumulator.back(batch)
-                self._take_part(batch, part, now_us)
+                self._take_part(batch, part, request.node_id, now_us)
                 self._accumulator.schedule(batch.queue, now_us)
             return
         for batch in request.batches:
@@ -141,13 +141,13 @@ class Sender:
                 self._ack(batch, -1, -1)
             else:
                 event = BatchEvent.LOSE if answer.sent else BatchEvent.REFUSE
-                self._not_acked(batch, event, ErrorCode.NETWORK_EXCEPTION, answer.failure, now_us)
+                self._not_acked(batch, event, ErrorCode.NETWORK_EXCEPTION, answer.failure, request.node_id, now_us)
             self._accumulator.schedule(batch.queue, now_us)
 
-    def _take_part(self, batch: Batch, part: Any, now_us: int) -> None:
+    def _take_part(self, batch: Batch, part: Any, node_id: int, now_us: int) -> None:
         if part is None:
             detail = "the broker's answer left the partition out"
-            self._not_acked(batch, BatchEvent.LOSE, ErrorCode.UNKNOWN_SERVER_ERROR, detail, now_us)
+            self._not_acked(batch, BatchEvent.LOSE, ErrorCode.UNKNOWN_SERVER_ERROR, detail, node_id, now_us)
             return
         code = part.error_code
         if code in _STORED:
@@ -162,10 +162,10 @@ class Sender:
             self._connection.refresh_metadata(now_us)
         detail = part.error_message or ""
         if code == _OUT_OF_ORDER and self._idempotence.enabled:
-            self._out_of_order(batch, detail, now_us)
+            self._out_of_order(batch, detail, node_id, now_us)
             return
         event = BatchEvent.LOSE if _leaves_it_open(code, part.base_offset) else BatchEvent.REFUSE
-        self._not_acked(batch, event, code, detail, now_us)
+        self._not_acked(batch, event, code, detail, node_id, now_us)
 
     def _ack(self, batch: Batch, base_offset: int, log_append_time_ms: int) -> None:
         batch.queue.established = True
@@ -177,7 +177,7 @@ class Sender:
         self.unsettled -= 1
         self.settled.append(BatchAcked(batch.sealed, base_offset, log_append_time_ms))
 
-    def _out_of_order(self, batch: Batch, detail: str, now_us: int) -> None:
+    def _out_of_order(self, batch: Batch, detail: str, node_id: int, now_us: int) -> None:
         """The broker misses what comes before this batch in the sequence."""
         queue = batch.queue
         if batch.state is BatchState.SENT and (queue.hole or not queue.is_oldest(batch)):
@@ -189,21 +189,22 @@ class Sender:
         if not queue.hole:
             # Everything before it was acked, so the log has lost what it had acknowledged.
             detail = detail or "the partition's log does not continue where the last acknowledged batch ended"
-        self._not_acked(batch, BatchEvent.REFUSE, _OUT_OF_ORDER, detail, now_us)
+        self._not_acked(batch, BatchEvent.REFUSE, _OUT_OF_ORDER, detail, node_id, now_us)
 
-    def _not_acked(self, batch: Batch, event: BatchEvent, code: int, detail: str, now_us: int) -> None:
+    def _not_acked(self, batch: Batch, event: BatchEvent, code: int, detail: str, node_id: int, now_us: int) -> None:
         queue = batch.queue
         if batch.state >= BatchState.ACKED:
             # It was given up while in flight; now it is clear that its numbers may be missing in the log.
             queue.hole = queue.hole or self._idempotence.enabled
             return
         batch.move(event)
-        error = kafka_error(code, f"{queue}: {detail}" if detail else str(queue))
+        # Nodes below 0 are bootstrap addresses of which no broker id is known.
+        error = _batch_error(batch, code, detail, node_id if node_id >= 0 else None, now_us)
         batch.error = error
         if not error.retriable or batch.attempts > self._retries:
             self._give_up(batch, error)
         elif batch.deadline_us <= now_us:
-            self._give_up(batch, self._too_late(batch))
+            self._give_up(batch, self._too_late(batch, now_us))
         else:
             queue.blocked_until_us = now_us + self._connection.backoff_us(
                 batch.attempts, self._backoff_ms, self._backoff_max_ms
@@ -215,7 +216,7 @@ class Sender:
     def give_up_expired(self, now_us: int) -> None:
         """Settle the batches whose delivery timeout is over."""
         for batch in self._accumulator.expired(now_us):
-            self._give_up(batch, self._too_late(batch))
+            self._give_up(batch, self._too_late(batch, now_us))
             self._accumulator.schedule(batch.queue, now_us)
 
     def give_up_all(self, error: OttlaError) -> None:
@@ -223,12 +224,12 @@ class Sender:
         for batch in self._accumulator.give_up_all():
             self._give_up(batch, error)
 
-    def give_up_waiting(self, error: OttlaError | None) -> None:
+    def give_up_waiting(self, error: OttlaError | None, now_us: int) -> None:
         """Settle every batch that waits: no producer id will ever be had."""
         for queue in self._accumulator.queues.values():
             while queue.waiting:
                 batch = queue.waiting.popleft()
-                self._give_up(batch, error or self._too_late(batch))
+                self._give_up(batch, error or self._too_late(batch, now_us))
 
     def give_up_topics_without_hope(self) -> None:
         """Settle the batches of topics whose metadata error will not pass, such as a missing authorization."""
@@ -236,7 +237,7 @@ class Sender:
             known = self._connection.metadata.topics.get(queue.topic)
             if known is None or not known.error_code:
                 continue
-            error = kafka_error(known.error_code, str(queue))
+            error = kafka_error(known.error_code, topic=queue.topic, partition=queue.partition)
             while queue.waiting and not error.retriable:
                 self._give_up(queue.waiting.popleft(), error)
 
@@ -253,7 +254,7 @@ class Sender:
             self._metrics.records_unknown += batch.sealed.record_count
             self.settled.append(BatchUnknown(batch.sealed, error))
 
-    def _too_late(self, batch: Batch) -> OttlaError:
+    def _too_late(self, batch: Batch, now_us: int) -> OttlaError:
         queue = batch.queue
         if batch.error is not None:
             why = f"the last of {batch.attempts} attempts ended with {batch.error}"
@@ -267,11 +268,23 @@ class Sender:
             why = "its leader is not known"
         else:
             why = "it waited behind others and was never sent"
-        count = batch.sealed.record_count
-        return kafka_error(
-            ErrorCode.REQUEST_TIMED_OUT,
-            f"delivery.timeout.ms={self._delivery_timeout_ms} passed for {count} records to {queue}; {why}",
+        detail = (
+            f"delivery.timeout.ms={self._delivery_timeout_ms} passed for {batch.sealed.record_count} records; {why}"
         )
+        broker_id = queue.node_id if batch.attempts and queue.node_id >= 0 else None
+        return _batch_error(batch, ErrorCode.REQUEST_TIMED_OUT, detail, broker_id, now_us)
+
+
+def _batch_error(batch: Batch, code: int, detail: str, broker_id: int | None, now_us: int) -> KafkaError:
+    return kafka_error(
+        code,
+        detail,
+        topic=batch.queue.topic,
+        partition=batch.queue.partition,
+        broker_id=broker_id,
+        attempts=batch.attempts,
+        age_ms=max(0, now_us - batch.sealed.created_us) // 1000,
+    )
 
 
 def _leaves_it_open(code: int, base_offset: int) -> bool:

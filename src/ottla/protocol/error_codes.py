@@ -1,12 +1,17 @@
-"""Kafka's error codes: their names, which of them trying again can help, and what each means in one clause.
+"""Kafka's error codes: their names, what they leave a client to do, and what each means in one clause.
 
 Codes, names and retriability as in Apache Kafka 4.3.1; the wording is ours. `NETWORK_EXCEPTION` never comes over the
 wire: it is the name clients give to a broken connection.
+
+Fatal are those after which Java's producer (4.3.1) goes on neither by trying again nor by aborting: failed
+authentication, and what its TransactionManager moves to a fatal state for, whichever request was answered so. Codes
+that are fatal in answers to some requests only (INVALID_PRODUCER_EPOCH: abortable for Produce, the same as
+PRODUCER_FENCED from a transaction coordinator; INVALID_TXN_STATE alike) are for the caller to tell.
 """
 
 from __future__ import annotations
 
-from ottla.errors import KafkaError
+from ottla.errors import KafkaError, ProducerFenced
 
 
 class ErrorCode:
@@ -186,6 +191,22 @@ RETRIABLE = frozenset(
     )
 )
 
+FATAL = frozenset(
+    (
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        ErrorCode.ILLEGAL_SASL_STATE,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+        ErrorCode.PRODUCER_FENCED,
+    )
+)
+_CLASSES: dict[int, type[KafkaError]] = {ErrorCode.PRODUCER_FENCED: ProducerFenced}
+
 _MEANINGS = {
     -1: "the broker met an error it has no code for; its log tells more",
     0: "no error",
@@ -339,10 +360,56 @@ def is_retriable(code: int) -> bool:
     return code in RETRIABLE
 
 
-def kafka_error(code: int, detail: str = "") -> KafkaError:
-    """The exception for a code; `detail` (a topic, what the broker said) follows its meaning."""
+def is_fatal(code: int) -> bool:
+    """Whether Kafka's Java producer cannot go on after the code, whichever request was answered so."""
+    return code in FATAL
+
+
+def kafka_error(
+    code: int,
+    detail: str = "",
+    *,
+    fatal: bool | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+    broker_id: int | None = None,
+    attempts: int | None = None,
+    age_ms: int | None = None,
+) -> KafkaError:
+    """The exception for a code; where it happened, and `detail` (what the broker said), follow its meaning.
+
+    `fatal` replaces what the code alone would say, for a code whose weight depends on the request.
+    """
     name = error_name(code)
     message = f"{name}: {_MEANINGS.get(code, 'an error this version does not know')}"
-    if detail:
-        message += f" ({detail})"
-    return KafkaError(code, name, message, retriable=code in RETRIABLE)
+    where = _circumstances(topic, partition, broker_id, attempts, age_ms)
+    if where or detail:
+        message += f" ({': '.join(part for part in (where, detail) if part)})"
+    kind = _CLASSES.get(code, KafkaError)
+    return kind(
+        code,
+        name,
+        message,
+        retriable=code in RETRIABLE and not fatal,
+        fatal=code in FATAL if fatal is None else fatal,
+        topic=topic,
+        partition=partition,
+        broker_id=broker_id,
+        attempts=attempts,
+        age_ms=age_ms,
+    )
+
+
+def _circumstances(
+    topic: str | None, partition: int | None, broker_id: int | None, attempts: int | None, age_ms: int | None
+) -> str:
+    parts = []
+    if topic is not None:
+        parts.append(f"topic {topic!r}" if partition is None else f"{topic}-{partition}")
+    if broker_id is not None:
+        parts.append(f"broker {broker_id}")
+    if attempts is not None:
+        parts.append(f"{attempts} attempt{'' if attempts == 1 else 's'}" if attempts else "never sent")
+    if age_ms is not None:
+        parts.append(f"{age_ms} ms old")
+    return ", ".join(parts)
