@@ -35,6 +35,8 @@ def main() -> None:
     parser.add_argument("--only", help="parts of `cluster`, separated by commas (default: all)")
     parser.add_argument("--gigabytes", type=int, default=20, help="written by `cluster` with retention on (default 20)")
     arguments = parser.parse_args()
+    # An installed package comes with its bytecode, as Java's with theirs: what starts more than once may keep it.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in arguments.names or BENCHMARKS:
         print(f"\n== {name}")

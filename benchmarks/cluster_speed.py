@@ -2,6 +2,10 @@
 
 One run is one client process against one cluster and one fresh topic of six partitions, 100-byte records, acks=all,
 settings as they come. The first run against each is not counted: a Java broker compiles what it does often.
+
+librdkafka produces twice: `confluent` is three producers at once, as many as it takes to keep both cores busy;
+`confluent_alone` is one, which is itself what limits the rate against any broker that keeps up with it (its main thread
+is at work all the time, the broker a fifth of it), and therefore tells little of the broker.
 """
 
 from __future__ import annotations
@@ -26,20 +30,27 @@ SIDES = ("ottla", "apache")
 PRODUCE_MUST = {1: 1.3, 3: 1.0}
 FETCH_MUST = 1.0
 _RUN_TIMEOUT_S = 300
+_PROCESSES = 3
 
 Client = Callable[[str, str, int], float]
 
 
-def worker(name: str) -> Client:
-    """One of the clients in benchmarks/worker.py, in a process of its own."""
+def worker(name: str, processes: int = 1) -> Client:
+    """One of the clients in benchmarks/worker.py, in so many processes at once, which share the records."""
 
     def run(bootstrap: str, topic: str, records: int) -> float:
-        command = [sys.executable, "-m", "benchmarks.worker", name, bootstrap, topic, str(records)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_TIMEOUT_S, check=False)
-        if done.returncode:
-            raise SystemExit(f"{name} failed:\n{done.stderr}")
-        wall_s: float = json.loads(done.stdout)["wall_s"]
-        return records / wall_s
+        share = records // processes
+        command = [sys.executable, "-m", "benchmarks.worker", name, bootstrap, topic, str(share)]
+        begun = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(processes)
+        ]
+        said = [process.communicate(timeout=_RUN_TIMEOUT_S) for process in begun]
+        if any(process.returncode for process in begun):
+            raise SystemExit(f"{name} failed:\n{''.join(stderr for _, stderr in said)}")
+        figures = [json.loads(stdout) for stdout, _ in said]
+        took_s: float = max(each["end_s"] for each in figures) - min(each["begin_s"] for each in figures)
+        return share * processes / took_s
 
     return run
 
@@ -49,7 +60,11 @@ def java_producer(bootstrap: str, topic: str, records: int) -> float:
     return producer_performance(bootstrap, topic, records, RECORD_BYTES)
 
 
-PRODUCERS: dict[str, Client] = {"java": java_producer, "confluent": worker("confluent-bare")}
+PRODUCERS: dict[str, Client] = {
+    "java": java_producer,
+    "confluent": worker("confluent-bare", _PROCESSES),
+    "confluent_alone": worker("confluent-bare"),
+}
 CONSUMERS: dict[str, Client] = {"java": consumer_performance, "confluent": worker("confluent-consume")}
 
 
@@ -69,7 +84,8 @@ def produce(arguments: argparse.Namespace) -> dict[str, Any]:
                     {side: _produce_once(sides[side], client, factor, arguments.records) for side in SIDES}
                     for _ in range(arguments.repeat + 1)
                 ]
-                results[f"{name}_replication_factor_{factor}"] = summed_up(rounds[1:], must)
+                bar = None if name == "confluent_alone" else must
+                results[f"{name}_replication_factor_{factor}"] = summed_up(rounds[1:], bar)
     return results
 
 
@@ -81,7 +97,7 @@ def _produce_once(bootstrap: str, client: Client, factor: int, records: int) -> 
     rate = client(bootstrap, topic, records)
     with ottla.Admin(bootstrap) as admin:
         stored = sum(admin.end_offsets(topic).values())
-    assert records <= stored <= records + 1, f"sent {records}, and one to warm up at most; stored {stored}"
+    assert records <= stored <= records + _PROCESSES, f"sent {records}, and one each to warm up; stored {stored}"
     delete_topic(first, topic)
     return rate
 
@@ -110,14 +126,13 @@ def fetch(arguments: argparse.Namespace) -> dict[str, Any]:
     return results
 
 
-def summed_up(rounds: list[dict[str, float]], must: float) -> dict[str, Any]:
+def summed_up(rounds: list[dict[str, float]], must: float | None) -> dict[str, Any]:
     """Medians of both sides, the median of the ratios within each round, and whether it is enough."""
     ratios = [one["ottla"] / one["apache"] for one in rounds]
-    return {
+    figures: dict[str, Any] = {
         "ottla_records_per_s": round(median(one["ottla"] for one in rounds)),
         "apache_records_per_s": round(median(one["apache"] for one in rounds)),
         "ratio": round(median(ratios), 3),
         "ratios": [round(ratio, 3) for ratio in ratios],
-        "must": must,
-        "ok": median(ratios) >= must,
     }
+    return figures if must is None else {**figures, "must": must, "ok": median(ratios) >= must}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 import threading
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.cluster.control import ControlClient, ControlServer, describe_error, error_from
+from ottla.cluster.event_loop import EventLoop
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
 
 
@@ -21,7 +21,10 @@ class _OtherEnd:
     def __init__(self, sock: socket.socket) -> None:
         self.gone = threading.Event()
         self.later: list[Callable[[Any], None]] = []
-        self.loop = asyncio.SelectorEventLoop()
+        self.loop = EventLoop()
+        self.bell, heard = socket.socketpair()
+        self.loop.add_reader(heard, self.loop.stop)
+        self.heard = heard
         self.control = ControlServer(self.loop, sock, self.handle, self.end)
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
@@ -51,10 +54,12 @@ class _OtherEnd:
         self.gone.set()
 
     def close(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.bell.send(b"!")
         self.thread.join()
         self.control.close()
         self.loop.close()
+        self.bell.close()
+        self.heard.close()
 
 
 @pytest.fixture

@@ -3,159 +3,277 @@
 A broker meets clients and peers in the same way: typed requests on numbered connections. Requests to peers and to
 the controller leave as `AskPeer` and `AskController` and come back as `PeerAnswered` and `ControllerAnswered`.
 Records in requests are memoryviews of the frame; records in Fetch responses may be `FileSlice`s.
+
+All are values: equal where their fields are, never changed once made. They are written out rather than decorated as
+data classes, which would be made anew, by compiling their text, at every start of a broker's process.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 
-@dataclass(slots=True, frozen=True)
-class RequestReceived:
+class _Value:
+    """What is said between cores and drivers: equal to another of its kind with the same fields."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def but(self, **changed: Any) -> Self:
+        """The same with other values in these fields."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return type(self)(**{**fields, **changed})
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, name) for name in self.__slots__))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+
+class RequestReceived(_Value):
     """Event: a decoded request. One connection's requests are handled one at a time, in order, by the core.
 
     `listener` names the one it came in by; addresses in the answer are those of that listener.
     """
 
-    connection_id: int
-    correlation_id: int
-    version: int
-    client_id: str | None
-    message: Any
-    size: int = 0
-    listener: str = ""
+    __slots__ = (
+        "client_id",
+        "connection_id",
+        "correlation_id",
+        "listener",
+        "message",
+        "size",
+        "version",
+    )
+
+    def __init__(
+        self,
+        connection_id: int,
+        correlation_id: int,
+        version: int,
+        client_id: str | None,
+        message: Any,
+        size: int = 0,
+        listener: str = "",
+    ) -> None:
+        self.connection_id = connection_id
+        self.correlation_id = correlation_id
+        self.version = version
+        self.client_id = client_id
+        self.message = message
+        self.size = size
+        self.listener = listener
 
 
-@dataclass(slots=True, frozen=True)
-class ConnectionLost:
+class ConnectionLost(_Value):
     """Event: the client is gone; answers still owed to it are dropped, what it asked for stays done."""
 
-    connection_id: int
+    __slots__ = ("connection_id",)
+
+    def __init__(self, connection_id: int) -> None:
+        self.connection_id = connection_id
 
 
-@dataclass(slots=True, frozen=True)
-class PeerAnswered:
+class PeerAnswered(_Value):
     """Event: a peer broker answered; `message` is None where it could not be reached or the answer was lost."""
 
-    broker_id: int
-    token: int
-    message: Any
+    __slots__ = (
+        "broker_id",
+        "message",
+        "token",
+    )
+
+    def __init__(self, broker_id: int, token: int, message: Any) -> None:
+        self.broker_id = broker_id
+        self.token = token
+        self.message = message
 
 
-@dataclass(slots=True, frozen=True)
-class ControllerAnswered:
+class ControllerAnswered(_Value):
     """Event: the controller answered; `message` is None where it could not be reached."""
 
-    token: int
-    message: Any
+    __slots__ = (
+        "message",
+        "token",
+    )
+
+    def __init__(self, token: int, message: Any) -> None:
+        self.token = token
+        self.message = message
 
 
-@dataclass(slots=True, frozen=True)
-class ImagePublished:
+class ImagePublished(_Value):
     """Event (to brokers), output (of the controller): the whole cluster metadata as of now."""
 
-    image: ClusterImage
+    __slots__ = ("image",)
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.image = image
 
 
-@dataclass(slots=True, frozen=True)
-class Respond:
+class Respond(_Value):
     """Output: send this response; then the connection's next request is due."""
 
-    connection_id: int
-    correlation_id: int
-    version: int
-    message: Any
+    __slots__ = (
+        "connection_id",
+        "correlation_id",
+        "message",
+        "version",
+    )
+
+    def __init__(self, connection_id: int, correlation_id: int, version: int, message: Any) -> None:
+        self.connection_id = connection_id
+        self.correlation_id = correlation_id
+        self.version = version
+        self.message = message
 
 
-@dataclass(slots=True, frozen=True)
-class HangUp:
+class HangUp(_Value):
     """Output: close this connection without sending anything more (`reason` goes to the log)."""
 
-    connection_id: int
-    reason: str
+    __slots__ = (
+        "connection_id",
+        "reason",
+    )
+
+    def __init__(self, connection_id: int, reason: str) -> None:
+        self.connection_id = connection_id
+        self.reason = reason
 
 
-@dataclass(slots=True, frozen=True)
-class Struck:
+class Struck(_Value):
     """Output: a fault ends or freezes this broker here: `kind` is one of `faults.rule.CRASHES`.
 
     For "pause" what comes behind it in the outputs is carried out when the broker goes on, otherwise never.
     """
 
-    kind: str
-    rule_id: int
+    __slots__ = (
+        "kind",
+        "rule_id",
+    )
+
+    def __init__(self, kind: str, rule_id: int) -> None:
+        self.kind = kind
+        self.rule_id = rule_id
 
 
-@dataclass(slots=True, frozen=True)
-class LetGo:
+class LetGo(_Value):
     """Output: the controller lets this broker go, which had asked to; its core may be closed."""
 
+    __slots__ = ()
 
-@dataclass(slots=True, frozen=True)
-class AskPeer:
+
+class AskPeer(_Value):
     """Output: send this request to another broker."""
 
-    broker_id: int
-    token: int
-    message: Any
+    __slots__ = (
+        "broker_id",
+        "message",
+        "token",
+    )
+
+    def __init__(self, broker_id: int, token: int, message: Any) -> None:
+        self.broker_id = broker_id
+        self.token = token
+        self.message = message
 
 
-@dataclass(slots=True, frozen=True)
-class AskController:
+class AskController(_Value):
     """Output: send this request to the controller."""
 
-    token: int
-    message: Any
+    __slots__ = (
+        "message",
+        "token",
+    )
+
+    def __init__(self, token: int, message: Any) -> None:
+        self.token = token
+        self.message = message
 
 
-@dataclass(slots=True, frozen=True)
-class ControllerRequest:
+class ControllerRequest(_Value):
     """Event (controller): a broker passes on an administrative request; answered by `ControllerResponse`."""
 
-    broker_id: int
-    token: int
-    message: Any
+    __slots__ = (
+        "broker_id",
+        "message",
+        "token",
+    )
+
+    def __init__(self, broker_id: int, token: int, message: Any) -> None:
+        self.broker_id = broker_id
+        self.token = token
+        self.message = message
 
 
-@dataclass(slots=True, frozen=True)
-class ControllerResponse:
+class ControllerResponse(_Value):
     """Output (controller): the answer to a `ControllerRequest`."""
 
-    broker_id: int
-    token: int
-    message: Any
+    __slots__ = (
+        "broker_id",
+        "message",
+        "token",
+    )
+
+    def __init__(self, broker_id: int, token: int, message: Any) -> None:
+        self.broker_id = broker_id
+        self.token = token
+        self.message = message
 
 
-@dataclass(slots=True, frozen=True)
-class Endpoint:
+class Endpoint(_Value):
     """Where clients of one listener reach a broker."""
 
-    listener: str
-    host: str
-    port: int
+    __slots__ = (
+        "host",
+        "listener",
+        "port",
+    )
+
+    def __init__(self, listener: str, host: str, port: int) -> None:
+        self.listener = listener
+        self.host = host
+        self.port = port
 
 
-@dataclass(slots=True, frozen=True)
-class MoveLeader:
+class MoveLeader(_Value):
     """Message (controller): let another replica in sync lead, `broker_id` or any; an order of who runs the cluster.
 
     No API of Kafka's. The answer is the id of the leader, or a sentence why there is no other.
     """
 
-    topic: str
-    partition: int
-    broker_id: int | None = None
+    __slots__ = (
+        "broker_id",
+        "partition",
+        "topic",
+    )
+
+    def __init__(self, topic: str, partition: int, broker_id: int | None = None) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.broker_id = broker_id
 
 
-@dataclass(slots=True, frozen=True)
-class BrokerAddress:
+class BrokerAddress(_Value):
     """Where clients reach a broker: `host` and `port` by its first listener, `endpoints` by those with names."""
 
-    broker_id: int
-    host: str
-    port: int
-    endpoints: tuple[Endpoint, ...] = ()
+    __slots__ = (
+        "broker_id",
+        "endpoints",
+        "host",
+        "port",
+    )
+
+    def __init__(self, broker_id: int, host: str, port: int, endpoints: tuple[Endpoint, ...] = ()) -> None:
+        self.broker_id = broker_id
+        self.host = host
+        self.port = port
+        self.endpoints = endpoints
 
     def on(self, listener: str) -> tuple[str, int]:
         """Host and port for clients of this listener; those of the first one where the broker has none so named."""
@@ -165,32 +283,54 @@ class BrokerAddress:
         return self.host, self.port
 
 
-@dataclass(slots=True, frozen=True)
-class PartitionImage:
+class PartitionImage(_Value):
     """One partition: who leads it (-1: nobody can), who holds it, who is in sync.
 
     `leader_epoch` grows with every change of the leader, `partition_epoch` with every change at all.
     """
 
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    partition_epoch: int = 0
+    __slots__ = (
+        "isr",
+        "leader",
+        "leader_epoch",
+        "partition_epoch",
+        "replicas",
+    )
+
+    def __init__(
+        self, leader: int, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...], partition_epoch: int = 0
+    ) -> None:
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+        self.replicas = replicas
+        self.isr = isr
+        self.partition_epoch = partition_epoch
 
 
-@dataclass(slots=True, frozen=True)
-class TopicImage:
+class TopicImage(_Value):
     """One topic: its id (16 bytes), partitions by number, and settings under Kafka's names."""
 
-    name: str
-    topic_id: bytes
-    partitions: tuple[PartitionImage, ...]
-    configs: tuple[tuple[str, str], ...] = ()
+    __slots__ = (
+        "configs",
+        "name",
+        "partitions",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        topic_id: bytes,
+        partitions: tuple[PartitionImage, ...],
+        configs: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
+        self.configs = configs
 
 
-@dataclass(slots=True, frozen=True)
-class ClusterImage:
+class ClusterImage(_Value):
     """Everything a broker knows of the cluster; replaced whole, never changed. `version` only grows.
 
     `brokers` are those that are alive. `broker_epochs`: which start of each broker the controller knows of, those
@@ -198,10 +338,30 @@ class ClusterImage:
     `broker_configs` are settings changed while the cluster runs: under "" for all brokers, under an id for that one.
     """
 
-    version: int
-    cluster_id: str
-    controller_id: int
-    brokers: tuple[BrokerAddress, ...]
-    topics: dict[str, TopicImage]
-    broker_epochs: dict[int, int] = field(default_factory=dict)
-    broker_configs: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    __slots__ = (
+        "broker_configs",
+        "broker_epochs",
+        "brokers",
+        "cluster_id",
+        "controller_id",
+        "topics",
+        "version",
+    )
+
+    def __init__(
+        self,
+        version: int,
+        cluster_id: str,
+        controller_id: int,
+        brokers: tuple[BrokerAddress, ...],
+        topics: dict[str, TopicImage],
+        broker_epochs: dict[int, int] | None = None,
+        broker_configs: dict[str, tuple[tuple[str, str], ...]] | None = None,
+    ) -> None:
+        self.version = version
+        self.cluster_id = cluster_id
+        self.controller_id = controller_id
+        self.brokers = brokers
+        self.topics = topics
+        self.broker_epochs: dict[int, int] = {} if broker_epochs is None else broker_epochs
+        self.broker_configs: dict[str, tuple[tuple[str, str], ...]] = {} if broker_configs is None else broker_configs

@@ -1,8 +1,8 @@
 """One client's socket: frames in, typed requests to the core, responses out.
 
 Reads land in the frames' own memory; responses leave as they were made, pieces of bytes by `sendmsg` and slices of
-segment files by `sendfile`. asyncio's transports are not used, because they join what is to be written (up to Python
-3.11) and cannot mix bytes with files; its event loop is.
+segment files by `sendfile`. asyncio's transports join what is to be written (up to Python 3.11) and cannot mix bytes
+with files, hence sockets of our own in `event_loop`.
 
 Invariants:
 - One request is at the core at a time, and the next is handed over when the response has left for good. While a

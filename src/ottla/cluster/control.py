@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
 
 if TYPE_CHECKING:
-    import asyncio
+    from ottla.cluster.event_loop import EventLoop
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -53,7 +53,7 @@ class ControlServer:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        loop: EventLoop,
         sock: socket.socket,
         handle: Callable[[str, dict[str, Any], Callable[[Any], None]], None],
         gone: Callable[[], None],

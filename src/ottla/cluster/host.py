@@ -6,7 +6,6 @@ of the `Cluster` asks for over the control channel; `stop` closes everything in 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import random
@@ -19,6 +18,7 @@ from ottla.broker.events import BrokerAddress, Endpoint, MoveLeader, PartitionIm
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.conditions import ImposedConditions
 from ottla.cluster.data_dir import DataDir, unusable
+from ottla.cluster.event_loop import EventLoop
 from ottla.cluster.links import Links, Node
 from ottla.cluster.listener import Listener
 from ottla.cluster.machines import Machine, Machines
@@ -43,7 +43,7 @@ Watch = Callable[[], bool]
 class ClusterHost:
     """The brokers of one cluster; `stopped` is called when they have been closed."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, stopped: Callable[[], None]) -> None:
+    def __init__(self, loop: EventLoop, stopped: Callable[[], None]) -> None:
         self._loop = loop
         self._stopped = stopped
         self._faults = FaultPlan()

@@ -14,7 +14,6 @@ below zero), so that a Fetch that waits never holds up another question.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
 import time
@@ -39,6 +38,7 @@ from ottla.broker.events import (
     Respond,
     Struck,
 )
+from ottla.cluster.event_loop import EventLoop, Timer
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -96,7 +96,7 @@ class Node:
 class Links:
     """The brokers and the controller of one process; `join` them, then `post` what happens to them."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
         self.image: ClusterImage | None = None
         # Told of every new image, of brokers that were let go, and of brokers that a fault strikes down.
@@ -110,7 +110,7 @@ class Links:
         self._questions: dict[int, tuple[Node, int, int]] = {}
         self._orders: dict[int, Callable[[Any], None]] = {}
         self._numbers = itertools.count(1)
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._timer_us = 0
         self.troubles: Troubles | None = None
 
@@ -136,6 +136,8 @@ class Links:
     def freeze(self, node: Node) -> None:
         """From now on nothing happens at this broker; what is meant for it waits."""
         node.frozen = []
+        # No deadline of its own passes for it; one that has passed would ring without end.
+        node.armed_us = None
 
     def thaw(self, node: Node) -> None:
         """The broker goes on where it was."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ottla.errors import ConfigError
@@ -23,9 +22,9 @@ CLIENT_AUTH = ("none", "requested", "required")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PORT_MAX = 65_535
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
+_SECRET = ("users", "private_key_password")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
     """Where and how clients come in; raises ConfigError.
 
@@ -41,21 +40,64 @@ class Listener:
     `connections.max.reauth.ms`); 0 for never.
     """
 
-    protocol: str = "PLAINTEXT"
-    host: str = "127.0.0.1"
-    port: int = 0
-    advertised_host: str | None = None
-    advertised_port: int | None = None
-    certificate: str | os.PathLike[str] | None = None
-    private_key: str | os.PathLike[str] | None = None
-    private_key_password: str | None = field(default=None, repr=False)
-    client_auth: str = "none"
-    client_ca: str | os.PathLike[str] | None = None
-    users: Mapping[str, str] = field(default_factory=dict, repr=False)
-    sasl_mechanisms: Sequence[str] = SASL_MECHANISMS
-    session_lifetime_ms: int = 0
+    __slots__ = (
+        "advertised_host",
+        "advertised_port",
+        "certificate",
+        "client_auth",
+        "client_ca",
+        "host",
+        "port",
+        "private_key",
+        "private_key_password",
+        "protocol",
+        "sasl_mechanisms",
+        "session_lifetime_ms",
+        "users",
+    )
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        protocol: str = "PLAINTEXT",
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertised_host: str | None = None,
+        advertised_port: int | None = None,
+        certificate: str | os.PathLike[str] | None = None,
+        private_key: str | os.PathLike[str] | None = None,
+        private_key_password: str | None = None,
+        client_auth: str = "none",
+        client_ca: str | os.PathLike[str] | None = None,
+        users: Mapping[str, str] | None = None,
+        sasl_mechanisms: Sequence[str] = SASL_MECHANISMS,
+        session_lifetime_ms: int = 0,
+    ) -> None:
+        self.protocol = protocol
+        self.host = host
+        self.port = port
+        self.advertised_host = advertised_host
+        self.advertised_port = advertised_port
+        self.certificate = certificate
+        self.private_key = private_key
+        self.private_key_password = private_key_password
+        self.client_auth = client_auth
+        self.client_ca = client_ca
+        self.users: Mapping[str, str] = {} if users is None else users
+        self.sasl_mechanisms = sasl_mechanisms
+        self.session_lifetime_ms = session_lifetime_ms
+        self._check()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Listener and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # its users are a mapping
+
+    def __repr__(self) -> str:
+        shown = {name: value for name in self.__slots__ if name not in _SECRET and (value := getattr(self, name))}
+        return f"Listener({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def _check(self) -> None:
         if self.protocol not in PROTOCOLS:
             raise ConfigError(f"listener protocol={self.protocol!r} must be one of {', '.join(PROTOCOLS)}")
         for name, port in (("port", self.port), ("advertised_port", self.advertised_port)):
@@ -85,7 +127,7 @@ class Listener:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, paths absolute: the brokers may run elsewhere."""
-        values: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        values: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         for name in ("certificate", "private_key", "client_ca"):
             if values[name] is not None:
                 values[name] = os.path.abspath(os.fspath(values[name]))

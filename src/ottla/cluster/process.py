@@ -14,7 +14,6 @@ if __name__ == "__main__":
     # Nothing that is imported becomes garbage; looking for some meanwhile takes a tenth of the start.
     gc.disable()
 
-import asyncio
 import logging
 import os
 import signal
@@ -22,6 +21,7 @@ import socket
 import sys
 
 from ottla.cluster.control import ControlServer
+from ottla.cluster.event_loop import EventLoop
 from ottla.cluster.host import ClusterHost
 
 _PARENT_CHECK_S = 1.0
@@ -44,7 +44,7 @@ def run_brokers(sock: socket.socket, parent_pid: int | None = None) -> None:
 
     With `parent_pid` this is a process of its own that belongs to that parent, otherwise a thread of the program.
     """
-    loop = asyncio.SelectorEventLoop()
+    loop = EventLoop()
     host = ClusterHost(loop, loop.stop)
     control = ControlServer(loop, sock, host.handle, host.stop)
     if parent_pid is not None:
@@ -56,9 +56,7 @@ def run_brokers(sock: socket.socket, parent_pid: int | None = None) -> None:
         loop.close()
 
 
-def _behave_as_child(
-    loop: asyncio.AbstractEventLoop, host: ClusterHost, control: ControlServer, parent_pid: int
-) -> None:
+def _behave_as_child(loop: EventLoop, host: ClusterHost, control: ControlServer, parent_pid: int) -> None:
     def check_parent() -> None:
         if os.getppid() != parent_pid:
             host.stop()

@@ -7,7 +7,6 @@ unless the broker owes it an answer.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import logging
 import random
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker import metrics
 from ottla.broker.core import BrokerCore
 from ottla.cluster.client_connection import ClientConnection
+from ottla.cluster.event_loop import EventLoop, Timer
 from ottla.cluster.links import Links, Node
 from ottla.cluster.listener import Listener
 from ottla.errors import UserMistake
@@ -135,9 +135,7 @@ def _unusable(host: str, port: int, error: OSError) -> UserMistake:
 class BrokerServer:
     """The clients of one broker; made around its doors, which it owns from then on."""
 
-    def __init__(
-        self, links: Links, loop: asyncio.AbstractEventLoop, node: Node, doors: list[Door], core: BrokerCore
-    ) -> None:
+    def __init__(self, links: Links, loop: EventLoop, node: Node, doors: list[Door], core: BrokerCore) -> None:
         self.links = links
         self.loop = loop
         self.broker_id = node.broker_id
@@ -147,7 +145,7 @@ class BrokerServer:
         self._core = core
         self._settings = core.settings
         self._started_s = loop.time()
-        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: Timer | None = None
         self._full = False
         self._node = node
         self._doors = doors

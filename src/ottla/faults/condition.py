@@ -18,7 +18,6 @@ silenced, clocks and bytes changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from ottla.errors import ConfigError
@@ -37,24 +36,41 @@ CONDITION_KINDS = tuple(_WANTED)
 _LEAST = {"broker_id": 1, "other_id": 1, "delay_ms": 1, "partition": 0, "offset": 0}
 
 
-@dataclass(slots=True, frozen=True)
 class Condition:
     """One thing that is wrong for a while; the fields each kind wants stand in the table above. Raises ConfigError."""
 
-    kind: str
-    broker_id: int | None = None
-    other_id: int | None = None
-    delay_ms: int | None = None
-    jump_ms: int | None = None
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
+    __slots__ = ("broker_id", "delay_ms", "jump_ms", "kind", "offset", "other_id", "partition", "topic")
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        kind: str,
+        broker_id: int | None = None,
+        other_id: int | None = None,
+        delay_ms: int | None = None,
+        jump_ms: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        self.kind = kind
+        self.broker_id = broker_id
+        self.other_id = other_id
+        self.delay_ms = delay_ms
+        self.jump_ms = jump_ms
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self._check()
+
+    def __repr__(self) -> str:
+        return f"Condition({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
+
+    def _check(self) -> None:
         wanted = _WANTED.get(self.kind)
         if wanted is None:
             raise ConfigError(f"fault kind {self.kind!r} is unknown; known kinds are {', '.join(CONDITION_KINDS)}")
-        for name, value in asdict(self).items():
+        for name in self.__slots__:
+            value = getattr(self, name)
             if name in ("kind", "topic") or (value is None and name not in wanted):
                 continue
             if name not in wanted:
@@ -77,7 +93,7 @@ class Condition:
 
     def to_dict(self) -> dict[str, object]:
         """The condition as plain values (JSON keeps them); what was not given is left out."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Condition:

@@ -21,7 +21,6 @@ it or its answer is lost.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from ottla.errors import ConfigError
@@ -50,7 +49,6 @@ _INTEGERS = (
 )
 
 
-@dataclass(slots=True, frozen=True)
 class FaultRule:
     """One thing that goes wrong: `kind` for the requests of `api` that touch `topic` and `partition` (None: any).
 
@@ -60,23 +58,69 @@ class FaultRule:
     `error` is Kafka's error code. `moment` goes with crashes. Raises ConfigError.
     """
 
-    kind: str
-    topic: str | None = None
-    partition: int | None = None
-    nth: int | None = None
-    every: int | None = None
-    times: int | None = None
-    api: str = "Produce"
-    error: int | None = None
-    delay_ms: int | None = None
-    broker_id: int | None = None
-    probability: float | None = None
-    seed: int | None = None
-    after_ms: int | None = None
-    duration_ms: int | None = None
-    moment: str | None = None
+    __slots__ = (
+        "after_ms",
+        "api",
+        "broker_id",
+        "delay_ms",
+        "duration_ms",
+        "error",
+        "every",
+        "kind",
+        "moment",
+        "nth",
+        "partition",
+        "probability",
+        "seed",
+        "times",
+        "topic",
+    )
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        kind: str,
+        topic: str | None = None,
+        partition: int | None = None,
+        nth: int | None = None,
+        every: int | None = None,
+        times: int | None = None,
+        api: str = "Produce",
+        error: int | None = None,
+        delay_ms: int | None = None,
+        broker_id: int | None = None,
+        probability: float | None = None,
+        seed: int | None = None,
+        after_ms: int | None = None,
+        duration_ms: int | None = None,
+        moment: str | None = None,
+    ) -> None:
+        self.kind = kind
+        self.topic = topic
+        self.partition = partition
+        self.nth = nth
+        self.every = every
+        self.times = times
+        self.api = api
+        self.error = error
+        self.delay_ms = delay_ms
+        self.broker_id = broker_id
+        self.probability = probability
+        self.seed = seed
+        self.after_ms = after_ms
+        self.duration_ms = duration_ms
+        self.moment = moment
+        self._check()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is FaultRule and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.to_dict().items()))
+
+    def __repr__(self) -> str:
+        return f"FaultRule({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
+
+    def _check(self) -> None:
         if self.kind not in KINDS:
             raise ConfigError(f"fault kind {self.kind!r} is unknown; known kinds are {', '.join(KINDS)}")
         for name, least in _INTEGERS:
@@ -90,7 +134,7 @@ class FaultRule:
         if self.delay_ms is not None and self.kind not in _MAY_BE_DELAYED:
             raise self._wrong(f"delay_ms={self.delay_ms} goes with {', '.join(_MAY_BE_DELAYED)}, and only with them")
         if self.kind in CRASHES:
-            object.__setattr__(self, "moment", self.moment or APPEND)
+            self.moment = self.moment or APPEND
         if (self.moment is not None) != (self.kind in CRASHES) or self.moment not in (None, *MOMENTS):
             raise self._wrong(f"moment={self.moment!r} must be one of {', '.join(MOMENTS)}, with {', '.join(CRASHES)}")
 
@@ -118,7 +162,7 @@ class FaultRule:
         if refusing and self.api != "Produce":
             raise ConfigError(f"fault {self.kind} is for Produce requests only, not for {self.api}")
         if refusing and self.error is None:
-            object.__setattr__(self, "error", _DEFAULT_ERROR[self.kind])
+            self.error = _DEFAULT_ERROR[self.kind]
         elif self.error is not None and not (refusing and isinstance(self.error, int) and self.error != 0):
             raise self._wrong(f"error={self.error!r} must be one of Kafka's error codes, for refuse")
 
@@ -127,7 +171,7 @@ class FaultRule:
 
     def to_dict(self) -> dict[str, object]:
         """The rule as plain values (JSON keeps them); what was not given is left out."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> FaultRule:

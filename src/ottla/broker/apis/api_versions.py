@@ -7,7 +7,7 @@ name and version must look like names (KIP-511), else INVALID_REQUEST. One featu
 transactions (KIP-890). That it goes from 0 to 2 is told from version 4 on: older clients stumble over a level of 0
 (KAFKA-17011).
 
-Produce is said to begin at version 0, as by Apache Kafka (KAFKA-18659): librdkafka before 2.11 takes its absence for a
+Produce is said to begin at version 0, as by Apache Kafka (KAFKA-18659): older librdkafka takes its absence for a
 broker without gzip, snappy and lz4, and silently sends uncompressed. Nobody asks for so old a version.
 """
 

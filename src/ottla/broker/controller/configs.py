@@ -9,7 +9,6 @@ before, in `apis/incremental_alter_configs.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis import ALTER_CONFIGS
@@ -158,7 +157,7 @@ class ConfigChanges:
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
         if changed != topic.configs:
-            self.topics[name] = replace(topic, configs=changed)
+            self.topics[name] = topic.but(configs=changed)
 
 
 def changed_configs(

@@ -7,7 +7,6 @@ held by whom the request says. Records stay where they are: a key may belong to 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ottla.broker.controller.refusal import Refused
 from ottla.broker.controller.state import ControllerState
@@ -81,4 +80,4 @@ class Partitions:
             for index, each in enumerate(holders, start=present):
                 self._topics.check_holders(index, each, factor)
         new = tuple(self._topics.new_partition(each) for each in holders)
-        return replace(topic, partitions=(*topic.partitions, *new))
+        return topic.but(partitions=(*topic.partitions, *new))

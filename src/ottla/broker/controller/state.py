@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -92,14 +91,13 @@ class ControllerState:
                 after[name] = topic
         self.partitions_made = made
         kept = image.broker_configs if broker_configs is None else broker_configs
-        self.image = replace(image, version=image.version + 1, topics=after, broker_configs=kept)
+        self.image = image.but(version=image.version + 1, topics=after, broker_configs=kept)
         return self.image
 
     def announce(self, brokers: tuple[BrokerAddress, ...], broker_epochs: dict[int, int]) -> ClusterImage:
         """The image with these brokers alive; that is not stored, it is found out anew after a restart."""
         image = self.image
-        self.image = replace(
-            image,
+        self.image = image.but(
             version=image.version + 1,
             controller_id=brokers[0].broker_id if brokers else image.controller_id,
             brokers=brokers,
