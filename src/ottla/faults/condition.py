@@ -62,6 +62,12 @@ class Condition:
         self.offset = offset
         self._check()
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Condition and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.to_dict().items()))
+
     def __repr__(self) -> str:
         return f"Condition({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
 
