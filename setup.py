@@ -10,6 +10,7 @@ COMPILED = [
     "ottla.records.append",
     "ottla.records.arrow_columns",
     "ottla.records.arrow_data",
+    "ottla.records.awaiting",
     "ottla.records.decode_columns",
     "ottla.records.delivery",
     "ottla.records.encode_columns",

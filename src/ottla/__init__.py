@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin as Admin
+    from ottla.client.async_producer import AsyncProducer as AsyncProducer
     from ottla.client.producer import Producer as Producer
     from ottla.client.reader import Reader as Reader
     from ottla.client.tables import read_table as read_table
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Admin": "ottla.client.admin",
+    "AsyncProducer": "ottla.client.async_producer",
     "Cluster": "ottla.cluster.cluster",
     "Delivery": "ottla.records.delivery",
     "Listener": "ottla.cluster.listener",

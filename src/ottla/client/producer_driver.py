@@ -57,7 +57,13 @@ _DROPPED = (
 class ProducerDriver:
     """Front of the producer's I/O loop, and what its `Appender` calls when it cannot go on by itself."""
 
-    def __init__(self, settings: ProducerSettings, rng: Random, buffers: SocketBuffers) -> None:
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        rng: Random,
+        buffers: SocketBuffers,
+        landing: deque[list[Any]] | None = None,
+    ) -> None:
         self.settings = settings
         self.crash: OttlaError | None = None
         self._forked = False
@@ -89,6 +95,7 @@ class ProducerDriver:
             compression_level=settings.compression_level,
             ignore_keys=settings.partitioner_ignore_keys,
             seed=rng.getrandbits(63),
+            landing=landing,
             hooks=self,
         )
         self.loop = IoLoop(
@@ -120,8 +127,12 @@ class ProducerDriver:
         self.check_usable()
         if self._known_count(topic):
             return
-        max_block_ms = self.settings.max_block_ms
         self._refuse_own_thread("sending to a topic for the first time")
+        self._waiting.wait(self.ask_for_topic(topic), self.settings.max_block_ms / 1000)
+        self.check_topic(topic)
+
+    def ask_for_topic(self, topic: str) -> Callable[[], bool]:
+        """Have the topic looked up; what is returned says whether there is an answer, good or bad."""
         self.loop.post(TopicWanted(topic))
         addresses = self.settings.connection.bootstrap_servers
 
@@ -133,13 +144,18 @@ class ProducerDriver:
                 or lasting_trouble(self.loop, addresses) is not None
             )
 
-        self._waiting.wait(settled, max_block_ms / 1000)
+        return settled
+
+    def check_topic(self, topic: str) -> None:
+        """Raise what keeps the topic from being known; nothing when it is."""
         if self._known_count(topic):
             return
         self.check_usable()
+        max_block_ms = self.settings.max_block_ms
         known = self._topics.get(topic)
         if known is not None and known.error is not None:
             raise _no_topic(topic, known.error, max_block_ms)
+        addresses = self.settings.connection.bootstrap_servers
         trouble = lasting_trouble(self.loop, addresses)
         raise trouble if trouble is not None else unreachable(self.loop, addresses, max_block_ms)
 
@@ -147,21 +163,29 @@ class ProducerDriver:
         """Wait until `nbytes` fit into `buffer.memory`, `max.block.ms` at most; BufferFull after that."""
         self.check_usable()
         self._refuse_own_thread("sending while buffer.memory is full")
-        appender, settings = self.appender, self.settings
-        limit = settings.buffer_memory
+        # The appender has rung already, and has the loop seal the open batches that hold the memory.
+        room = self._waiting.wait(self.room_for(nbytes), self.settings.max_block_ms / 1000)
+        self.check_usable()
+        if not room:
+            raise self.buffer_full()
+
+    def room_for(self, nbytes: int) -> Callable[[], bool]:
+        """What is returned says whether `nbytes` fit into `buffer.memory`, or never will."""
+        appender, limit = self.appender, self.settings.buffer_memory
 
         def settled() -> bool:
             buffered = appender.buffered_bytes
             return buffered + nbytes <= limit or buffered == 0 or self._cannot_go_on()
 
-        # The appender has rung already, and has the loop seal the open batches that hold the memory.
-        room = self._waiting.wait(settled, settings.max_block_ms / 1000)
-        self.check_usable()
-        if not room:
-            raise BufferFull(
-                f"buffer.memory ({limit} bytes) stayed full for max.block.ms ({settings.max_block_ms} ms): "
-                "the brokers take records more slowly than they are sent; slow down, or raise buffer_memory"
-            )
+        return settled
+
+    def buffer_full(self) -> BufferFull:
+        """The error of whoever has waited for memory in vain."""
+        settings = self.settings
+        return BufferFull(
+            f"buffer.memory ({settings.buffer_memory} bytes) stayed full for max.block.ms ({settings.max_block_ms} "
+            "ms): the brokers take records more slowly than they are sent; slow down, or raise buffer_memory"
+        )
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome; False when there is none after `timeout_s`."""

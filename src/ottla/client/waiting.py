@@ -4,6 +4,8 @@ Every waiter brings a question (`done`) and a lock of its own. The I/O thread as
 turns and lets go exactly those whose answer has become yes, so that nobody is woken up in vain. No lock is ever held
 by anybody while something happens: an interrupted wait (Ctrl+C) leaves nothing behind, and neither does a fork.
 
+Coroutines wait in the same list, with a function to be called in place of the lock (`watch`); it must not block.
+
 No answer is missed: a waiter is listed before it asks for the last time, the I/O thread acts before it looks through
 the list, and one of the two comes second.
 """
@@ -14,13 +16,17 @@ import threading
 from collections.abc import Callable
 
 
+# The question, and what lets go whoever asked it; called again in later turns if the answer stays yes.
+Waiter = tuple[Callable[[], bool], Callable[[], object]]
+
+
 class Waiting:
     """The list of waiters of one I/O thread."""
 
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        self._waiters: list[tuple[Callable[[], bool], threading.Lock]] = []
+        self._waiters: list[Waiter] = []
 
     def wait(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
         """Return True once `done()` is true, False after `timeout_s` (None: wait on)."""
@@ -28,8 +34,7 @@ class Waiting:
             return True
         lock = threading.Lock()
         lock.acquire()
-        waiter = (done, lock)
-        self._waiters.append(waiter)
+        waiter = self.watch(done, lambda: lock.locked() and lock.release())
         try:
             if done():
                 return True
@@ -37,11 +42,21 @@ class Waiting:
             wait_s = longest_s if timeout_s is None else min(max(timeout_s, 0), longest_s)
             return lock.acquire(timeout=wait_s) or done()
         finally:
-            self._waiters.remove(waiter)
+            self.forget(waiter)
+
+    def watch(self, done: Callable[[], bool], let_go: Callable[[], object]) -> Waiter:
+        """Have `let_go` called on the I/O thread once `done()` is true; ask `done()` yourself after this."""
+        waiter = (done, let_go)
+        self._waiters.append(waiter)
+        return waiter
+
+    def forget(self, waiter: Waiter) -> None:
+        """Watch no longer."""
+        self._waiters.remove(waiter)
 
     def look(self) -> None:
         """On the I/O thread, after something has changed: let go those who have what they waited for."""
         if self._waiters:
-            for done, lock in self._waiters[:]:
-                if done() and lock.locked():
-                    lock.release()
+            for done, let_go in self._waiters[:]:
+                if done():
+                    let_go()

@@ -15,6 +15,9 @@ Invariants
   else buffered may pass `buffer_memory`.
 - `hooks.wake()` is called at most once for each time the I/O thread sets `sleeping`. The I/O thread sets `sleeping`,
   then asks `linger_deadline_us()`, then waits: what arrives in between is in that answer.
+- In an event loop (`landing` is given) nothing here waits: hooks raise `MustWait`, compression is left to the I/O
+  thread, and `send_async` hands over to `hooks.send_later` where it would have to wait. Who is cancelled while it
+  waits has not been appended: appending is the last thing that happens.
 - A tight `send` loop would keep the interpreter lock for itself, 5 ms at a time. So a sender that has sealed
   `_TURN_BYTES` without the I/O thread coming for them waits, without the lock, until it has (or `_TURN_US` are over).
 
@@ -31,6 +34,7 @@ from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_Check, PyBy
 from cython.cimports.cpython.list import PyList_GET_ITEM
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
+from cython.cimports.ottla.records.awaiting import at_once
 from cython.cimports.ottla.records.delivery import Delivery, SealedBatch
 from cython.cimports.ottla.records.partitions import Partition, Topic
 from cython.cimports.ottla.records.record_parts import (
@@ -62,10 +66,13 @@ from cython.cimports.ottla.records.wire import (
 )
 
 from ottla.errors import RecordError
+from ottla.records.awaiting import MustWait
 from ottla.records.compression import CODEC_IDS, check_level, compress
 
 _TURN_BYTES = cython.declare(cython.Py_ssize_t, 65536)
 _TURN_US = cython.declare(cython.longlong, 2000)
+# In an event loop: so many records in a row, then others get their turn.
+_TURN_RECORDS = cython.declare(cython.int, 1000)
 
 
 @cython.final
@@ -74,7 +81,8 @@ class Appender:
     """All open batches of one producer; see the module's words on who calls what.
 
     `hooks` has `topic_missing(topic)`, `memory_wanted(nbytes)`, `wake()`, `wait(batch, timeout_s)` and
-    `check_usable()`. `clock_us` and `clock_ms` (callables) replace the monotonic and the wall clock.
+    `check_usable()`; in an event loop also `send_later`, which takes what `send` takes. `landing`, a deque, is where
+    callbacks go that an event loop is to run. `clock_us` and `clock_ms` (callables) replace the monotonic and the wall clock.
     """
 
     sleeping = cython.declare(cython.bint, visibility="public")
@@ -108,6 +116,8 @@ class Appender:
     _taker = cython.declare(cython.ulong)
     _turn_lock = cython.declare(PyThread_type_lock)
     _turn_awaited = cython.declare(cython.bint)
+    _landing = cython.declare(object)
+    _sends_in_a_row = cython.declare(cython.int)
 
     def __cinit__(self):
         self._turn_lock = PyThread_allocate_lock()
@@ -131,6 +141,7 @@ class Appender:
         compression_level: object = None,
         ignore_keys: bool = False,
         seed: int = 0,
+        landing: object = None,
         clock_us: object = None,
         clock_ms: object = None,
     ) -> None:
@@ -147,6 +158,7 @@ class Appender:
         self._clock_ms = clock_ms
         self._hooks = hooks
         self._random = seed & 0xFFFFFFFFFFFFFFFF
+        self._landing = landing
         self._topics = {}
         self._sealed = []
 
@@ -170,6 +182,39 @@ class Appender:
         it is, BufferFull when `buffer.memory` stays full for `max.block.ms`, and whatever keeps the topic from being
         known.
         """
+        return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    def send_async(
+        self,
+        topic: object,
+        value: object = None,
+        key: object = None,
+        *,
+        headers: object = None,
+        partition: object = None,
+        timestamp_ms: object = None,
+        on_delivery: object = None,
+    ) -> object:
+        """`send` in an event loop: an awaitable of the Delivery, done already unless there is something to wait for."""
+        if self.memory_waiters == 0 and self._sends_in_a_row < _TURN_RECORDS and self._untaken_bytes < _TURN_BYTES:
+            self._sends_in_a_row += 1
+            try:
+                return at_once(self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery))
+            except MustWait:
+                pass
+        return self._hooks.send_later(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    @cython.cfunc
+    def _send(
+        self,
+        topic: object,
+        value: object,
+        key: object,
+        headers: object,
+        partition: object,
+        timestamp_ms: object,
+        on_delivery: object,
+    ) -> Delivery:
         value_at: cython.p_const_char = cython.NULL
         value_bytes: cython.Py_ssize_t = -1
         key_at: cython.p_const_char = cython.NULL
@@ -350,6 +395,7 @@ class Appender:
             return False
         batch.created_us = created_us
         batch._hooks = self._hooks
+        batch._landing = self._landing
         home.open(batch, buffer)
         self.buffered_bytes += capacity
         self._open_bytes += capacity
@@ -407,12 +453,15 @@ class Appender:
 
     @cython.cfunc
     def _publish(self, batch: SealedBatch) -> object:
-        """Compress what was just sealed, tell the I/O thread, and let it have its turn."""
-        if self._codec_id:
+        """Compress what was just sealed, tell the I/O thread, and let it have its turn.
+
+        An event loop does neither: compressing would hold it up, and whoever awaits gives way in `hooks.send_later`.
+        """
+        if self._codec_id and self._landing is None:
             self._compress([batch])
         if self.sleeping:
             self._wake()
-        elif self._untaken_bytes >= _TURN_BYTES:
+        elif self._untaken_bytes >= _TURN_BYTES and self._landing is None:
             self._give_way()
         return None
 
@@ -489,6 +538,17 @@ class Appender:
         self._untaken_bytes = 0
         return None
 
+    def turn_is_due(self) -> bool:
+        """In an event loop: whether what is sealed waits for the I/O thread, which should come for it first."""
+        self._sends_in_a_row = 0
+        return self._untaken_bytes >= _TURN_BYTES
+
+    def waits_for_memory(self, waits: bool) -> None:
+        """In an event loop: somebody begins to wait for memory, or has ended it; open batches hold some."""
+        self.memory_waiters += 1 if waits else -1
+        if waits and self.sleeping:
+            self._wake()
+
     def set_topic(self, topic: str, partition_count: int) -> None:
         """Metadata says: the topic has this many partitions."""
         if partition_count < 1:
@@ -529,7 +589,7 @@ class Appender:
                 break
             due.append(self._seal(home))
         if self._codec_id:
-            self._compress(due)
+            self._compress(due if self._landing is None else _uncompressed(self._sealed))
         self._untaken_bytes = 0
         if self._turn_awaited:
             self._turn_awaited = False
@@ -565,7 +625,7 @@ class Appender:
 
     def linger_deadline_us(self) -> int | None:
         """When `take_ready` will have something: 0 for now, None for not before something is sent."""
-        if self._sealed and not self._compressing:
+        if self._sealed and (self._landing is not None or not self._compressing):
             return 0
         home: Partition = self._first_open
         if home is None:
@@ -594,12 +654,13 @@ class Appender:
             earlier = self._seal(home) if home.batch is not None else None
             batch.created_us = created_us
             batch._hooks = self._hooks
+            batch._landing = self._landing
             batch._home = home
             self.buffered_bytes += batch.buffer_bytes
             self.records_appended += batch.record_count
             self._sealed.append(batch)
             self._untaken_bytes += batch.size_bytes
-            if earlier is not None and self._codec_id:
+            if earlier is not None and self._codec_id and self._landing is None:
                 self._compress([earlier])
             if self.sleeping:
                 self._wake()
@@ -609,3 +670,10 @@ class Appender:
     def release(self, nbytes: int) -> None:
         """Give back the memory of a settled batch (its `buffer_bytes`)."""
         self.buffered_bytes -= nbytes
+
+
+@cython.cfunc
+def _uncompressed(batches: list) -> list:
+    """Those an event loop sealed and left to the I/O thread."""
+    batch: SealedBatch
+    return [batch for batch in batches if batch._compressing]

@@ -1,5 +1,6 @@
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Protocol
 
 from ottla.records.delivery import Delivery, SealedBatch
 
@@ -27,6 +28,7 @@ class Appender:
         compression_level: int | None = None,
         ignore_keys: bool = False,
         seed: int = 0,
+        landing: deque[list[Any]] | None = None,
         clock_us: Callable[[], int] | None = None,
         clock_ms: Callable[[], int] | None = None,
     ) -> None: ...
@@ -55,6 +57,19 @@ class Appender:
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery: ...
+    def send_async(
+        self,
+        topic: str,
+        value: BytesLike | str | None = None,
+        key: BytesLike | str | None = None,
+        *,
+        headers: Sequence[tuple[str, BytesLike | str | None]] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+    ) -> Coroutine[Any, Any, Delivery]: ...
+    def turn_is_due(self) -> bool: ...
+    def waits_for_memory(self, waits: bool) -> None: ...
     def set_topic(self, topic: str, partition_count: int) -> None: ...
     def forget_topic(self, topic: str) -> None: ...
     def partition_count(self, topic: str) -> int: ...

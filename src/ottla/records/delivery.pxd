@@ -40,6 +40,7 @@ cdef class SealedBatch:
     cdef bytearray _buffer
     cdef object _hooks
     cdef list _callbacks  # delivery, function, delivery, function, ...
+    cdef object _landing  # a deque: where callbacks are put for an event loop to run; None: they run where it settles
     cdef object _home  # the Partition it came from
     cdef int32_t _looked
     cdef bint _stamped
@@ -55,8 +56,12 @@ cdef class Delivery:
     cdef int32_t _row
     cdef bint _is_looked
 
+    cdef RecordMetadata _metadata(self)
     cdef object _add_callback(self, object fn)
+    cdef object _add_pair(self, object what, object fn)
 
+
+cpdef object run_callbacks(list callbacks)
 
 cdef SealedBatch sealed_batch(
     str topic,

@@ -6,7 +6,8 @@ to the batch and a row number. `Appender` and `TableEncoder` make batches; both 
 delivery.pxd lays open to the compiled modules.
 
 Invariants
-- A batch's outcome changes once, and its callbacks run once, in the order in which they were added.
+- A batch's outcome changes once, and its callbacks run once, in the order in which they were added: on the I/O
+  thread, or, for a producer in an event loop, there, batch by batch (`_landing`).
 - What a callback raises is logged under `ottla.producer`; only KeyboardInterrupt is passed on, after all have run.
 - A settled batch keeps neither its bytes nor its callbacks, so a Delivery somebody keeps holds no memory of records.
 """
@@ -17,6 +18,7 @@ import cython
 from crc32c import crc32c
 from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t
+from cython.cimports.ottla.records.awaiting import Awaitable, at_once, future_here, with_future
 from cython.cimports.ottla.records.wire import (
     ATTRIBUTES_POSITION,
     CRC_POSITION,
@@ -29,6 +31,7 @@ from cython.cimports.ottla.records.wire import (
 )
 
 from ottla.errors import ClosedError, DeliveryFailed, DeliveryUnknown
+from ottla.records.awaiting import release
 from ottla.records.compression import CODEC_IDS
 
 PENDING, ACKED, FAILED, UNKNOWN = 0, 1, 2, 3
@@ -146,12 +149,17 @@ class SealedBatch:
         self.error = error
         self.outcome = outcome
         callbacks: list = self._callbacks
+        landing: object = self._landing
         self._callbacks = None
+        self._landing = None
         self._buffer = None
         self._hooks = None
         self._home = None
         if callbacks is not None:
-            _run_callbacks(callbacks)
+            if landing is None:
+                run_callbacks(callbacks)
+            else:
+                landing.append(callbacks)
         return None
 
     def unlooked(self) -> int:
@@ -203,8 +211,8 @@ def sealed_batch(
     return sealed
 
 
-@cython.cfunc
-def _run_callbacks(callbacks: list) -> object:
+@cython.ccall
+def run_callbacks(callbacks: list) -> object:
     """Call every function with its delivery; what they raise is logged, but Ctrl+C is passed on at the end."""
     interrupt: object = None
     i: cython.Py_ssize_t
@@ -258,10 +266,27 @@ class Delivery:
         error = self.exception(timeout)
         if error is not None:
             raise error
+        return self._metadata()
+
+    @cython.cfunc
+    def _metadata(self) -> RecordMetadata:
         batch: SealedBatch = self._batch
-        offset: int64_t = batch.base_offset + self._row if batch.base_offset >= 0 else -1
-        timestamp = self._timestamp if batch.log_append_time_ms < 0 else batch.log_append_time_ms
-        return RecordMetadata(batch.topic, batch.partition, offset, timestamp)
+        told: RecordMetadata = RecordMetadata.__new__(RecordMetadata)
+        told.topic = batch.topic
+        told.partition = batch.partition
+        told.offset = batch.base_offset + self._row if batch.base_offset >= 0 else -1
+        told.timestamp_ms = self._timestamp if batch.log_append_time_ms < 0 else batch.log_append_time_ms
+        return told
+
+    def __await__(self) -> Awaitable:
+        """Wait as `result` does, in a coroutine; cancelling the wait changes nothing about the record."""
+        future: object = None
+        if self._batch.outcome == 0:
+            future = future_here()
+            self._add_pair(future, release)
+        elif self._batch.outcome == 1:
+            return at_once(self._metadata())
+        return with_future(self, None if future is None else future.__await__())
 
     def exception(self, timeout: object = None) -> Exception | None:
         """Wait as `result` does and return what it would raise, or None for a stored record."""
@@ -299,15 +324,20 @@ class Delivery:
 
     @cython.cfunc
     def _add_callback(self, fn: object) -> object:
+        return self._add_pair(self, fn)
+
+    @cython.cfunc
+    def _add_pair(self, what: object, fn: object) -> object:
+        """Have `fn(what)` called once the outcome is known."""
         batch: SealedBatch = self._batch
         fresh: list = [] if batch._callbacks is None else batch._callbacks
         # Allocating the list may have let the I/O thread settle the batch: only now is the outcome looked at.
         if batch.outcome != 0:
-            _run_callbacks([self, fn])
+            run_callbacks([what, fn])
             return None
         if batch._callbacks is None:
             batch._callbacks = fresh
-        batch._callbacks.append(self)
+        batch._callbacks.append(what)
         batch._callbacks.append(fn)
         return None
 

@@ -1,0 +1,138 @@
+"""`AsyncProducer`: the producer for coroutines.
+
+What `Producer` is to threads: an `Appender` in the caller's thread, which here is the event loop's, and one I/O
+thread that does the rest. `send` is the appender's own compiled method; what it returns is nearly always done
+already, so that neither a task nor a turn of the event loop is spent on a record. `async_producer_driver.py` has what
+there is to await.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ottla.client.async_producer_driver import AsyncProducerDriver
+from ottla.client.channel import SocketBuffers
+from ottla.errors import OttlaError
+from ottla.producer.settings import ProducerSettings
+
+if TYPE_CHECKING:
+    from ottla.records.delivery import Delivery
+
+_log = logging.getLogger("ottla.producer")
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class AsyncProducer:
+    """Sends records to Kafka from coroutines, and learns what became of each.
+
+    Settings are those of `Producer`. It belongs to the event loop it is first used in; make one in each. `async with`
+    closes it.
+
+        async with ottla.AsyncProducer("localhost:9092") as producer:
+            delivery = await producer.send("orders", b"value")    # on its way
+            stored = await delivery                               # acknowledged
+    """
+
+    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Any) -> None:
+        self._begin({"bootstrap_servers": bootstrap_servers, **settings})
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """A producer from Kafka's dotted names: `{"bootstrap.servers": "localhost:9092", "linger.ms": 5}`."""
+        producer = cls.__new__(cls)
+        producer._begin(dict(config))
+        return producer
+
+    def _begin(self, given: dict[str, Any]) -> None:
+        self._settings = settings = ProducerSettings(given)
+        buffers = SocketBuffers.of(settings.connection, given)
+        self._driver = driver = AsyncProducerDriver(settings, Random(), buffers)
+        self.send = driver.appender.send_async  # type: ignore[method-assign]
+        driver.start()
+        # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
+        self._abandon = weakref.finalize(self, driver.abandon)
+        self._abandon.atexit = False
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | bytearray | memoryview | str | None = None,
+        key: bytes | bytearray | memoryview | str | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], None] | None = None,
+    ) -> Coroutine[Any, Any, Delivery]:
+        """Append one record to its partition's batch; `await` gives its `Delivery`, at once while there is room.
+
+        What is awaited is room: the topic's metadata, or memory where `buffer.memory` is full, `max.block.ms` at most,
+        in the order of asking; and now and then a turn for others. The event loop goes on meanwhile. Awaiting the
+        `Delivery` waits for the acknowledgement: it gives a RecordMetadata, or raises DeliveryFailed (certainly not
+        stored) or DeliveryUnknown (perhaps stored). `on_delivery` is called in the event loop.
+
+        Cancelled while it waits for room, the record is not sent; once `send` has returned, it is. Cancelling who
+        awaits a `Delivery` stops the waiting and nothing else. Arguments and errors are those of `Producer.send`;
+        RecordError may be raised before anything is awaited.
+        """
+        # What instances have is the appender's own method (see _begin); this one is its documentation.
+        return self._driver.appender.send_async(
+            topic,
+            value,
+            key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            on_delivery=on_delivery,
+        )
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far has an outcome.
+
+        Raises DeliveryError when records failed or are unknown and nobody has looked at them, TimeoutError after
+        `timeout` seconds. Either way, and when it is cancelled, nothing is lost and flush can be called again.
+        """
+        await self._driver.flush_async(timeout)
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Deliver what was sent and end the I/O thread; raises as `flush` does.
+
+        What has no outcome after `timeout` seconds is given up: failed, or unknown where its request has left.
+        Cancelled, the producer is closed nevertheless; call it again to wait for that.
+        """
+        await self._driver.close_async(timeout)
+        self._abandon.detach()
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The numbers of the topic's partitions; waits for metadata as `send` does."""
+        return list(range(await self._driver.partitions(topic)))
+
+    def metrics(self) -> dict[str, float]:
+        """The producer's figures so far, under Kafka's names."""
+        return self._driver.metrics()
+
+    async def __aenter__(self) -> Self:
+        self._driver.bind()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.close()
+            return
+        try:
+            await self.close()
+        except OttlaError as closing:
+            # The error that ended the block is the one to hear of.
+            _log.error("closing the producer after %s: %s", type(error).__name__, closing)
+
+    def __repr__(self) -> str:
+        addresses = ",".join(f"{host}:{port}" for host, port in self._settings.connection.bootstrap_servers)
+        return f"<AsyncProducer for {addresses}>"

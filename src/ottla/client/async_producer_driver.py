@@ -1,0 +1,284 @@
+"""The producer's driver for an event loop: nothing here blocks, and the loop is woken once for many deliveries.
+
+The I/O thread stays what it is (`ProducerDriver`); an event loop only takes the place of the user's threads. What the
+I/O thread has for it (callbacks of settled batches, futures of those who wait) it puts on `_landing`, and rings once
+at the end of its turn, however much that is. The event loop empties `_landing` in one go.
+
+Where `send` would have to wait, the appender hands over to `send_later`, a coroutine. It appends last of all: whoever
+is cancelled before has not sent. Those who wait for memory stand in line; others may not overtake them while the
+first of them waits, so that nobody starves.
+
+Invariants: nothing lands without a ring after it (`_is_rung` is taken back before `_landing` is emptied). A producer
+belongs to the event loop it was first used in; callbacks run there and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+from ottla.client import lifetime
+from ottla.client.channel import SocketBuffers
+from ottla.client.producer_driver import ProducerDriver
+from ottla.errors import OttlaError
+from ottla.producer.settings import ProducerSettings
+from ottla.records.awaiting import MustWait, release
+from ottla.records.delivery import Delivery, SealedBatch, run_callbacks
+
+_log = logging.getLogger("ottla.producer")
+
+
+class AsyncProducerDriver(ProducerDriver):
+    """`ProducerDriver` with an event loop on the users' side; other threads may use it as they use that one."""
+
+    def __init__(self, settings: ProducerSettings, rng: Random, buffers: SocketBuffers) -> None:
+        self._landing: deque[list[Any]] = deque()
+        self._turns: deque[asyncio.Future[None]] = deque()
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._line = asyncio.Lock()
+        self._is_rung = False
+        super().__init__(settings, rng, buffers, self._landing)
+
+    # ---- what the appender calls, in the event loop -------------------------------------------------------------
+
+    def topic_missing(self, topic: str) -> None:
+        """Say that there is something to wait for; wait where no event loop runs."""
+        if not _in_event_loop():
+            super().topic_missing(topic)
+        self.check_usable()
+        if not self._known_count(topic):
+            raise MustWait
+
+    def memory_wanted(self, nbytes: int) -> None:
+        """Say that there is something to wait for; wait where no event loop runs."""
+        if not _in_event_loop():
+            super().memory_wanted(nbytes)
+            return
+        self.check_usable()
+        raise MustWait(nbytes)
+
+    def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
+        """Wait for a batch's outcome, but not in an event loop, which would stand still."""
+        if _in_event_loop():
+            raise OttlaError("result() and exception() would hold up the event loop; await the delivery instead")
+        return super().wait(batch, timeout_s)
+
+    def send_later(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: Any,
+        timestamp_ms: Any,
+        on_delivery: Callable[[Delivery], object] | None,
+    ) -> Coroutine[Any, Any, Delivery]:
+        """Take a record as it is now, to be appended once there is nothing to wait for any more."""
+        value, key = _as_it_is(value), _as_it_is(key)
+        headers = list(headers) if isinstance(headers, list) else headers
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+
+        def append() -> Delivery:
+            return self.appender.send(
+                topic,
+                value,
+                key,
+                headers=headers,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+                on_delivery=on_delivery,
+            )
+
+        return self._send_later(topic, append)
+
+    async def _send_later(self, topic: Any, append: Callable[[], Delivery]) -> Delivery:
+        event_loop = self.bind()
+        deadline_s = event_loop.time() + self.settings.max_block_ms / 1000
+        if self.appender.memory_waiters == 0:
+            await self._turn()
+        while True:
+            try:
+                return await self._append_in_turn(append, deadline_s)
+            except MustWait:
+                pass
+            await self.topic_known(topic, deadline_s)
+
+    async def _append_in_turn(self, append: Callable[[], Delivery], deadline_s: float) -> Delivery:
+        """Append once those who came before have, and there is memory; MustWait where the topic is not known."""
+        if self.appender.memory_waiters == 0:
+            try:
+                return append()
+            except MustWait as wait:
+                if not wait.nbytes:
+                    raise
+        try:
+            async with asyncio.timeout_at(deadline_s), self._line:
+                while True:
+                    try:
+                        return append()
+                    except MustWait as wait:
+                        nbytes = wait.nbytes
+                        if not nbytes:
+                            raise
+                    await self._room(nbytes)
+        except TimeoutError:
+            pass
+        self.check_usable()
+        raise self.buffer_full()
+
+    async def _room(self, nbytes: int) -> None:
+        self.appender.waits_for_memory(True)
+        try:
+            await self._until(self.room_for(nbytes))
+        finally:
+            self.appender.waits_for_memory(False)
+
+    async def _turn(self) -> None:
+        """Let others in the event loop have their turn, and the I/O thread its own where much waits for it."""
+        if not self.appender.turn_is_due():
+            await asyncio.sleep(0)
+            return
+        future = self.bind().create_future()
+        self._turns.append(future)
+        # It may have come before the future was there for it to find, or have ended.
+        if self.appender.turn_is_due() and not self._cannot_go_on():
+            await future
+
+    # ---- what the producer calls, in the event loop -------------------------------------------------------------
+
+    def bind(self) -> asyncio.AbstractEventLoop:
+        """The event loop that runs here, which is the producer's from now on; no other may use it."""
+        event_loop = asyncio.get_running_loop()
+        if self._event_loop is None:
+            self._event_loop = event_loop
+        elif self._event_loop is not event_loop:
+            raise OttlaError(
+                "this AsyncProducer is used in another event loop than before; make one in each event loop"
+            )
+        return event_loop
+
+    async def topic_known(self, topic: str, deadline_s: float) -> None:
+        """Wait until the topic's partitions are known; raise as `topic_missing` does."""
+        self.check_usable()
+        if not self._known_count(topic):
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    await self._until(self.ask_for_topic(topic))
+            except TimeoutError:
+                pass
+            self.check_topic(topic)
+
+    async def partitions(self, topic: str) -> int:
+        """The topic's partition count, waited for `max.block.ms` at most."""
+        await self.topic_known(topic, self.bind().time() + self.settings.max_block_ms / 1000)
+        return self._known_count(topic)
+
+    async def flush_async(self, timeout_s: float | None) -> None:
+        """`flush`, awaited; whoever is cancelled has only stopped waiting."""
+        if self._forked:
+            raise lifetime.forked("producer")
+        self.bind()
+        ticket = self._ask_for_flush()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._until(lambda: self._is_flushed(ticket))
+        except TimeoutError:
+            raise TimeoutError(
+                f"records are still on their way after {timeout_s} s; flush again to wait for the rest"
+            ) from None
+        self.report_unhappy()
+
+    async def close_async(self, timeout_s: float | None) -> None:
+        """`close`, awaited; whoever is cancelled has only stopped waiting, the closing goes on."""
+        if self._forked:
+            return
+        self.bind()
+        self._begin_to_close(timeout_s)
+        try:
+            async with asyncio.timeout(None if timeout_s is None else timeout_s + 1):
+                await self._until(lambda: self._ended)
+        except TimeoutError:
+            raise TimeoutError(f"the producer could not be closed within {timeout_s} s") from None
+        # At the end of its last turn: there is nothing left that it could wait for.
+        self.loop.join()
+        self.report_unhappy()
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        """Wait for what the I/O thread brings about."""
+        if done():
+            return
+        future = self.bind().create_future()
+        told = False
+
+        def let_go() -> None:
+            nonlocal told
+            if not told:
+                told = True
+                self._landing.append([future, release])
+
+        waiter = self._waiting.watch(done, let_go)
+        try:
+            if not done():
+                await future
+        finally:
+            self._waiting.forget(waiter)
+
+    # ---- what the loop calls, on the I/O thread -----------------------------------------------------------------
+
+    def feed(self, now_us: int) -> None:
+        """Take what is sealed, as ever, and let go those who gave way for it."""
+        super().feed(now_us)
+        while self._turns:
+            self._landing.append([self._turns.popleft(), release])
+
+    def turn_ended(self) -> None:
+        """Look whom to let go, and ring for all of them at once."""
+        super().turn_ended()
+        self._ring()
+
+    def crashed(self, error: BaseException) -> None:
+        """Settle everything, and let go everybody."""
+        super().crashed(error)
+        while self._turns:
+            self._landing.append([self._turns.popleft(), release])
+        self._ring()
+
+    def _ring(self) -> None:
+        if not self._landing or self._is_rung or self._event_loop is None:
+            return
+        self._is_rung = True
+        try:
+            self._event_loop.call_soon_threadsafe(self._land)
+        except RuntimeError:
+            # Its event loop is closed: nobody is left to be told. Outcomes stay known to deliveries, flush and close.
+            self._is_rung = False
+            if not self._event_loop.is_closed():
+                raise
+            self._landing.clear()
+
+    # ---- what the I/O thread has the event loop call --------------------------------------------------------------
+
+    def _land(self) -> None:
+        self._is_rung = False
+        landing = self._landing
+        try:
+            # What lands meanwhile rings again, so that others get their turn in between.
+            for _ in range(len(landing)):
+                run_callbacks(landing.popleft())
+        finally:
+            self._ring()
+
+
+def _in_event_loop() -> bool:
+    return asyncio._get_running_loop() is not None
+
+
+def _as_it_is(data: Any) -> Any:
+    """A copy of what may change before it is appended; what cannot be sent is refused when it would be."""
+    return bytes(data) if isinstance(data, bytearray | memoryview) else data
