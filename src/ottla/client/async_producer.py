@@ -8,19 +8,23 @@ there is to await.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.async_producer_driver import AsyncProducerDriver
 from ottla.client.channel import SocketBuffers
+from ottla.client.table_sender import TableSender
 from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
+    from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
+    from ottla.client.table_delivery import AsyncTableDelivery
     from ottla.records.delivery import Delivery
 
 _log = logging.getLogger("ottla.producer")
@@ -39,7 +43,7 @@ class AsyncProducer:
             stored = await delivery                               # acknowledged
     """
 
-    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Any) -> None:
+    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ProducerSettingsKeywords]) -> None:
         self._begin({"bootstrap_servers": bootstrap_servers, **settings})
 
     @classmethod
@@ -51,8 +55,9 @@ class AsyncProducer:
 
     def _begin(self, given: dict[str, Any]) -> None:
         self._settings = settings = ProducerSettings(given)
-        buffers = SocketBuffers.of(settings.connection, given)
-        self._driver = driver = AsyncProducerDriver(settings, Random(), buffers)
+        rng = Random()
+        self._driver = driver = AsyncProducerDriver(settings, rng, SocketBuffers.of(settings.connection, given))
+        self._tables = TableSender(driver, rng, given)
         self.send = driver.appender.send_async  # type: ignore[method-assign]
         driver.start()
         # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
@@ -91,6 +96,48 @@ class AsyncProducer:
             timestamp_ms=timestamp_ms,
             on_delivery=on_delivery,
         )
+
+    async def send_table(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        key: str | None = None,
+        value: str | Sequence[str] | None = None,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp_ms: str | None = None,
+        value_format: str = "raw",
+    ) -> AsyncTableDelivery:
+        """Send every row of an Arrow table as a record; return when all are on their way.
+
+        Arguments, batches and errors are those of `Producer.send_table`; awaiting what it returns gives the Arrow
+        table of its `result`. The table is read, encoded and queued in one of the event loop's worker threads, while
+        the event loop goes on. Cancelled, it stops after the step it is at (about 16 MiB of rows): rows queued until
+        then are delivered, and waited for by `flush`; the others are not sent.
+        """
+        from ottla.client.table_delivery import AsyncTableDelivery
+
+        await self._driver.partitions(topic)
+        delivery = AsyncTableDelivery(self._driver, topic)
+        cancelled = False
+        try:
+            await asyncio.to_thread(
+                self._tables.send,
+                delivery,
+                data,
+                key=key,
+                value=value,
+                headers=headers,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+                value_format=value_format,
+                wanted=lambda: not cancelled,
+            )
+        except asyncio.CancelledError:
+            cancelled = True
+            raise
+        return delivery
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far has an outcome.

@@ -135,7 +135,7 @@ class AsyncProducerDriver(ProducerDriver):
     async def _room(self, nbytes: int) -> None:
         self.appender.waits_for_memory(True)
         try:
-            await self._until(self.room_for(nbytes))
+            await self.until(self.room_for(nbytes))
         finally:
             self.appender.waits_for_memory(False)
 
@@ -169,7 +169,7 @@ class AsyncProducerDriver(ProducerDriver):
         if not self._known_count(topic):
             try:
                 async with asyncio.timeout_at(deadline_s):
-                    await self._until(self.ask_for_topic(topic))
+                    await self.until(self.ask_for_topic(topic))
             except TimeoutError:
                 pass
             self.check_topic(topic)
@@ -187,7 +187,7 @@ class AsyncProducerDriver(ProducerDriver):
         ticket = self._ask_for_flush()
         try:
             async with asyncio.timeout(timeout_s):
-                await self._until(lambda: self._is_flushed(ticket))
+                await self.until(lambda: self._is_flushed(ticket))
         except TimeoutError:
             raise TimeoutError(
                 f"records are still on their way after {timeout_s} s; flush again to wait for the rest"
@@ -202,14 +202,14 @@ class AsyncProducerDriver(ProducerDriver):
         self._begin_to_close(timeout_s)
         try:
             async with asyncio.timeout(None if timeout_s is None else timeout_s + 1):
-                await self._until(lambda: self._ended)
+                await self.until(lambda: self._ended)
         except TimeoutError:
             raise TimeoutError(f"the producer could not be closed within {timeout_s} s") from None
         # At the end of its last turn: there is nothing left that it could wait for.
         self.loop.join()
         self.report_unhappy()
 
-    async def _until(self, done: Callable[[], bool]) -> None:
+    async def until(self, done: Callable[[], bool]) -> None:
         """Wait for what the I/O thread brings about."""
         if done():
             return

@@ -17,19 +17,16 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.channel import SocketBuffers
 from ottla.client.producer_driver import ProducerDriver
-from ottla.errors import OttlaError, RecordError
+from ottla.client.table_sender import TableSender
+from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
     from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
     from ottla.client.table_delivery import TableDelivery
     from ottla.records.delivery import Delivery
-    from ottla.records.encode_columns import StickyPartition
 
 _log = logging.getLogger("ottla.producer")
-
-# A little under Kafka's usual limits of 1 MiB for requests and for batches.
-_TABLE_BATCH_BYTES = 1_000_000
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -59,13 +56,9 @@ class Producer:
 
     def _begin(self, given: dict[str, Any]) -> None:
         self._settings = settings = ProducerSettings(given)
-        # Columns are all there at once: waiting for small batches to fill has no point, larger ones cost less each.
-        chosen = given.keys() & {"batch_size", "batch.size"}
-        largest = min(_TABLE_BATCH_BYTES, settings.max_request_size, settings.buffer_memory)
-        self._table_batch_size = settings.batch_size if chosen else max(settings.batch_size, largest)
-        self._random = Random()
-        self._sticky: dict[str, StickyPartition] = {}
-        self._driver = driver = ProducerDriver(settings, self._random, SocketBuffers.of(settings.connection, given))
+        rng = Random()
+        self._driver = driver = ProducerDriver(settings, rng, SocketBuffers.of(settings.connection, given))
+        self._tables = TableSender(driver, rng, given)
         self.send = driver.appender.send  # type: ignore[method-assign]
         driver.start()
         # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
@@ -124,34 +117,18 @@ class Producer:
         row that cannot be sent, and what `send` raises.
         """
         from ottla.client.table_delivery import TableDelivery
-        from ottla.records.encode_columns import StickyPartition, encode_stream
 
-        driver, settings = self._driver, self._settings
-        values = _value_columns(value, value_format)
-        partition_count = driver.partition_count(topic)
-        sticky = self._sticky.get(topic)
-        if sticky is None:
-            sticky = self._sticky.setdefault(topic, StickyPartition(self._random.randrange(partition_count)))
-        delivery = TableDelivery(driver, topic)
-        add_sealed = driver.appender.add_sealed
-        for batches in encode_stream(
+        delivery = TableDelivery(self._driver, topic)
+        self._tables.send(
+            delivery,
             data,
-            topic=topic,
-            partition_count=partition_count,
-            value=values,
             key=key,
+            value=value,
             headers=headers,
             partition=partition,
-            timestamp=timestamp_ms,
-            batch_size=self._table_batch_size,
-            max_request_size=settings.max_request_size,
-            compression=settings.compression_type,
-            compression_level=settings.compression_level,
-            ignore_keys=settings.partitioner_ignore_keys,
-            sticky=sticky,
-        ):
-            add_sealed(batches)
-            delivery.add(batches)
+            timestamp_ms=timestamp_ms,
+            value_format=value_format,
+        )
         return delivery
 
     def flush(self, timeout: float | None = None) -> None:
@@ -196,22 +173,3 @@ class Producer:
     def __repr__(self) -> str:
         addresses = ",".join(f"{host}:{port}" for host, port in self._settings.connection.bootstrap_servers)
         return f"<Producer for {addresses}>"
-
-
-def _value_columns(value: str | Sequence[str] | None, value_format: str) -> Any:
-    """What `encode_stream` takes as values: a column's name, or a function that makes a column."""
-    if value_format == "raw":
-        if isinstance(value, str):
-            return value
-        if value is not None and len(value) == 1:
-            return value[0]
-        raise RecordError(
-            f"value={value!r} cannot be sent as it is: with value_format='raw' name one text or binary column, "
-            "or take value_format='json' for several"
-        )
-    if value_format == "json":
-        from ottla.schemas.json_columns import json_column
-
-        columns = [value] if isinstance(value, str) else None if value is None else list(value)
-        return lambda chunk: json_column(chunk, columns)
-    raise RecordError(f"value_format={value_format!r} is not supported; allowed are 'raw' and 'json'")

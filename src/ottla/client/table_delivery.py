@@ -6,6 +6,7 @@ Arrow table of `result` is put together by column operations, a handful per batc
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.arrow import need_pyarrow
@@ -14,6 +15,7 @@ from ottla.records.delivery import ACKED, UNKNOWN, SealedBatch
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ottla.client.async_producer_driver import AsyncProducerDriver
     from ottla.client.producer_driver import ProducerDriver
 
 
@@ -65,6 +67,25 @@ class TableDelivery:
         for batch in self._batches:
             batch.mark_looked()
         return pa.table(_columns(self._batches), schema=_schema())
+
+
+class AsyncTableDelivery(TableDelivery):
+    """The outcome of one `AsyncProducer.send_table`: awaiting it gives the Arrow table of `result`."""
+
+    def __init__(self, driver: AsyncProducerDriver, topic: str) -> None:
+        super().__init__(driver, topic)
+        self._async_driver = driver
+
+    def __await__(self) -> Generator[Any, None, pa.Table]:
+        """Wait until `done`; cancelling the wait changes nothing about the rows."""
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> pa.Table:
+        import asyncio
+
+        await self._async_driver.until(self.done)
+        # Millions of rows take a while to be put in order.
+        return await asyncio.to_thread(self.result, 0)
 
 
 def _schema() -> pa.Schema:

@@ -15,9 +15,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-
 # The question, and what lets go whoever asked it; called again in later turns if the answer stays yes.
-Waiter = tuple[Callable[[], bool], Callable[[], object]]
+Waiter = tuple[Callable[[], bool], Callable[[], None]]
 
 
 class Waiting:
@@ -34,7 +33,12 @@ class Waiting:
             return True
         lock = threading.Lock()
         lock.acquire()
-        waiter = self.watch(done, lambda: lock.locked() and lock.release())
+
+        def let_go() -> None:
+            if lock.locked():
+                lock.release()
+
+        waiter = self.watch(done, let_go)
         try:
             if done():
                 return True
@@ -44,7 +48,7 @@ class Waiting:
         finally:
             self.forget(waiter)
 
-    def watch(self, done: Callable[[], bool], let_go: Callable[[], object]) -> Waiter:
+    def watch(self, done: Callable[[], bool], let_go: Callable[[], None]) -> Waiter:
         """Have `let_go` called on the I/O thread once `done()` is true; ask `done()` yourself after this."""
         waiter = (done, let_go)
         self._waiters.append(waiter)

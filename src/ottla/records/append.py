@@ -82,7 +82,8 @@ class Appender:
 
     `hooks` has `topic_missing(topic)`, `memory_wanted(nbytes)`, `wake()`, `wait(batch, timeout_s)` and
     `check_usable()`; in an event loop also `send_later`, which takes what `send` takes. `landing`, a deque, is where
-    callbacks go that an event loop is to run. `clock_us` and `clock_ms` (callables) replace the monotonic and the wall clock.
+    callbacks go that an event loop is to run. `clock_us` and `clock_ms` (callables) replace the monotonic and the wall
+    clock.
     """
 
     sleeping = cython.declare(cython.bint, visibility="public")
@@ -455,7 +456,7 @@ class Appender:
     def _publish(self, batch: SealedBatch) -> object:
         """Compress what was just sealed, tell the I/O thread, and let it have its turn.
 
-        An event loop does neither: compressing would hold it up, and whoever awaits gives way in `hooks.send_later`.
+        In an event loop others would stand still: the I/O thread compresses, and giving way is `hooks.send_later`'s.
         """
         if self._codec_id and self._landing is None:
             self._compress([batch])
@@ -675,5 +676,4 @@ class Appender:
 @cython.cfunc
 def _uncompressed(batches: list) -> list:
     """Those an event loop sealed and left to the I/O thread."""
-    batch: SealedBatch
-    return [batch for batch in batches if batch._compressing]
+    return [batch for batch in batches if cython.cast(SealedBatch, batch)._compressing]

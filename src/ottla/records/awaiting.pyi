@@ -1,4 +1,3 @@
-from collections.abc import Generator
 from typing import Any, Self
 
 class MustWait(Exception):

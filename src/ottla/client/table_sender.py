@@ -1,0 +1,98 @@
+"""What `send_table` does: columns into batches, and these behind what `send` has appended.
+
+One for each producer, whichever kind. It keeps what lasts from one table to the next: where keyless rows of each topic
+go on. What it needs to encode is loaded with the first table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.producer_driver import ProducerDriver
+from ottla.errors import RecordError
+
+if TYPE_CHECKING:
+    from ottla.client.table_delivery import TableDelivery
+    from ottla.records.encode_columns import StickyPartition
+
+# A little under Kafka's usual limits of 1 MiB for requests and for batches.
+_TABLE_BATCH_BYTES = 1_000_000
+
+
+class TableSender:
+    """Sends tables for one producer; on the caller's thread, which waits where `buffer.memory` is full."""
+
+    def __init__(self, driver: ProducerDriver, rng: Random, given: Mapping[str, Any]) -> None:
+        """`given` are the settings somebody chose: a batch size among them holds for tables, too."""
+        self._driver = driver
+        self._random = rng
+        self._sticky: dict[str, StickyPartition] = {}
+        settings = driver.settings
+        # Columns are all there at once: waiting for small batches to fill has no point, larger ones cost less each.
+        chosen = given.keys() & {"batch_size", "batch.size"}
+        largest = min(_TABLE_BATCH_BYTES, settings.max_request_size, settings.buffer_memory)
+        self._batch_size = settings.batch_size if chosen else max(settings.batch_size, largest)
+
+    def send(
+        self,
+        delivery: TableDelivery,
+        data: Any,
+        *,
+        key: str | None,
+        value: str | Sequence[str] | None,
+        headers: str | None,
+        partition: str | None,
+        timestamp_ms: str | None,
+        value_format: str,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Encode the rows step by step, queue them and have `delivery` know; end early once they are not `wanted`."""
+        from ottla.records.encode_columns import StickyPartition, encode_stream
+
+        driver, settings, topic = self._driver, self._driver.settings, delivery.topic
+        values = _value_columns(value, value_format)
+        partition_count = driver.partition_count(topic)
+        sticky = self._sticky.get(topic)
+        if sticky is None:
+            sticky = self._sticky.setdefault(topic, StickyPartition(self._random.randrange(partition_count)))
+        for batches in encode_stream(
+            data,
+            topic=topic,
+            partition_count=partition_count,
+            value=values,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp_ms,
+            batch_size=self._batch_size,
+            max_request_size=settings.max_request_size,
+            compression=settings.compression_type,
+            compression_level=settings.compression_level,
+            ignore_keys=settings.partitioner_ignore_keys,
+            sticky=sticky,
+        ):
+            if not wanted():
+                return
+            driver.appender.add_sealed(batches)
+            delivery.add(batches)
+
+
+def _value_columns(value: str | Sequence[str] | None, value_format: str) -> Any:
+    """What `encode_stream` takes as values: a column's name, or a function that makes a column."""
+    if value_format == "raw":
+        if isinstance(value, str):
+            return value
+        if value is not None and len(value) == 1:
+            return value[0]
+        raise RecordError(
+            f"value={value!r} cannot be sent as it is: with value_format='raw' name one text or binary column, "
+            "or take value_format='json' for several"
+        )
+    if value_format == "json":
+        from ottla.schemas.json_columns import json_column
+
+        columns = [value] if isinstance(value, str) else None if value is None else list(value)
+        return lambda chunk: json_column(chunk, columns)
+    raise RecordError(f"value_format={value_format!r} is not supported; allowed are 'raw' and 'json'")

@@ -1,0 +1,519 @@
+"""Sending from coroutines: nothing waits that need not, nothing blocks the event loop, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ottla
+from ottla.client.async_producer import AsyncProducer
+from ottla.protocol.error_codes import ErrorCode
+from ottla.records.plain import Record, decode_batches
+
+
+def stored(cluster: ottla.Cluster, topic: str) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = {}
+    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
+        for fetched in reader.iter_raw():
+            for _, records in decode_batches(fetched.records):
+                found.setdefault(fetched.partition, []).extend(records)
+    return found
+
+
+def count(cluster: ottla.Cluster, topic: str) -> int:
+    return sum(len(records) for records in stored(cluster, topic).values())
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    async def in_time() -> None:
+        async with asyncio.timeout(60):
+            await work
+
+    asyncio.run(in_time())
+
+
+def test_a_record_is_stored_as_it_was_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
+            delivery = await producer.send(
+                kafka_topic, b"value", "key", headers=[("h", b"1"), ("n", None)], partition=1, timestamp_ms=1234
+            )
+            assert isinstance(delivery, ottla.Delivery)
+            told = await delivery
+            assert (told.topic, told.partition, told.offset, told.timestamp_ms) == (kafka_topic, 1, 0, 1234)
+            assert await delivery == told
+            assert delivery.result() == told
+
+    run(work())
+    [record] = stored(kafka_cluster, kafka_topic)[1]
+    assert (record.timestamp_ms, bytes(record.key or b""), bytes(record.value or b"")) == (1234, b"key", b"value")
+    assert [(name, None if value is None else bytes(value)) for name, value in record.headers] == [
+        ("h", b"1"),
+        ("n", None),
+    ]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_record_arrives_once_and_in_order(kafka_cluster: ottla.Cluster, kafka_topic: str, codec: str) -> None:
+    async def work() -> None:
+        config = {"bootstrap.servers": kafka_cluster.bootstrap_servers, "compression.type": codec, "batch.size": 3000}
+        async with AsyncProducer.from_config(config) as producer:
+            deliveries = [await producer.send(kafka_topic, b"%d" % n, b"%d" % (n % 7)) for n in range(20_000)]
+            offsets = [(delivery.partition, (await delivery).offset) for delivery in deliveries]
+            assert len(set(offsets)) == 20_000
+
+    run(work())
+    values = [[int(record.value or 0) for record in records] for records in stored(kafka_cluster, kafka_topic).values()]
+    assert sorted(value for part in values for value in part) == list(range(20_000))
+    assert all(part == sorted(part) for part in values)
+
+
+def test_send_takes_no_turn_of_the_event_loop_while_there_is_room(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=1000) as producer:
+            await producer.partitions_for(kafka_topic)
+            turns = []
+            asyncio.get_running_loop().call_soon(turns.append, "others had a turn")
+            for _ in range(100):
+                await producer.send(kafka_topic, b"x")
+            assert turns == []
+
+    run(work())
+
+
+def test_others_have_their_turn_however_long_somebody_sends(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, batch_size=1_000_000) as producer:
+            await producer.partitions_for(kafka_topic)
+            task = asyncio.create_task(other())
+            for _ in range(10_000):
+                await producer.send(kafka_topic, b"x")
+            assert turns >= 9
+            task.cancel()
+
+    run(work())
+
+
+def test_what_is_sent_may_be_a_task_and_many_at_once(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
+            # The first of these wait for the topic, the others find it known.
+            deliveries = await asyncio.gather(*[producer.send(kafka_topic, b"%d" % n, partition=0) for n in range(50)])
+            task = asyncio.create_task(producer.send(kafka_topic, b"50", partition=0))
+            async with asyncio.TaskGroup() as group:
+                last = group.create_task(producer.send(kafka_topic, b"51", partition=0))
+            told = await asyncio.gather(*deliveries, await task, await last)
+            assert [metadata.offset for metadata in told] == list(range(52))
+
+    run(work())
+    assert [int(record.value or 0) for record in stored(kafka_cluster, kafka_topic)[0]] == list(range(52))
+
+
+def test_the_event_loop_goes_on_while_send_waits_for_the_topic(kafka_cluster: ottla.Cluster) -> None:
+    async def work() -> None:
+        turns = 0
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, max_block_ms=300) as producer:
+            send = asyncio.ensure_future(producer.send("no-such-topic", b"x"))
+            while not send.done():
+                turns += 1
+                await asyncio.sleep(0.001)
+            with pytest.raises(ottla.KafkaError, match="topic 'no-such-topic' could not be had within"):
+                await send
+        assert turns > 10
+
+    run(work())
+
+
+def test_a_cluster_that_is_not_there_is_named(closed_port: str) -> None:
+    async def work() -> None:
+        async with AsyncProducer(closed_port, max_block_ms=300) as producer:
+            with pytest.raises(ottla.Unreachable, match=closed_port):
+                await producer.send("flights", b"x")
+            with pytest.raises(ottla.Unreachable):
+                await producer.partitions_for("flights")
+
+    run(work())
+
+
+def test_a_full_buffer_is_waited_for_and_nothing_is_lost(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=65_536, linger_ms=10_000) as producer:
+
+            async def send(number: int) -> None:
+                for part in range(200):
+                    await producer.send(kafka_topic, b"%03d-%096d" % (number, part), b"%d" % number)
+
+            await asyncio.gather(*[send(number) for number in range(20)])
+            await producer.flush()
+
+    run(work())
+    found: dict[bytes, list[int]] = {}
+    for records in stored(kafka_cluster, kafka_topic).values():
+        for record in records:
+            sender, part = bytes(record.value or b"").split(b"-")
+            found.setdefault(sender, []).append(int(part))
+    assert found == {b"%03d" % number: list(range(200)) for number in range(20)}
+
+
+def test_a_buffer_that_stays_full_is_buffer_full(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=20_000, max_block_ms=300) as producer:
+            await producer.partitions_for(kafka_topic)
+            with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=1500, times=1):
+                await producer.send(kafka_topic, b"x" * 15_000)
+                with pytest.raises(ottla.BufferFull, match=r"buffer\.memory .20000 bytes. stayed full") as caught:
+                    await producer.send(kafka_topic, b"x" * 15_000)
+                assert caught.value.__cause__ is None
+                assert caught.value.__context__ is None
+
+    run(work())
+
+
+def test_who_is_cancelled_while_waiting_for_room_has_not_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=20_000) as producer:
+            await producer.partitions_for(kafka_topic)
+            with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=500, times=1):
+                await producer.send(kafka_topic, b"first" * 3000, partition=0)
+                waiting = [
+                    asyncio.create_task(producer.send(kafka_topic, b"%d" % n * 15_000, partition=0)) for n in range(4)
+                ]
+                await asyncio.sleep(0)
+                for cancelled in (waiting[0], waiting[2]):
+                    cancelled.cancel()
+                done = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [isinstance(one, asyncio.CancelledError) for one in done] == [True, False, True, False]
+
+    run(work())
+    values = [bytes(record.value or b"")[:1] for record in stored(kafka_cluster, kafka_topic)[0]]
+    assert values == [b"f", b"1", b"3"]
+
+
+def test_what_is_changed_while_send_waits_is_sent_as_it_was(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
+            value, headers = bytearray(b"before"), [("h", b"before")]
+            waiting = asyncio.ensure_future(producer.send(kafka_topic, value, headers=headers, partition=0))
+            value[:] = b"behind"
+            headers[0] = ("h", b"behind")
+            await (await waiting)
+
+    run(work())
+    [record] = stored(kafka_cluster, kafka_topic)[0]
+    assert (bytes(record.value or b""), bytes(record.headers[0][1] or b"")) == (b"before", b"before")
+
+
+def test_cancelling_who_awaits_a_delivery_stops_the_waiting_only(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
+            await producer.partitions_for(kafka_topic)
+            with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=200, times=1):
+                delivery = await producer.send(kafka_topic, b"x", partition=0)
+
+                async def wait() -> None:
+                    await delivery
+
+                task = asyncio.create_task(wait())
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(delivery, 0.01)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                assert not delivery.done()
+                assert (await delivery).offset == 0
+
+    run(work())
+
+
+def test_a_failed_record_raises_where_it_is_awaited(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=50) as producer:
+            await producer.partitions_for(kafka_topic)
+            with kafka_cluster.faults.refuse(topic=kafka_topic, error=ErrorCode.INVALID_RECORD):
+                for _ in range(3):
+                    await producer.send(kafka_topic, b"x", partition=0)
+                looked_at = await producer.send(kafka_topic, b"x", partition=0)
+                for _ in range(2):
+                    with pytest.raises(ottla.DeliveryFailed, match="INVALID_RECORD"):
+                        await looked_at
+                with pytest.raises(ottla.DeliveryError, match="3 records were not delivered") as caught:
+                    await producer.flush()
+                assert (caught.value.failed, caught.value.unknown) == (3, 0)
+            await producer.flush()
+
+    run(work())
+
+
+def test_callbacks_run_in_the_event_loop_and_harm_nobody(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[tuple[int, bool]] = []
+
+    async def work() -> None:
+        here = threading.get_ident()
+
+        def remember(delivery: ottla.Delivery) -> None:
+            assert asyncio.get_running_loop()
+            told.append((delivery.result().offset, threading.get_ident() == here))
+            raise RuntimeError("a careless callback")
+
+        async with AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
+            for _ in range(3):
+                await producer.send(kafka_topic, b"x", partition=0, on_delivery=remember)
+            await producer.flush()
+            assert told == [(0, True), (1, True), (2, True)]
+
+    run(work())
+    assert caplog.text.count("a careless callback") >= 3
+
+
+def test_a_callback_may_send(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        again: list[asyncio.Future[ottla.Delivery]] = []
+        async with AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
+
+            def send_on(_: ottla.Delivery) -> None:
+                again.append(asyncio.ensure_future(producer.send(kafka_topic, b"second", partition=0)))
+
+            await (await producer.send(kafka_topic, b"first", partition=0, on_delivery=send_on))
+            while not again:
+                await asyncio.sleep(0)
+            assert (await (await again[0])).offset == 1
+
+    run(work())
+
+
+def test_the_event_loop_is_woken_for_many_deliveries_at_once(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        event_loop = asyncio.get_running_loop()
+        wake_ups = 0
+        ring = event_loop.call_soon_threadsafe
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            nonlocal wake_ups
+            wake_ups += 1
+            return ring(*arguments, **named)
+
+        told: list[ottla.Delivery] = []
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=20) as producer:
+            await producer.partitions_for(kafka_topic)
+            event_loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
+            deliveries = [await producer.send(kafka_topic, b"x" * 50, on_delivery=told.append) for _ in range(5000)]
+            await asyncio.gather(*deliveries)
+            await producer.flush()
+            assert len(told) == 5000
+            assert 0 < wake_ups < 500
+
+    run(work())
+
+
+def test_waiting_by_hand_is_refused_instead_of_blocking(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=50) as producer:
+            delivery = await producer.send(kafka_topic, b"x")
+            for ask in (delivery.result, delivery.exception):
+                with pytest.raises(ottla.OttlaError, match="await the delivery instead"):
+                    ask()
+            assert await asyncio.to_thread(delivery.result, 30) == await delivery
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("topic", "value", "sentence"),
+    [
+        ("flights", {"a": 1}, "A record's value is bytes, str or None, not dict"),
+        (7, b"x", "A topic is a non-empty str"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_with_a_sentence(
+    kafka_cluster: ottla.Cluster, topic: Any, value: Any, sentence: str
+) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
+            with pytest.raises(ottla.RecordError, match=sentence):
+                await producer.send(topic, value)
+
+    run(work())
+
+
+def test_close_delivers_everything_and_says_so_afterwards(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        producer = AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000)
+        deliveries = [await producer.send(kafka_topic, b"x") for _ in range(100)]
+        await producer.close()
+        assert all(delivery.done() for delivery in deliveries)
+        await producer.close()
+        await producer.flush()
+        with pytest.raises(ottla.ClosedError, match="make a new one"):
+            await producer.send(kafka_topic, b"x")
+        with pytest.raises(ottla.ClosedError):
+            await producer.partitions_for(kafka_topic)
+
+    run(work())
+    assert count(kafka_cluster, kafka_topic) == 100
+
+
+def test_a_cancelled_close_goes_on(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        producer = AsyncProducer(kafka_cluster.bootstrap_servers)
+        await producer.partitions_for(kafka_topic)
+        with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=200, times=1):
+            delivery = await producer.send(kafka_topic, b"x")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(producer.close(), 0.01)
+            assert not delivery.done()
+            await producer.close()
+            assert (await delivery).offset == 0
+
+    run(work())
+
+
+def test_timeouts_of_flush_and_close_are_kept(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        producer = AsyncProducer(kafka_cluster.bootstrap_servers)
+        await producer.partitions_for(kafka_topic)
+        with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=2000):
+            delivery = await producer.send(kafka_topic, b"x")
+            with pytest.raises(TimeoutError, match="flush again"):
+                await producer.flush(0.01)
+            with pytest.raises(ottla.DeliveryError, match="of 1 records nobody knows"):
+                await producer.close(0.3)
+            with pytest.raises(ottla.DeliveryUnknown):
+                await delivery
+
+    run(work())
+
+
+def test_the_error_that_ends_the_block_is_the_one_raised(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
+            await producer.send(kafka_topic, b"x")
+            raise LookupError("mine")
+
+    with (
+        caplog.at_level(logging.ERROR, "ottla.producer"),
+        kafka_cluster.faults.refuse(topic=kafka_topic, error=ErrorCode.INVALID_RECORD),
+        pytest.raises(LookupError, match="mine"),
+    ):
+        run(work())
+    assert "1 records were not delivered" in caplog.text
+
+
+def test_a_second_event_loop_is_refused_with_a_sentence(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def first(producer: AsyncProducer) -> None:
+        await (await producer.send(kafka_topic, b"x"))
+
+    async def second(producer: AsyncProducer) -> None:
+        with pytest.raises(ottla.OttlaError, match="in another event loop than before"):
+            await producer.flush()
+
+    # Dropped without close: its thread ends by itself.
+    producer = AsyncProducer(kafka_cluster.bootstrap_servers)
+    run(first(producer))
+    run(second(producer))
+
+
+def test_an_exception_in_the_io_thread_lets_everybody_go(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        producer = AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=10_000)
+        await producer.partitions_for(kafka_topic)
+        delivery = await producer.send(kafka_topic, b"x")
+        waiting = asyncio.gather(delivery, producer.flush(), return_exceptions=True)
+        await asyncio.sleep(0)
+        producer._driver.loop.post("no event that anybody knows")
+        lost, flushed = await waiting
+        assert isinstance(lost, ottla.DeliveryFailed | ottla.DeliveryUnknown)
+        assert isinstance(flushed, ottla.DeliveryError | None)
+        with pytest.raises(ottla.OttlaError, match="make a new one"):
+            await producer.send(kafka_topic, b"x")
+
+    run(work())
+
+
+def test_a_table_is_sent_and_told_row_by_row(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    table = pa.table({"value": [b"%d" % n for n in range(10_000)], "key": [f"N{n % 97}" for n in range(10_000)]})
+
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=60_000) as producer:
+            delivery = await producer.send_table(kafka_topic, table, key="key", value="value")
+            assert len(delivery) == 10_000
+            told = await delivery
+            assert told["error"].null_count == 10_000
+            found = stored(kafka_cluster, kafka_topic)
+            for row, (partition, offset) in enumerate(zip(*told.select([0, 1]).to_pydict().values(), strict=True)):
+                assert bytes(found[partition][offset].value or b"") == b"%d" % row
+            with pytest.raises(ottla.RecordError, match="no column 'valeu'"):
+                await producer.send_table(kafka_topic, table, value="valeu")
+
+    run(work())
+
+
+def test_a_cancelled_table_stops_and_what_was_queued_arrives(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    read = 0
+    is_halfway, go_on = threading.Event(), threading.Event()
+
+    def pieces() -> Any:
+        nonlocal read
+        while read < 100:
+            if read == 3:
+                is_halfway.set()
+                go_on.wait(30)
+            read += 1
+            yield pa.record_batch({"value": [b"x"] * 10})
+
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
+            task = asyncio.create_task(producer.send_table(kafka_topic, pieces(), value="value"))
+            await asyncio.to_thread(is_halfway.wait, 30)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go_on.set()
+            await producer.flush()
+
+    run(work())
+    assert read == 4
+    assert count(kafka_cluster, kafka_topic) == 30
+
+
+CODE = """
+import asyncio, sys
+import ottla
+
+async def main():
+    producer = ottla.AsyncProducer({address!r})
+    await producer.send({topic!r}, b"sent, and neither awaited nor closed", partition=0)
+
+asyncio.run(main())
+assert "pyarrow" not in sys.modules and "numpy" not in sys.modules
+"""
+
+
+def test_what_was_sent_arrives_though_nobody_closes(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    code = CODE.format(address=kafka_cluster.bootstrap_servers, topic=kafka_topic)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert count(kafka_cluster, kafka_topic) == 1
