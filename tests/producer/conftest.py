@@ -86,7 +86,13 @@ class World:
     """One producer core, its cluster, and everything that came out of it."""
 
     def __init__(
-        self, *, partitions: int = 1, brokers: int = 1, topics: dict[str, list[int]] | None = None, **settings: Any
+        self,
+        *,
+        partitions: int = 1,
+        brokers: int = 1,
+        topics: dict[str, list[int]] | None = None,
+        versions: dict[int, tuple[int, int]] = VERSIONS,
+        **settings: Any,
     ) -> None:
         self.settings = ProducerSettings({"bootstrap_servers": "b1:9092", **settings})
         self.core = ProducerCore(self.settings, Random(3))
@@ -96,10 +102,16 @@ class World:
         self.leaders: dict[str, Any] = {"flights": [p % brokers + 1 for p in range(partitions)]}
         if topics is not None:
             self.leaders = topics
+        self.versions = versions
+        self.topic_ids: dict[str, bytes] = {}
         self.epoch = 0
         self.down: set[int] = set()
         self.producer_id_error = 0
         self.id_answers = True
+        self.producer_id = 4000
+        # Requests for an id that a test answers, with `hold_ids`.
+        self.hold_ids = False
+        self.ids_asked: list[Transmit] = []
         self.lines: dict[int, int] = {}  # connection id -> broker
         self.produces: list[Transmit] = []
         # Requests whose connection is gone and which have not reached the log yet, with their broker.
@@ -225,7 +237,9 @@ class World:
                     data.records = [bytes(b"".join(data.records))]
             self.produces.append(transmit)
         elif isinstance(message, ApiVersionsRequest):
-            keys = [ApiVersion(api_key=k, min_version=low, max_version=high) for k, (low, high) in VERSIONS.items()]
+            keys = [
+                ApiVersion(api_key=k, min_version=low, max_version=high) for k, (low, high) in self.versions.items()
+            ]
             self.reply(transmit, ApiVersionsResponse(api_keys=keys))
         elif isinstance(message, MetadataRequest):
             if not self.metadata_answers:
@@ -235,14 +249,16 @@ class World:
             self.reply(transmit, self._metadata([t.name for t in message.topics]))
         else:
             assert isinstance(message, InitProducerIdRequest)
-            if self.id_answers:
-                code = self.producer_id_error
-                self.reply(
-                    transmit,
-                    InitProducerIdResponse(
-                        error_code=code, producer_id=-1 if code else 4000, producer_epoch=-1 if code else 0
-                    ),
-                )
+            if self.hold_ids:
+                self.ids_asked.append(transmit)
+            elif self.producer_id_error:
+                self.refuse_id(transmit, self.producer_id_error)
+            elif self.id_answers:
+                self.reply(transmit, InitProducerIdResponse(producer_id=self.producer_id, producer_epoch=0))
+
+    def refuse_id(self, transmit: Transmit, code: int) -> None:
+        self.reply(transmit, InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1))
+        self.turn()
 
     def _metadata(self, names: list[str]) -> MetadataResponse:
         live = [broker for broker in self.brokers if broker not in self.down]
@@ -253,7 +269,7 @@ class World:
         )
         for name in names:
             told = self.leaders.get(name, 3)
-            topic = MetadataResponseTopic(name=name)
+            topic = MetadataResponseTopic(name=name, topic_id=self.topic_ids.get(name, bytes(16)))
             if isinstance(told, int):
                 topic.error_code = told
             else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from ottla.producer.events import BatchAcked, BatchFailed, BatchUnknown
@@ -151,7 +153,8 @@ def test_a_batch_given_up_in_flight_leaves_a_hole_only_if_it_was_not_stored(make
         assert world.stored() == (["first", "b"] if lost else ["first", "a", "b"])
 
 
-def test_a_log_that_lost_acknowledged_batches_fails_the_next_and_goes_on(world):
+@pytest.mark.parametrize("code", [45, 59])
+def test_a_log_that_lost_acknowledged_batches_takes_the_next_in_the_next_epoch(world, code):
     world.send("a")
     world.ack()
     world.send("b")
@@ -160,31 +163,121 @@ def test_a_log_that_lost_acknowledged_batches_fails_the_next_and_goes_on(world):
     log = world.log()
     del log.values[1:]
     log.producers[4000] = (0, log.producers[4000][1][:1])
-    victim = world.send("c")
+    world.send_each("c", "d", "e")
+    assert [identity(t) for t in world.produces] == [[(4000, 0, 2)], [(4000, 0, 3)], [(4000, 0, 4)]]
+    for _ in range(3):
+        world.answer(code)
+    world.settle()
+    assert world.stored() == ["a", "c", "d", "e"]
+    assert log.producers[4000][0] == 1
+    assert all(isinstance(outcome, BatchAcked) for outcome in world.outcomes)
+
+
+def test_a_batch_in_doubt_is_not_stored_again_under_another_number(world):
+    world.send("a")
     world.ack()
+    lost = world.send("b")
+    world.hang_up()  # its request may reach the log any time
+    world.run_until(lambda: world.produces)
+    world.answer(45)
+    assert isinstance(world.outcome(lost), BatchUnknown)
+    assert "does not continue where the last acknowledged batch ended" in str(world.outcome(lost).error)
+    world.send("c")
+    world.settle()
+    assert world.stored() == ["a", "c"]
+
+
+def test_a_batch_that_stays_out_of_order_is_given_up_after_its_retries(make_world):
+    world = make_world(retries=2)
+    world.send("a")
+    world.ack()
+    victim = world.send("b")
+    for _ in range(3):
+        world.run_until(lambda: world.produces)
+        world.answer(45)
     outcome = world.outcome(victim)
     assert isinstance(outcome, BatchFailed)
     assert outcome.error.name == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    assert "does not continue where the last acknowledged batch ended" in str(outcome.error)
-    world.send("d")
+    assert outcome.error.attempts == 3
+    world.send("c")
     world.settle()
-    assert world.stored() == ["a", "d"]
+    assert world.stored() == ["a", "c"]
 
 
-def test_the_last_epoch_ends_the_producer_with_a_clear_error(world):
+def test_a_topic_made_anew_gets_its_first_batch_alone(make_world):
+    world = make_world()
     world.send("a")
+    world.ack()
+    world.topic_ids["flights"] = bytes([7] * 16)
+    world.logs.clear()
+    world.want("flights")
+    world.want("another")  # has metadata asked for
+    world.send_each("b", "c", "d")
+    # A log that knows no producer takes any first sequence: "c" could overtake a refused "b".
+    assert len(world.produces) == 1
+    world.answer(19)
+    world.settle()
+    assert world.stored() == ["b", "c", "d"]
+
+
+def test_used_up_epochs_are_followed_by_a_new_producer_id(make_world):
+    world = make_world(partitions=2)
+    world.send("a")
+    world.ack()
+    world.send("x", partition=1)
     world.ack()
     queue = world.core._accumulator.queues["flights", 0]
     queue.producer_epoch = EPOCH_MAX
-    world.send("b")
-    world.answer(10)
-    world.send("c")
-    if world.produces:
-        world.answer(45)
-    last = world.send("d")
-    outcome = world.outcome(last)
+    world.log().producers[4000] = (EPOCH_MAX, [])
+    refused = world.send("b")
+    world.answer(87)
+    assert isinstance(world.outcome(refused), BatchFailed)
+    world.producer_id = 4001
+    world.send_each("c", "d")
+    world.send("y", partition=1)
+    world.settle()
+    assert world.stored() == ["a", "c", "d"]
+    assert world.stored(1) == ["x", "y"]
+    assert world.log().producers[4001] == (0, [(0, 0, 1), (1, 1, 2)])
+    assert world.log(1).producers.keys() == {4000}, "only the partition whose epochs are used up changes its id"
+
+
+def test_an_id_is_asked_of_another_broker_after_a_failure(make_world):
+    world = make_world(brokers=3)
+    world.hold_ids = True
+    world.want("flights")
+    world.send("a")
+    asked = []
+    for _ in range(4):
+        world.run_until(lambda: world.ids_asked)
+        transmit = world.ids_asked.pop()
+        asked.append(world.lines[transmit.connection_id])
+        world.refuse_id(transmit, 14)
+    assert all(one != next_one for one, next_one in itertools.pairwise(asked))
+
+
+def test_an_id_is_asked_of_the_same_broker_again_where_there_is_no_other(make_world):
+    world = make_world(brokers=3)
+    world.down = {2, 3}
+    world.hold_ids = True
+    world.want("flights")
+    world.send("a")
+    for _ in range(3):
+        world.run_until(lambda: world.ids_asked)
+        world.refuse_id(world.ids_asked.pop(), 14)
+    world.hold_ids = False
+    world.settle()
+    assert world.stored() == ["a"]
+
+
+def test_brokers_without_producer_ids_fail_the_batch_at_once(make_world):
+    world = make_world(versions={0: (3, 12), 3: (0, 12), 18: (0, 4)})
+    sealed = world.send("a")
+    outcome = world.outcome(sealed)
     assert isinstance(outcome, BatchFailed)
-    assert "has used up the epochs of producer id 4000; make a new producer" in str(outcome.error)
+    assert outcome.error.name == "UNSUPPORTED_VERSION"
+    assert outcome.error.fatal
+    assert "does not know InitProducerId" in str(outcome.error)
 
 
 def test_sequence_numbers_wrap_to_zero(world):

@@ -238,12 +238,31 @@ def test_acks_0_counts_as_done_once_transmitted(make_world):
     assert world.outcome(sealed) == BatchAcked(sealed, -1)
 
 
-def test_acks_0_keeps_to_the_in_flight_limit_until_the_socket_took_the_requests(make_world):
-    world = make_world(acks=0)
+@pytest.mark.parametrize("limit", [1, 5])
+def test_acks_0_knows_no_in_flight_limit(make_world, limit):
+    world = make_world(acks=0, max_in_flight_requests_per_connection=limit)
     world.send_each(*"abcdefgh")
-    assert len(world.produces) == 5
-    world.transmitted()
-    assert len(world.produces) == 5
+    assert len(world.produces) == 8
+    while world.produces:
+        world.transmitted()
+    assert world.stored() == [*"abcdefgh"]
+
+
+@pytest.mark.parametrize("produce", [None, (13, 14)])
+@pytest.mark.parametrize("acks", ["all", 0])
+def test_a_broker_that_speaks_no_version_of_produce_fails_the_batch_at_once(make_world, produce, acks):
+    others = {3: (0, 12), 18: (0, 4), 22: (0, 5)}
+    world = make_world(acks=acks, versions=others if produce is None else {0: produce, **others})
+    batches = world.send_each("a", "b", "c")
+    for sealed in batches:
+        outcome = world.outcome(sealed)
+        assert isinstance(outcome, BatchFailed)
+        assert outcome.error.name == "UNSUPPORTED_VERSION"
+        assert outcome.error.fatal
+        told = (
+            "b1:9092 does not know Produce" if produce is None else "b1:9092 speaks Produce 13 to 14, this client 3 to"
+        )
+        assert told in str(outcome.error)
 
 
 def test_acks_0_what_was_not_transmitted_is_sent_again_or_failed(make_world):

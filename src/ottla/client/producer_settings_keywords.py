@@ -28,12 +28,13 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         -1 to 2^31-1.
     receive_buffer_bytes: The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system. Default
         65536; -1 to 2^31-1.
-    acks: Who must have a batch before it counts: nobody (0), the leader (1), all replicas in sync (all). Default
-        all; all, -1, 0, 1.
+    acks: Who must have a batch before it counts: nobody (0), the leader (1), all replicas in sync (all). With 0
+        nobody is asked: what a broker refuses or never gets is lost without a word, offsets are not known, and
+        nothing but a full socket slows the producer down. Default all; all, -1, 0, 1.
     enable_idempotence: Number the batches, so that one that is sent again is stored once. Default true.
     retries: How often a batch is sent again, within delivery.timeout.ms. Default 2^31-1; 0 to 2^31-1.
-    max_in_flight_requests_per_connection: How many requests may be unanswered on one connection. Default 5; 1 to
-        2^31-1.
+    max_in_flight_requests_per_connection: How many requests may be unanswered on one connection; with acks=0 none
+        is answered, and there is no limit. Default 5; 1 to 2^31-1.
     delivery_timeout_ms: How long after it was begun a batch is given up, however often it was sent. Default 120000;
         0 to 2^31-1.
     linger_ms: How long a batch waits for more records before it is sent. Default 5; 0 to 2^31-1.

@@ -88,28 +88,33 @@ REFUSED_PATIENCE_US = 5_000_000
 class Answer:
     """What became of one request: `message` is the decoded response, or None with `failure` a clause for a person.
 
-    `sent` is False when the request certainly never left as a whole. A request that expects no answer comes back
-    with `message` and `failure` both None once it was transmitted.
+    `sent` is False when the request certainly never left as a whole; `unsupported` says that it never will, because
+    the broker speaks no version of it that we do. A request that expects no answer comes back with `message` and
+    `failure` both None once it was transmitted.
     """
 
-    __slots__ = ("failure", "message", "node_id", "sent", "token")
+    __slots__ = ("failure", "message", "node_id", "sent", "token", "unsupported")
 
-    def __init__(self, token: Any, message: Any, failure: str | None, sent: bool, node_id: int | None) -> None:
+    def __init__(
+        self, token: Any, message: Any, failure: str | None, sent: bool, node_id: int | None, unsupported: bool = False
+    ) -> None:
         self.token = token
         self.message = message
         self.failure = failure
         self.sent = sent
         self.node_id = node_id
+        self.unsupported = unsupported
 
 
 class _Ask:
-    __slots__ = ("deadline_us", "message", "token", "where")
+    __slots__ = ("avoid", "deadline_us", "message", "token", "where")
 
-    def __init__(self, message: Any, token: Any, where: int, deadline_us: int) -> None:
+    def __init__(self, message: Any, token: Any, where: int, deadline_us: int, avoid: int | None) -> None:
         self.message = message
         self.token = token
         self.where = where
         self.deadline_us = deadline_us
+        self.avoid = avoid
 
 
 class ConnectionCore:
@@ -246,11 +251,17 @@ class ConnectionCore:
             return
         self._transmit(node, message, token, now_us, answered)
 
-    def any_node(self, now_us: int) -> int | None:
-        """Return the ready node with the fewest requests in flight; None while one must first be connected to."""
+    def any_node(self, now_us: int, avoid: int | None = None) -> int | None:
+        """Return the ready node with the fewest requests in flight; None while one must first be connected to.
+
+        `avoid` is a node that is taken only when no other can be reached.
+        """
         ready: Node | None = None
-        connecting = False
+        connecting = others = False
         for node in self._nodes.values():
+            if node.node_id == avoid:
+                continue
+            others = others or node.state is _ABSENT or self._has_rested(node, now_us)
             if node.state is _READY and node.throttled_until_us <= now_us:
                 if ready is None or len(node.pending) < len(ready.pending):
                     ready = node
@@ -258,20 +269,30 @@ class ConnectionCore:
                 connecting = True
         if ready is not None:
             return ready.node_id
+        if avoid is not None and not connecting and not others:
+            return self.any_node(now_us)
         if not connecting:
-            self._connect_to_some_node(now_us)
+            self._connect_to_some_node(now_us, avoid)
         return None
 
     def ask(
-        self, message: Any, token: Any, now_us: int, *, where: int = ANY_NODE, deadline_us: int | None = None
+        self,
+        message: Any,
+        token: Any,
+        now_us: int,
+        *,
+        where: int = ANY_NODE,
+        deadline_us: int | None = None,
+        avoid: int | None = None,
     ) -> None:
         """Send one request to any node, the `CONTROLLER` or a node id, as soon as it can be reached.
 
         Waits for the connection until `deadline_us` (None: `request.timeout.ms` from now); then the answer says why.
+        `avoid`, with any node: the one that has failed before, asked again only when no other can be reached.
         """
         if deadline_us is None:
             deadline_us = now_us + self._request_timeout_us
-        self._asks.append(_Ask(message, token, where, deadline_us))
+        self._asks.append(_Ask(message, token, where, deadline_us, avoid))
         self._advance(now_us)
 
     def take_answers(self) -> list[Answer]:
@@ -322,8 +343,9 @@ class ConnectionCore:
             if -number not in self._nodes and (host, port) not in taken:
                 self._nodes[-number] = Node(-number, host, port)
 
-    def _connect_to_some_node(self, now_us: int) -> None:
+    def _connect_to_some_node(self, now_us: int, avoid: int | None = None) -> None:
         rested = [n for n in self._nodes.values() if n.state is _ABSENT or self._has_rested(n, now_us)]
+        rested = [n for n in rested if n.node_id != avoid] or rested
         if not rested and self.metadata.version:
             # Every broker we knew is out of reach: the addresses the user gave may know newer ones.
             self._add_bootstrap_nodes()
@@ -447,7 +469,7 @@ class ConnectionCore:
         try:
             version = version_for(node, type(message))
         except VersionMismatch as mismatch:
-            self._settle(node, Pending(token, now_us, answered), str(mismatch), False, now_us)
+            self._settle(node, Pending(token, now_us, answered), str(mismatch), False, now_us, unsupported=True)
             return
         self._put(node, message, version, token, now_us, answered)
 
@@ -498,13 +520,15 @@ class ConnectionCore:
             self._settle(node, request, event.reason, False, now_us)
         self._advance(now_us)
 
-    def _settle(self, node: Node, request: Pending, failure: str | None, sent: bool, now_us: int) -> None:
+    def _settle(
+        self, node: Node, request: Pending, failure: str | None, sent: bool, now_us: int, *, unsupported: bool = False
+    ) -> None:
         if request.token is _HANDSHAKE:
             return
         if request.token is _METADATA:
             self._refresh.lost(now_us)
             return
-        self._answers.append(Answer(request.token, None, failure, sent, node.node_id))
+        self._answers.append(Answer(request.token, None, failure, sent, node.node_id, unsupported))
 
     def _dispatch_asks(self, now_us: int) -> None:
         waiting = []
@@ -512,16 +536,17 @@ class ConnectionCore:
             if ask.deadline_us <= now_us or (self._refusing_since_us and self.refused(now_us) is not None):
                 self._answers.append(Answer(ask.token, None, self._why_not_asked(ask.where), False, None))
                 continue
-            node_id = self._destination(ask.where, now_us)
+            node_id = self._destination(ask, now_us)
             if node_id is None or not self.can_send(node_id, now_us):
                 waiting.append(ask)
             else:
                 self._transmit(self._nodes[node_id], ask.message, ask.token, now_us, True)
         self._asks = waiting
 
-    def _destination(self, where: int, now_us: int) -> int | None:
+    def _destination(self, ask: _Ask, now_us: int) -> int | None:
+        where = ask.where
         if where == ANY_NODE:
-            return self.any_node(now_us)
+            return self.any_node(now_us, ask.avoid)
         node_id = self.metadata.controller_id if where == CONTROLLER else where
         if node_id in self._nodes and (node_id >= 0 or where != CONTROLLER):
             return node_id

@@ -38,14 +38,18 @@ class PartitionQueue:
         "node_id",
         "partition",
         "producer_epoch",
+        "producer_id",
         "retrying",
         "topic",
+        "topic_id",
         "waiting",
     )
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
+        # Of the log that was last sent to; None before the first time.
+        self.topic_id: bytes | None = None
         self.waiting: deque[Batch] = deque()
         self.in_flight: deque[Batch] = deque()
         self.next_number = 0
@@ -55,6 +59,7 @@ class PartitionQueue:
         # A batch that is being sent again is in flight: nothing goes with it.
         self.retrying = False
         # For idempotence: see idempotence.py.
+        self.producer_id = -1
         self.producer_epoch = -1
         self.next_sequence = 0
         self.established = True
@@ -159,8 +164,10 @@ class Accumulator:
                 self.schedule(queue, now_us)
                 continue
             batch = queue.waiting[0]
-            if queue.hole and batch.state is not BatchState.DOUBTED:
-                self._idempotence.start_afresh(queue)
+            if queue.hole and batch.state is not BatchState.DOUBTED and not self._idempotence.start_afresh(queue):
+                ready.appendleft(queue)
+                queue.listed = True
+                break
             size += batch.size_bytes
             if taken and size > most_bytes:
                 ready.appendleft(queue)
@@ -194,12 +201,25 @@ class Accumulator:
 
     def leaders_changed(self, now_us: int) -> None:
         """Put every partition that waits for a leader, or for its node, where it belongs by the new metadata."""
+        if self._idempotence.enabled:
+            self._look_for_new_topics()
         lists: list[list[PartitionQueue] | deque[PartitionQueue]] = [self.leaderless, *self.ready.values()]
         self.leaderless = []
         self.ready = {}
         for queue in [queue for listed in lists for queue in listed]:
             queue.listed = False
             self.schedule(queue, now_us)
+
+    def _look_for_new_topics(self) -> None:
+        """A topic that was deleted and made anew has logs that know no producer."""
+        topics = self._connection.metadata.topics
+        for queue in self.queues.values():
+            known = topics.get(queue.topic)
+            if known is None or known.error_code or known.topic_id == queue.topic_id:
+                continue
+            if queue.topic_id is not None:
+                queue.established = False
+            queue.topic_id = known.topic_id
 
     def deadline_us(self) -> int | None:
         """Return when `rest_over` or `expired` has something to do next."""

@@ -42,7 +42,7 @@ class ProducerCore:
         self._accumulator = Accumulator(
             self._connection,
             self._idempotence,
-            settings.max_in_flight_requests_per_connection,
+            settings.in_flight_max,
             settings.delivery_timeout_ms * 1000,
         )
         self._sender = Sender(settings, self._connection, self._accumulator, self._idempotence, self._counts)
@@ -145,21 +145,24 @@ class ProducerCore:
         self._sender.give_up_expired(now_us)
         self._sender.send_ready(now_us)
         # A request that no version fits is answered on the spot.
-        self._take_answers(now_us)
+        while self._take_answers(now_us):
+            self._sender.send_ready(now_us)
         if self._close_at_us is not None:
             self._close(self._close_at_us, now_us)
         if self._sender.settled:
             self._outputs.extend(self._sender.settled)
             self._sender.settled = []
 
-    def _take_answers(self, now_us: int) -> None:
-        for answer in self._connection.take_answers():
+    def _take_answers(self, now_us: int) -> bool:
+        answers = self._connection.take_answers()
+        for answer in answers:
             if type(answer.token) is InFlightRequest:
                 self._sender.take_answer(answer, now_us)
             elif answer.token is _LAST_WORDS:
                 self._last_words -= 1
             else:
                 self._idempotence.take_answer(answer, now_us)
+        return bool(answers)
 
     def _close(self, close_at_us: int, now_us: int) -> None:
         """Close once everything is settled, or give up what is not when the time is over."""

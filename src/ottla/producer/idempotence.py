@@ -1,11 +1,17 @@
 """The producer id, and the sequence numbers by which a broker tells a batch sent again from a new one (KIP-98).
 
-The id is asked for once, of any broker, before the first batch leaves. Every partition counts its own records from 0.
+The id is asked for once, of any broker, before the first batch leaves; a broker that did not give one is asked again
+only when no other can be reached. Every partition counts its own records from 0.
 When a batch is given up after it was numbered, the numbers after it no longer follow on what the broker's log holds:
 the partition has a hole. Once nothing of it is in flight it starts afresh with the next epoch at sequence 0 (KIP-360),
 which brokers accept as a new beginning. Before that, a batch that may be stored under its old number is sent once more
 under exactly that number: the broker either knows it (stored, acked) or calls it out of order, and then it is unknown,
 because the earlier request may still be on its way to the log.
+
+A partition also starts afresh when its log does not continue where the last acknowledged batch ended (an election of a
+replica that lagged, a topic deleted and made anew, a broker that has forgotten the producer): what was refused was not
+stored, and is stored under the next epoch. A partition that has used up the 32,768 epochs of its producer id goes on
+with a new one.
 
 Invariants: a number once sent stands for the same records for ever. A batch that may be stored under one number is
 never sent under another.
@@ -55,7 +61,7 @@ TRANSITIONS: dict[tuple[IdentityState, IdentityEvent], IdentityState] = {
     (IdentityState.ASKING, IdentityEvent.GIVEN): IdentityState.KNOWN,
     (IdentityState.ASKING, IdentityEvent.UNANSWERED): IdentityState.ABSENT,
     (IdentityState.ASKING, IdentityEvent.DENIED): IdentityState.REFUSED,
-    (IdentityState.KNOWN, IdentityEvent.USED_UP): IdentityState.REFUSED,
+    (IdentityState.KNOWN, IdentityEvent.USED_UP): IdentityState.ABSENT,
 }
 
 
@@ -73,6 +79,12 @@ class Idempotence:
         self._backoff = backoff
         self._failures = 0
         self._not_before_us = 0
+        self._failed_node_id: int | None = None
+
+    @property
+    def mends_sequences(self) -> bool:
+        """Whether a partition may start afresh when its log lacks what was acknowledged."""
+        return self.enabled
 
     def ready(self, now_us: int) -> bool:
         """Tell whether batches may be numbered; asks for the id where that has to be done first."""
@@ -81,7 +93,7 @@ class Idempotence:
         if self.state is IdentityState.ABSENT and self._not_before_us <= now_us:
             self._move(IdentityEvent.ASK)
             message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
-            self._connection.ask(message, self, now_us)
+            self._connection.ask(message, self, now_us, avoid=self._failed_node_id)
         return False
 
     def deadline_us(self) -> int | None:
@@ -93,23 +105,30 @@ class Idempotence:
     def take_answer(self, answer: Answer, now_us: int) -> None:
         """Take in what became of the request for an id."""
         response: Any = answer.message
-        if response is None:
-            self.error = kafka_error(ErrorCode.NETWORK_EXCEPTION, f"asking for a producer id: {answer.failure}")
-        elif response.error_code:
-            error = kafka_error(response.error_code, "asking for a producer id")
+        node_id = answer.node_id
+        broker_id = node_id if node_id is not None and node_id >= 0 else None
+        if response is None or response.error_code:
+            code = response.error_code if response is not None else ErrorCode.NETWORK_EXCEPTION
+            if answer.unsupported:
+                code = ErrorCode.UNSUPPORTED_VERSION
+            detail = "asking for a producer id"
+            if answer.failure:
+                detail += f": {answer.failure}"
+            error = kafka_error(code, detail, broker_id=broker_id)
             self.error = error
             if not error.retriable:
                 self._move(IdentityEvent.DENIED)
                 return
-        else:
-            self._move(IdentityEvent.GIVEN)
-            self.producer_id = response.producer_id
-            self.producer_epoch = response.producer_epoch
-            self.error = None
+            self._move(IdentityEvent.UNANSWERED)
+            self._failures += 1
+            self._failed_node_id = node_id
+            self._not_before_us = now_us + self._backoff(self._failures)
             return
-        self._move(IdentityEvent.UNANSWERED)
-        self._failures += 1
-        self._not_before_us = now_us + self._backoff(self._failures)
+        self._move(IdentityEvent.GIVEN)
+        self.producer_id = response.producer_id
+        self.producer_epoch = response.producer_epoch
+        self.error = None
+        self._failures = 0
 
     def number(self, batch: Batch) -> None:
         """Give a batch its place in the partition's sequence, once, and seal it with a checksum."""
@@ -119,33 +138,39 @@ class Idempotence:
             return
         queue = batch.queue
         if queue.producer_epoch < 0:
-            queue.producer_epoch = self.producer_epoch
-            queue.established = False
-        batch.sealed.assign(self.producer_id, queue.producer_epoch, queue.next_sequence)
+            self._identify(queue)
+        batch.sealed.assign(queue.producer_id, queue.producer_epoch, queue.next_sequence)
         queue.next_sequence = (queue.next_sequence + batch.sealed.record_count) & _SEQUENCE_MASK
 
-    def start_afresh(self, queue: PartitionQueue) -> None:
+    def start_afresh(self, queue: PartitionQueue) -> bool:
         """Begin the partition's next epoch: what waits in it is numbered again, from 0.
 
         The first batch that waits is certainly not stored, and none of its attempts is still on its way. So nothing
         behind it can be stored under its old number either, now or later: the sequence would have a gap.
+
+        False where that has to wait for a new producer id, because the epochs of the old one are used up.
         """
-        queue.hole = False
-        if queue.producer_epoch >= EPOCH_MAX:
-            self.error = kafka_error(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"{queue} has used up the epochs of producer id {self.producer_id}; make a new producer",
-            )
+        if queue.producer_epoch < EPOCH_MAX:
+            queue.producer_epoch += 1
+            queue.established = False
+        elif self.producer_id == queue.producer_id:
             if self.state is IdentityState.KNOWN:
                 self._move(IdentityEvent.USED_UP)
-            return
-        queue.producer_epoch += 1
+            return False
+        else:
+            self._identify(queue)
+        queue.hole = False
         queue.next_sequence = 0
-        queue.established = False
         for batch in queue.waiting:
             batch.numbered = False
             if batch.state is BatchState.DOUBTED:
                 batch.move(BatchEvent.DISPROVE)
+        return True
+
+    def _identify(self, queue: PartitionQueue) -> None:
+        queue.producer_id = self.producer_id
+        queue.producer_epoch = self.producer_epoch
+        queue.established = False
 
     def _move(self, event: IdentityEvent) -> None:
         try:

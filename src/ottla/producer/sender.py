@@ -29,7 +29,9 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 
 # The second says that an earlier attempt was stored.
 _STORED = frozenset((ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
-_OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+# The broker misses what comes before the batch, or has forgotten the producer (before Kafka 2.5; now it takes any
+# sequence as a beginning then).
+_OUT_OF_SEQUENCE = frozenset((ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID))
 
 # Answers that do not say whether the batch was appended.
 _OPEN_ERRORS = frozenset(
@@ -78,7 +80,7 @@ class Sender:
         self._delivery_timeout_ms = settings.delivery_timeout_ms
         self._timeout_ms = settings.connection.request_timeout_ms
         self._request_bytes_max = settings.max_request_size
-        self._in_flight_max = settings.max_in_flight_requests_per_connection
+        self._in_flight_max = settings.in_flight_max
         self._backoff_ms = settings.connection.retry_backoff_ms
         self._backoff_max_ms = settings.connection.retry_backoff_max_ms
 
@@ -98,6 +100,8 @@ class Sender:
                 if not batches:
                     break
                 self._send(node_id, batches, now_us)
+        # A partition may have found the epochs of its producer id used up.
+        self._idempotence.ready(now_us)
 
     def _send(self, node_id: int, batches: list[Batch], now_us: int) -> None:
         topics: dict[str, TopicProduceData] = {}
@@ -141,7 +145,8 @@ class Sender:
                 self._ack(batch, -1, -1)
             else:
                 event = BatchEvent.LOSE if answer.sent else BatchEvent.REFUSE
-                self._not_acked(batch, event, ErrorCode.NETWORK_EXCEPTION, answer.failure, request.node_id, now_us)
+                code = ErrorCode.UNSUPPORTED_VERSION if answer.unsupported else ErrorCode.NETWORK_EXCEPTION
+                self._not_acked(batch, event, code, answer.failure, request.node_id, now_us)
             self._accumulator.schedule(batch.queue, now_us)
 
     def _take_part(self, batch: Batch, part: Any, node_id: int, now_us: int) -> None:
@@ -161,8 +166,8 @@ class Sender:
                 )
             self._connection.refresh_metadata(now_us)
         detail = part.error_message or ""
-        if code == _OUT_OF_ORDER and self._idempotence.enabled:
-            self._out_of_order(batch, detail, node_id, now_us)
+        if code in _OUT_OF_SEQUENCE and self._idempotence.enabled:
+            self._out_of_sequence(batch, code, detail, node_id, now_us)
             return
         event = BatchEvent.LOSE if _leaves_it_open(code, part.base_offset) else BatchEvent.REFUSE
         self._not_acked(batch, event, code, detail, node_id, now_us)
@@ -177,8 +182,8 @@ class Sender:
         self.unsettled -= 1
         self.settled.append(BatchAcked(batch.sealed, base_offset, log_append_time_ms))
 
-    def _out_of_order(self, batch: Batch, detail: str, node_id: int, now_us: int) -> None:
-        """The broker misses what comes before this batch in the sequence."""
+    def _out_of_sequence(self, batch: Batch, code: int, detail: str, node_id: int, now_us: int) -> None:
+        """The broker misses what comes before this batch in the sequence, or does not know the producer."""
         queue = batch.queue
         if batch.state is BatchState.SENT and (queue.hole or not queue.is_oldest(batch)):
             # A batch ahead of it is to blame: one that was refused and comes again first, or one that was given up.
@@ -187,11 +192,27 @@ class Sender:
             queue.put_back(batch)
             return
         if not queue.hole:
-            # Everything before it was acked, so the log has lost what it had acknowledged.
+            # Everything before it was acked, so the log has lost what it had acknowledged (an election of a replica
+            # that lagged, a topic made anew). The batch itself was never stored: it goes on in the next epoch.
             detail = detail or "the partition's log does not continue where the last acknowledged batch ended"
-        self._not_acked(batch, BatchEvent.REFUSE, _OUT_OF_ORDER, detail, node_id, now_us)
+            if batch.state is BatchState.SENT and self._idempotence.mends_sequences:
+                queue.hole = True
+                self._not_acked(batch, BatchEvent.REFUSE, code, detail, node_id, now_us, again=True)
+                return
+        self._not_acked(batch, BatchEvent.REFUSE, code, detail, node_id, now_us)
 
-    def _not_acked(self, batch: Batch, event: BatchEvent, code: int, detail: str, node_id: int, now_us: int) -> None:
+    def _not_acked(
+        self,
+        batch: Batch,
+        event: BatchEvent,
+        code: int,
+        detail: str,
+        node_id: int,
+        now_us: int,
+        *,
+        again: bool = False,
+    ) -> None:
+        """Send the batch again where that can help (`again`: whatever the code says), else give it up."""
         queue = batch.queue
         if batch.state >= BatchState.ACKED:
             # It was given up while in flight; now it is clear that its numbers may be missing in the log.
@@ -201,7 +222,7 @@ class Sender:
         # Nodes below 0 are bootstrap addresses of which no broker id is known.
         error = _batch_error(batch, code, detail, node_id if node_id >= 0 else None, now_us)
         batch.error = error
-        if not error.retriable or batch.attempts > self._retries:
+        if not (error.retriable or again) or batch.attempts > self._retries:
             self._give_up(batch, error)
         elif batch.deadline_us <= now_us:
             self._give_up(batch, self._too_late(batch, now_us))

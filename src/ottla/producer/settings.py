@@ -24,7 +24,9 @@ class ProducerSettings:
     """Every row of `PRODUCER_SETTINGS` as an attribute, checked against the others.
 
     `acks` is -1, 0 or 1. `idempotent` says whether idempotence is on after all rules. `compression_level` is None
-    where the codec in use is to take its default. `connection` holds the part all clients share.
+    where the codec in use is to take its default. `in_flight_max` is the limit of unanswered requests; with acks=0
+    there is none, as in Java: no request is answered, and each counts only until the socket has taken it.
+    `connection` holds the part all clients share.
     """
 
     acks: int
@@ -53,6 +55,7 @@ class ProducerSettings:
         level = values.get(level_name)
         defaults = {row.keyword: row.default for row in _OWN_SETTINGS}
         self.compression_level: int | None = None if level == defaults.get(level_name) else level
+        self.in_flight_max = self.max_in_flight_requests_per_connection if self.acks else INT32_MAX
         self.idempotent = self._settle_idempotence("enable_idempotence" in explicit)
         self._settle_delivery_timeout("delivery_timeout_ms" in explicit)
 

@@ -16,7 +16,9 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         "acks",
         str,
         "all",
-        "Who must have a batch before it counts: nobody (0), the leader (1), all replicas in sync (all).",
+        "Who must have a batch before it counts: nobody (0), the leader (1), all replicas in sync (all). With 0 nobody "
+        "is asked: what a broker refuses or never gets is lost without a word, offsets are not known, and nothing but "
+        "a full socket slows the producer down.",
         allowed=("all", "-1", "0", "1"),
         group="Delivery",
     ),
@@ -41,7 +43,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         "max.in.flight.requests.per.connection",
         int,
         5,
-        "How many requests may be unanswered on one connection.",
+        "How many requests may be unanswered on one connection; with acks=0 none is answered, and there is no limit.",
         lowest=1,
         highest=INT32_MAX,
         group="Delivery",
