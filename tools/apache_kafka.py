@@ -73,7 +73,8 @@ class ApacheKafka:
     """Nodes with ids from 1, their logs under `folder`; `bootstrap_servers` once they answer.
 
     `listeners` are ways in beside the plain one, by name, each with its security protocol; `settings` are Kafka's own
-    (server.properties), `format_arguments` go to StorageTool (`--add-scram ...`).
+    (server.properties), `format_arguments` go to StorageTool (`--add-scram ...`). `advertised` names other addresses
+    than a listener's own for clients to connect to, one for each node: those of a proxy.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class ApacheKafka:
         listeners: Mapping[str, str] | None = None,
         settings: Mapping[str, Any] | None = None,
         format_arguments: Iterable[str] = (),
+        advertised: Mapping[str, list[str]] | None = None,
     ) -> None:
         self._java = Java(options)
         self._heap_mb = heap_mb
@@ -95,6 +97,7 @@ class ApacheKafka:
         self._addresses = {
             name: [f"127.0.0.1:{next(ports)}" for _ in range(nodes)] for name in [*self._listeners, "CONTROLLER"]
         }
+        self._advertised = {**self._addresses, **(advertised or {})}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self.node_ids = list(range(1, nodes + 1))
         self._format(settings or {}, format_arguments)
@@ -141,7 +144,9 @@ class ApacheKafka:
             "node.id": node_id,
             "controller.quorum.voters": voters,
             "listeners": ",".join(f"{name}://{address}" for name, address in at.items()),
-            "advertised.listeners": ",".join(f"{name}://{at[name]}" for name in self._listeners),
+            "advertised.listeners": ",".join(
+                f"{name}://{self._advertised[name][node_id - 1]}" for name in self._listeners
+            ),
             "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",

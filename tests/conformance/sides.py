@@ -1,0 +1,164 @@
+"""The two clusters a producer is held against: the embedded one, and three nodes of Apache Kafka.
+
+Both have three brokers with ids 1 to 3 and the same handles, so that each expectation is written once. What only one
+of them can do is an expected failure at the test, with its reason.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from tools.apache_kafka import ApacheKafka
+
+import ottla
+from ottla.cluster.cluster import Cluster
+from ottla.errors import KafkaError
+
+from .lossy_proxy import LossyProxy
+
+BROKERS = 3
+_PATIENCE_S = 60
+# An orphaned partition is led again within seconds, as in a test it should; Kafka's default is 9 s.
+_APACHE_SETTINGS = {
+    "broker.session.timeout.ms": 3000,
+    "broker.heartbeat.interval.ms": 500,
+    "replica.lag.time.max.ms": 5000,
+}
+
+
+class Losses(Protocol):
+    """Acknowledgements that are lost for the length of a `with`."""
+
+    fired: Any
+
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *_: Any) -> None: ...
+
+
+class Side:
+    """What the tests ask of either cluster; `lossy_servers` are the addresses at which acknowledgements can be lost."""
+
+    name: str
+    bootstrap_servers: str
+    lossy_servers: str
+
+    def create_topic(self, name: str, partitions: int, replication_factor: int, **configs: str) -> None:
+        """Make a topic that can be used at once (configs with underscores for dots)."""
+        with ottla.Admin(self.bootstrap_servers) as admin:
+            settings = {key.replace("_", "."): value for key, value in configs.items()}
+            admin.create_topics(name, partitions=partitions, replication_factor=replication_factor, configs=settings)
+            # Apache Kafka names a leader before that has opened its log, and drops what comes in between with acks=0.
+            # An answer about offsets is the leader's own, and asked for until it comes.
+            admin.end_offsets(name)
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads the partition."""
+        with ottla.Admin(self.bootstrap_servers) as admin:
+            leader = admin.describe(topic).partitions[partition].leader
+        assert leader is not None
+        return leader
+
+    def await_in_sync(self, topic: str, replicas: int) -> None:
+        """Wait until every partition of the topic has so many replicas in sync."""
+        give_up_s = time.monotonic() + _PATIENCE_S
+        with ottla.Admin(self.bootstrap_servers) as admin:
+            while True:
+                places = _described(admin, topic)
+                if places and all(len(place.isr) == replicas for place in places):
+                    return
+                assert time.monotonic() < give_up_s, f"{topic} has not {replicas} replicas in sync: {places}"
+
+    def await_readable(self, topic: str, records: int) -> None:
+        """Wait until readers may see so many records; with acks of 0 or 1 that is later than the acknowledgement."""
+        give_up_s = time.monotonic() + _PATIENCE_S
+        with ottla.Admin(self.bootstrap_servers) as admin:
+            while sum(ends := admin.end_offsets(topic).values()) < records:
+                assert time.monotonic() < give_up_s, f"{topic} ends at {ends}"
+
+    def kill(self, broker_id: int) -> None:
+        """End a broker without notice."""
+        raise NotImplementedError
+
+    def start(self, broker_id: int) -> None:
+        """Start a killed broker again."""
+        raise NotImplementedError
+
+    def pause(self, broker_id: int) -> None:
+        """Freeze a broker."""
+        raise NotImplementedError
+
+    def resume(self, broker_id: int) -> None:
+        """Let a frozen broker go on."""
+        raise NotImplementedError
+
+    def losing_acks(self, topic: str, *, every: int, times: int) -> AbstractContextManager[Losses]:
+        """Lose the answers to every so-many-th Produce request, at `lossy_servers`."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End the cluster."""
+        raise NotImplementedError
+
+
+def _described(admin: ottla.Admin, topic: str) -> Any:
+    try:
+        return admin.describe(topic).partitions
+    except KafkaError:
+        return ()
+
+
+class Embedded(Side):
+    """Three embedded brokers."""
+
+    name = "embedded"
+
+    def __init__(self) -> None:
+        self._cluster = Cluster(brokers=BROKERS)
+        self.bootstrap_servers = self.lossy_servers = self._cluster.bootstrap_servers
+        self.kill = self._cluster.kill
+        self.start = self._cluster.start
+        self.pause = self._cluster.pause
+        self.resume = self._cluster.resume
+        self.close = self._cluster.close
+
+    def losing_acks(self, topic: str, *, every: int, times: int) -> AbstractContextManager[Losses]:
+        return self._cluster.faults.lose_ack(topic=topic, every=every, times=times)
+
+
+class Apache(Side):
+    """Three nodes of Apache Kafka, each broker and controller; a second listener stands behind a `LossyProxy`."""
+
+    name = "apache"
+
+    def __init__(self) -> None:
+        self._proxy = LossyProxy(BROKERS)
+        self._kafka = ApacheKafka(
+            BROKERS,
+            heap_mb=384,
+            listeners={"LOSSY": "PLAINTEXT"},
+            advertised={"LOSSY": self._proxy.addresses},
+            settings=_APACHE_SETTINGS,
+        )
+        try:
+            self._kafka.start()
+            self._proxy.start(self._kafka.bootstrap_servers_of("LOSSY"))
+        except BaseException:
+            self.close()
+            raise
+        self.bootstrap_servers = self._kafka.bootstrap_servers
+        self.lossy_servers = ",".join(self._proxy.addresses)
+        self.kill = self._kafka.kill
+        self.pause = self._kafka.pause
+        self.resume = self._kafka.resume
+
+    def start(self, broker_id: int) -> None:
+        self._kafka.start(broker_id)
+
+    def losing_acks(self, topic: str, *, every: int, times: int) -> AbstractContextManager[Losses]:
+        return self._proxy.lose(every, times)
+
+    def close(self) -> None:
+        self._proxy.close()
+        self._kafka.stop()
