@@ -47,6 +47,11 @@ _ERRORS = (
     "OttlaError",
     "ProducerFenced",
     "RecordError",
+    "TransactionAborted",
+    "TransactionError",
+    "TransactionMisuse",
+    "TransactionUnfinished",
+    "TransactionUnknown",
     "Unreachable",
     "UserMistake",
 )

@@ -118,6 +118,33 @@ class ProducerFenced(KafkaError):
     """Another producer with the same `transactional.id` has taken over; this one must be closed."""
 
 
+class TransactionError(OttlaError):
+    """A transaction did not go as asked; abortable: call `abort_transaction`, then begin anew."""
+
+
+class TransactionAborted(TransactionError):
+    """The record was not sent, or does not count, because its transaction is aborted."""
+
+
+class TransactionUnfinished(TransactionError):
+    """A call about a transaction has no answer yet and goes on by itself; repeat the same call to wait for it.
+
+    For `commit_transaction` the outcome is unknown until then: committed, or still open. Never abort instead.
+    """
+
+    retriable = True
+
+
+class TransactionUnknown(TransactionError):
+    """Whether the transaction was committed is not known, and this producer will not learn it any more."""
+
+    fatal = True
+
+
+class TransactionMisuse(UserMistake, RuntimeError):
+    """A call that does not fit the state of the transaction, such as `commit_transaction` where none was begun."""
+
+
 class DeliveryError(OttlaError):
     """Records were not delivered, or nobody knows: `failed` and `unknown` count them, `first` is the first cause.
 

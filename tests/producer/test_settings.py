@@ -100,6 +100,12 @@ def test_idempotence_that_was_not_asked_for_gives_way(given):
             {"group_id": "g"},
             "group.id is a setting of Kafka's that ottla does not support here; leave it out.",
         ),
+        (
+            {"transactional_id": "t", "acks": 1},
+            "transactional.id='t' needs idempotence, which is off here: leave out enable.idempotence=false, acks other "
+            "than all, and retries=0.",
+        ),
+        ({"transactional_id": ""}, "transactional.id is empty; give it a name, or leave it out."),
         ({"batch.size": -1}, "batch.size=-1 is out of range; allowed is a whole number from 0 to 2147483647."),
     ],
 )

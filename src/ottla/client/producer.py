@@ -24,6 +24,9 @@ from ottla.producer.settings import ProducerSettings
 if TYPE_CHECKING:
     from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
     from ottla.client.table_delivery import TableDelivery
+    from ottla.client.transaction import Transaction
+    from ottla.client.transaction_verbs import Offset
+    from ottla.producer.transaction_states import TransactionIdentity
     from ottla.records.delivery import Delivery
 
 _log = logging.getLogger("ottla.producer")
@@ -130,6 +133,65 @@ class Producer:
             value_format=value_format,
         )
         return delivery
+
+    def init_transactions(self) -> None:
+        """Get the identity of `transactional_id` and fence older producers of it, ending what they left open.
+
+        The first `begin_transaction` does it, too. Like every call about transactions it waits for `max.block.ms` and
+        raises TransactionUnfinished after that, TransactionMisuse where it does not fit, KafkaError for what the
+        coordinator refuses, ProducerFenced where a newer producer has taken over.
+        """
+        self._driver.transactions.initialize()
+
+    def begin_transaction(self) -> None:
+        """Open a transaction: what is sent from now on counts when it is committed, all of it or nothing."""
+        self._driver.transactions.begin()
+
+    def commit_transaction(self) -> None:
+        """Wait until everything sent in the transaction is stored, and commit it.
+
+        Raises TransactionError where something was not stored: abort it. Raises TransactionUnfinished after
+        `max.block.ms`: whether it is committed is not known, the producer goes on asking for it, and this may be called
+        again to hear how it went; it is never turned into an abort.
+        """
+        self._driver.transactions.end(True)
+
+    def abort_transaction(self) -> None:
+        """Take back everything sent in the transaction; what has not left yet fails with TransactionAborted."""
+        self._driver.transactions.end(False)
+
+    def prepare_transaction(self) -> TransactionIdentity:
+        """Wait until everything sent in the transaction is stored, and leave its end to who has its identity.
+
+        Any process can then commit or abort it by `ottla.TransactionHandle` within `transaction.timeout.ms`; closing
+        this producer leaves it open. It can also be ended here.
+        """
+        self._driver.transactions.end(None)
+        identity = self._driver.core.transaction_identity
+        assert identity is not None
+        return identity
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[tuple[str, int], Offset],
+        group_id: str,
+        *,
+        generation: int = -1,
+        member_id: str = "",
+        group_instance_id: str | None = None,
+    ) -> None:
+        """Commit a consumer group's offsets with the transaction (KIP-447), and wait until its coordinator has them.
+
+        `offsets` is {(topic, partition): the next offset to read}; (offset, metadata) or (offset, metadata, leader
+        epoch) may take an offset's place. With `generation` and `member_id` a member that was replaced is refused.
+        """
+        self._driver.transactions.commit_offsets(offsets, group_id, generation, member_id, group_instance_id)
+
+    def transaction(self) -> Transaction:
+        """`with producer.transaction():` begins one, commits it at the end, and aborts it where the block raises."""
+        from ottla.client.transaction import Transaction
+
+        return Transaction(self)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far has an outcome.

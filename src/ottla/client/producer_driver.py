@@ -24,6 +24,7 @@ from ottla.client import lifetime
 from ottla.client.bootstrap import lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
+from ottla.client.transaction_verbs import TransactionVerbs
 from ottla.client.waiting import Waiting
 from ottla.errors import BufferFull, ClosedError, DeliveryError, KafkaError, OttlaError
 from ottla.producer.core import ProducerCore
@@ -36,6 +37,8 @@ from ottla.producer.events import (
     CloseRequested,
     TopicKnown,
     TopicWanted,
+    TransactionAnswered,
+    TransactionChanged,
 )
 from ottla.producer.settings import ProducerSettings
 from ottla.records.append import Appender
@@ -75,6 +78,8 @@ class ProducerDriver:
         # Held for one addition, never while something happens.
         self._counting = threading.Lock()
         self._flushes_asked = 0
+        # (flush, event): what the core is to be told once it has all that was sent before.
+        self._behind_flushes: deque[tuple[int, Any]] = deque()
         self._flushes_noticed = 0
         self._flushes_seen = 0
         self._records_taken = 0
@@ -98,6 +103,9 @@ class ProducerDriver:
             landing=landing,
             hooks=self,
         )
+        self.transactions = TransactionVerbs(self)
+        if settings.transactional_id is not None:
+            self.set_gate(self._core.transaction_refusal)
         self.loop = IoLoop(
             self._core,
             self,
@@ -115,19 +123,20 @@ class ProducerDriver:
 
     def check_usable(self) -> None:
         """Raise where nothing can be sent any more."""
+        if self._forked or self.crash is not None or self._closing:
+            raise self._why_unusable()
+
+    def _why_unusable(self) -> OttlaError:
         if self._forked:
-            raise lifetime.forked("producer")
-        if self.crash is not None:
-            raise self.crash
-        if self._closing:
-            raise ClosedError(_CLOSED)
+            return lifetime.forked("producer")
+        return self.crash if self.crash is not None else ClosedError(_CLOSED)
 
     def topic_missing(self, topic: str) -> None:
         """Wait until the topic's partitions are known, `max.block.ms` at most."""
         self.check_usable()
         if self._known_count(topic):
             return
-        self._refuse_own_thread("sending to a topic for the first time")
+        self.refuse_own_thread("sending to a topic for the first time")
         self._waiting.wait(self.ask_for_topic(topic), self.settings.max_block_ms / 1000)
         self.check_topic(topic)
 
@@ -162,7 +171,7 @@ class ProducerDriver:
     def memory_wanted(self, nbytes: int) -> None:
         """Wait until `nbytes` fit into `buffer.memory`, `max.block.ms` at most; BufferFull after that."""
         self.check_usable()
-        self._refuse_own_thread("sending while buffer.memory is full")
+        self.refuse_own_thread("sending while buffer.memory is full")
         # The appender has rung already, and has the loop seal the open batches that hold the memory.
         room = self._waiting.wait(self.room_for(nbytes), self.settings.max_block_ms / 1000)
         self.check_usable()
@@ -196,7 +205,7 @@ class ProducerDriver:
         if self._forked:
             raise lifetime.forked("producer")
         if not done():
-            self._refuse_own_thread("waiting for a delivery")
+            self.refuse_own_thread("waiting for a delivery")
         return self._waiting.wait(done, timeout_s)
 
     # ---- what the producer calls, on a user's thread ------------------------------------------------------------
@@ -210,7 +219,7 @@ class ProducerDriver:
         """Wait until everything sent so far is settled; TimeoutError, or DeliveryError for what went wrong."""
         if self._forked:
             raise lifetime.forked("producer")
-        self._refuse_own_thread("flushing")
+        self.refuse_own_thread("flushing")
         ticket = self._ask_for_flush()
         if not self._waiting.wait(lambda: self._is_flushed(ticket), timeout_s):
             raise TimeoutError(f"records are still on their way after {timeout_s} s; flush again to wait for the rest")
@@ -220,7 +229,7 @@ class ProducerDriver:
         """Deliver what was sent, end the thread; TimeoutError where that took longer, DeliveryError as in flush."""
         if self._forked:
             return
-        self._refuse_own_thread("closing")
+        self.refuse_own_thread("closing")
         self._begin_to_close(timeout_s)
         # The core gives up at its deadline by itself; a second on top for carrying that out.
         if not self._waiting.wait(lambda: self._ended, None if timeout_s is None else timeout_s + 1):
@@ -235,6 +244,32 @@ class ProducerDriver:
             self._begin_to_close(None)
             self.appender.closed_error = ClosedError(_DROPPED)
 
+    @property
+    def core(self) -> ProducerCore:
+        """The core, of which other threads may only read single figures and words."""
+        return self._core
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will come any more."""
+        return self._ended or self._forked or self.crash is not None
+
+    def flush_before(self, event: Any) -> None:
+        """Give the core everything sent so far, and then this event."""
+        self._ask_for_flush(event)
+
+    def set_gate(self, refusal: OttlaError | None) -> None:
+        """Take records (None), or refuse them with this error; for a transactional producer."""
+        self.appender.closed_error = refusal
+        # Whoever closes says so first: one of the two sees the other.
+        if self._forked or self.crash is not None or self._closing:
+            self.appender.closed_error = self._why_unusable()
+
+    def forget_unhappy(self) -> None:
+        """Somebody knows that the records so far are lost."""
+        self._unhappy.clear()
+        self._unhappy_before = _Unhappy()
+
     def _begin_to_close(self, timeout_s: float | None) -> None:
         if self._ended:
             return
@@ -245,10 +280,12 @@ class ProducerDriver:
         self._close_deadline_us = time.monotonic_ns() // 1000 + given_us
         self._ask_for_flush()
 
-    def _ask_for_flush(self) -> int:
+    def _ask_for_flush(self, event: Any = None) -> int:
         with self._counting:
             self._flushes_asked += 1
             ticket = self._flushes_asked
+            if event is not None:
+                self._behind_flushes.append((ticket, event))
         self.loop.wake()
         return ticket
 
@@ -306,6 +343,8 @@ class ProducerDriver:
         if flushing and self._records_taken >= self._records_to_take:
             self._flushes_seen = asked
             self._changed = True
+            while self._behind_flushes and self._behind_flushes[0][0] <= asked:
+                self._core.receive(self._behind_flushes.popleft()[1], now_us)
             if closing_us is not None:
                 self._close_deadline_us = None
                 self._core.receive(CloseRequested(closing_us), now_us)
@@ -335,6 +374,8 @@ class ProducerDriver:
                 self._topics[output.topic] = output
             if output.partition_count:
                 self.appender.set_topic(output.topic, output.partition_count)
+        elif kind is TransactionAnswered or kind is TransactionChanged:
+            self.transactions.perform(output)
         elif kind is Closed:
             for batch in self.appender.take_ready(time.monotonic_ns() // 1000, True):
                 self._settle_at_last(batch, ClosedError(_CLOSED), unknown=False)
@@ -415,7 +456,7 @@ class ProducerDriver:
     def _cannot_go_on(self) -> bool:
         return self._closing or self._forked or self.crash is not None
 
-    def _refuse_own_thread(self, doing: str) -> None:
+    def refuse_own_thread(self, doing: str) -> None:
         if self.loop.is_own_thread():
             raise OttlaError(
                 f"{doing} inside a delivery callback would wait for itself: callbacks run on the producer's "

@@ -48,6 +48,10 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     compression_lz4_level: lz4's level. Default 9; 1 to 17.
     compression_zstd_level: zstd's level. Default 3; -131072 to 22.
     partitioner_ignore_keys: Spread records with a key like those without one. Default false.
+    transactional_id: The name by which a producer's transactions go on after a restart; an older producer of that
+        name is fenced. No default.
+    transaction_timeout_ms: How long a transaction may stay open before its coordinator aborts it. Default 60000; 1
+        to 2^31-1.
     """
 
     client_id: str | None
@@ -76,3 +80,5 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     compression_lz4_level: int | str | None
     compression_zstd_level: int | str | None
     partitioner_ignore_keys: bool | str | None
+    transactional_id: str | None
+    transaction_timeout_ms: int | str | None

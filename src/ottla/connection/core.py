@@ -29,6 +29,7 @@ KIPs: 511 (ApiVersions), 219 (throttling), 144 (reconnect backoff), 899 (reboots
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -45,6 +46,7 @@ from ottla.connection.events import (
 )
 from ottla.connection.metadata import BrokerMetadata, Metadata
 from ottla.connection.node import (
+    VERSION_CAPS,
     ConnectionEvent,
     ConnectionState,
     Node,
@@ -130,6 +132,10 @@ class ConnectionCore:
         self.requests_sent = 0
         self.answers_received = 0
         self.connections_opened = 0
+        # The cluster's features in force (KIP-584), of the newest answer about them.
+        self.features: dict[str, int] = {}
+        self._features_epoch = -1
+        self._version_caps = VERSION_CAPS
         self._rng = rng
         self._request_timeout_us = settings.request_timeout_ms * 1000
         self._setup_timeout_us = settings.socket_connection_setup_timeout_ms * 1000
@@ -302,6 +308,12 @@ class ConnectionCore:
             self._answers = []
         return taken
 
+    def cap_versions(self, caps: Mapping[int, int]) -> None:
+        """From now on speak no newer version of these APIs (by key) than said, however new the broker is."""
+        self._version_caps = {**VERSION_CAPS, **caps}
+        for node in self._nodes.values():
+            node.agreed_versions = {}
+
     def trouble(self) -> OttlaError | None:
         """Return why no broker can be reached, as an error for the user; None when one can, or none was tried yet.
 
@@ -406,6 +418,9 @@ class ConnectionCore:
             return
         node.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         node.agreed_versions = {}
+        if response.finalized_features_epoch > self._features_epoch:
+            self._features_epoch = response.finalized_features_epoch
+            self.features = {each.name: each.max_version_level for each in response.finalized_features}
         node.move(ConnectionEvent.AGREED)
         node.failures = 0
         node.wanted = False
@@ -467,7 +482,7 @@ class ConnectionCore:
 
     def _transmit(self, node: Node, message: Any, token: Any, now_us: int, answered: bool) -> None:
         try:
-            version = version_for(node, type(message))
+            version = version_for(node, type(message), self._version_caps)
         except VersionMismatch as mismatch:
             self._settle(node, Pending(token, now_us, answered), str(mismatch), False, now_us, unsupported=True)
             return

@@ -9,6 +9,7 @@ Invariants: a connection id is used once; requests are pending only in HANDSHAKI
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -132,22 +133,23 @@ class Node:
 
 
 # The newest versions this client speaks where they are below what the message classes can write: Produce and Fetch
-# 13 name topics by id only, and everything here goes by name.
-VERSION_CAPS = {0: 12, 1: 12}
+# 13 name topics by id only, and everything here goes by name. FindCoordinator from 4 on asks for many keys at once, and
+# AddPartitionsToTxn from 4 on is between brokers.
+VERSION_CAPS = {0: 12, 1: 12, 10: 3, 24: 3}
 
 
 class VersionMismatch(Exception):
     """No version of an API is spoken by both sides; the message is a clause for a person."""
 
 
-def version_for(node: Node, message_class: type[Any]) -> int:
+def version_for(node: Node, message_class: type[Any], caps: Mapping[int, int] = VERSION_CAPS) -> int:
     """Return the newest version of this API that both sides speak; `VersionMismatch` where there is none."""
     known = node.agreed_versions.get(message_class)
     if known is not None:
         return known
     api_key: int = message_class.API_KEY
     lowest: int = message_class.MIN_VERSION
-    highest: int = min(message_class.MAX_VERSION, VERSION_CAPS.get(api_key, message_class.MAX_VERSION))
+    highest: int = min(message_class.MAX_VERSION, caps.get(api_key, message_class.MAX_VERSION))
     name = message_class.__name__.removesuffix("Request")
     theirs = node.versions.get(api_key)
     if theirs is None:

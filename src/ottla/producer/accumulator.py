@@ -28,6 +28,7 @@ class PartitionQueue:
     """One partition's batches: `waiting` (oldest first, retries at the front) and `in_flight` (in order of sending)."""
 
     __slots__ = (
+        "admitted",
         "blocked_until_us",
         "established",
         "hole",
@@ -64,6 +65,8 @@ class PartitionQueue:
         self.next_sequence = 0
         self.established = True
         self.hole = False
+        # False while a transaction's coordinator has to be told of the partition first.
+        self.admitted = True
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -85,7 +88,7 @@ class PartitionQueue:
     def may_send(self, in_flight_max: int) -> bool:
         """Tell whether the first waiting batch may leave beside those in flight."""
         if not self.in_flight:
-            return True
+            return self.admitted
         if self.retrying or self.hole or not self.established or self.waiting[0].attempts:
             return False
         return len(self.in_flight) < in_flight_max

@@ -12,13 +12,24 @@ Invariant: every batch that came in by `BatchesReady` comes out in exactly one o
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.connection.core import ConnectionCore
 from ottla.connection.metadata import Metadata
 from ottla.errors import ClosedError, OttlaError
 from ottla.producer.accumulator import Accumulator
-from ottla.producer.events import BatchesReady, Closed, CloseRequested, TopicWanted
+from ottla.producer.events import (
+    BatchesReady,
+    BatchFailed,
+    BatchUnknown,
+    BeginTransaction,
+    Closed,
+    CloseRequested,
+    CommitOffsets,
+    EndTransaction,
+    InitializeTransactions,
+    TopicWanted,
+)
 from ottla.producer.idempotence import Idempotence
 from ottla.producer.in_flight import InFlightRequest
 from ottla.producer.metrics import ProducerMetrics
@@ -27,7 +38,12 @@ from ottla.producer.sender import Sender
 from ottla.producer.settings import ProducerSettings
 from ottla.protocol.messages.metadata import MetadataRequest
 
+if TYPE_CHECKING:
+    from ottla.producer.transaction_states import TransactionIdentity
+    from ottla.producer.transactions import Transactions
+
 _LAST_WORDS = object()
+_VERBS = frozenset((InitializeTransactions, BeginTransaction, CommitOffsets, EndTransaction))
 
 
 class ProducerCore:
@@ -46,6 +62,19 @@ class ProducerCore:
             settings.delivery_timeout_ms * 1000,
         )
         self._sender = Sender(settings, self._connection, self._accumulator, self._idempotence, self._counts)
+        self._transactions: Transactions | None = None
+        if settings.transactional_id is not None:
+            # Imported here: most producers never see a transaction.
+            from ottla.producer.transactions import Transactions
+
+            self._transactions = Transactions(
+                settings.transactional_id,
+                settings.transaction_timeout_ms,
+                self._connection,
+                self._idempotence,
+                self._accumulator,
+                self._backoff_us,
+            )
         self._topics = TopicPartitions()
         self._outputs: list[Any] = []
         self._now_us = 0
@@ -53,6 +82,8 @@ class ProducerCore:
         self._metadata_version = 0
         self._news_wanted = False
         self._close_at_us: int | None = None
+        # How long closing waits for the end of a transaction; its coordinator aborts what nobody ends.
+        self._end_until_us: int | None = None
         # How many brokers still owe an answer before closing; -1 until they are asked.
         self._last_words = -1
         self._closed = False
@@ -65,6 +96,26 @@ class ProducerCore:
     def trouble(self) -> OttlaError | None:
         """Return why no broker can be reached (`Unreachable` or `NotKafka`), None when one can."""
         return self._connection.trouble()
+
+    @property
+    def transaction_identity(self) -> TransactionIdentity | None:
+        """What the open (or prepared) transaction is known by; None without `transactional.id`."""
+        return None if self._transactions is None else self._transactions.identity
+
+    @property
+    def transactions_ready(self) -> bool:
+        """Whether a transaction can begin at once."""
+        return self._transactions is not None and self._transactions.is_ready
+
+    @property
+    def transaction_refusal(self) -> OttlaError | None:
+        """Why no batch is taken for now; None where it is."""
+        return None if self._transactions is None else self._transactions.refusal
+
+    def transaction_trouble(self) -> str:
+        """Why the transaction's coordinator has not answered yet, as a clause for a person."""
+        told = self._transactions.trouble if self._transactions is not None else ""
+        return told or str(self.trouble() or "batches are still on their way")
 
     def metrics(self) -> dict[str, float]:
         """Return the figures under the names of Kafka's producer metrics."""
@@ -85,6 +136,8 @@ class ProducerCore:
             self._sender.unsettled += len(event.batches)
             for sealed in event.batches:
                 self._accumulator.add(sealed, now_us)
+                if self._transactions is not None:
+                    self._transactions.batch_added(sealed.topic, sealed.partition)
         elif kind is TopicWanted:
             self._topics.want(event.topic)
             self._connection.want_topic(event.topic, now_us)
@@ -92,6 +145,13 @@ class ProducerCore:
             self._news_wanted = self._news_wanted or (known is not None and not known.error_code)
         elif kind is CloseRequested:
             self._close_at_us = event.deadline_us
+            if self._transactions is not None:
+                self._transactions.close()
+                self._end_until_us = min(event.deadline_us, now_us + self.settings.max_block_ms * 1000)
+        elif kind in _VERBS:
+            if self._transactions is None:
+                raise RuntimeError(f"{kind.__name__} without transactional.id")
+            self._transactions.receive(event)
         else:
             self._connection.receive(event, now_us)
 
@@ -120,6 +180,8 @@ class ProducerCore:
             self._accumulator.deadline_us(),
             self._idempotence.deadline_us() if self._accumulator.ready else None,
             self._close_at_us,
+            self._end_until_us,
+            self._transactions.deadline_us() if self._transactions is not None else None,
         ):
             if due is not None and (earliest is None or due < earliest):
                 earliest = due
@@ -143,15 +205,35 @@ class ProducerCore:
             self._outputs.extend(self._topics.news(self.metadata))
         self._accumulator.rest_over(now_us)
         self._sender.give_up_expired(now_us)
-        self._sender.send_ready(now_us)
+        transactions = self._transactions
+        if transactions is not None:
+            self._work_on(transactions, now_us)
+        if transactions is None or transactions.may_send:
+            self._sender.send_ready(now_us)
         # A request that no version fits is answered on the spot.
         while self._take_answers(now_us):
-            self._sender.send_ready(now_us)
+            if transactions is not None:
+                self._work_on(transactions, now_us)
+            if transactions is None or transactions.may_send:
+                self._sender.send_ready(now_us)
         if self._close_at_us is not None:
             self._close(self._close_at_us, now_us)
         if self._sender.settled:
             self._outputs.extend(self._sender.settled)
             self._sender.settled = []
+        if transactions is not None and transactions.outputs:
+            # Behind the batches: who hears that a transaction is over finds all its deliveries done.
+            self._outputs.extend(transactions.outputs)
+            transactions.outputs = []
+
+    def _work_on(self, transactions: Transactions, now_us: int) -> None:
+        """What became of batches decides what the transaction can do, and the other way round."""
+        for output in self._sender.settled:
+            if isinstance(output, BatchFailed | BatchUnknown):
+                transactions.batch_lost(output.error)
+        if not transactions.may_send and self._sender.unsettled:
+            self._sender.give_up_waiting(transactions.batch_error(), now_us)
+        transactions.work(now_us)
 
     def _take_answers(self, now_us: int) -> bool:
         answers = self._connection.take_answers()
@@ -160,6 +242,8 @@ class ProducerCore:
                 self._sender.take_answer(answer, now_us)
             elif answer.token is _LAST_WORDS:
                 self._last_words -= 1
+            elif self._transactions is not None:
+                self._transactions.take_answer(answer, now_us)
             else:
                 self._idempotence.take_answer(answer, now_us)
         return bool(answers)
@@ -168,7 +252,7 @@ class ProducerCore:
         """Close once everything is settled, or give up what is not when the time is over."""
         if self._sender.unsettled and (self._closed or now_us >= close_at_us):
             self._sender.give_up_all(ClosedError("the producer was closed before the records were stored"))
-        if self._sender.unsettled or self._closed:
+        if self._sender.unsettled or self._closed or self._must_end(now_us):
             return
         if self._last_words < 0:
             self._ask_for_last_words(now_us)
@@ -180,6 +264,14 @@ class ProducerCore:
             self._sender.settled = []
             self._outputs.extend(self._connection.outputs())
             self._outputs.append(Closed())
+
+    def _must_end(self, now_us: int) -> bool:
+        """Whether a transaction is worth waiting for."""
+        if self._end_until_us is None or self._transactions is None:
+            return False
+        if self._transactions.is_at_rest or now_us >= self._end_until_us:
+            self._end_until_us = None
+        return self._end_until_us is not None
 
     def _ask_for_last_words(self, now_us: int) -> None:
         """With acks=0, ask every broker one more question.

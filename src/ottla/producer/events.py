@@ -39,6 +39,64 @@ class CloseRequested:
 
 
 @dataclass(slots=True, frozen=True)
+class InitializeTransactions:
+    """Event: get an identity for the transactional id; older producers of that id are fenced (KIP-98)."""
+
+    token: int
+
+
+@dataclass(slots=True, frozen=True)
+class BeginTransaction:
+    """Event: batches that come from now on belong to one transaction."""
+
+    token: int
+
+
+@dataclass(slots=True, frozen=True)
+class CommitOffsets:
+    """Event: these offsets of a consumer group are committed with the transaction (KIP-447).
+
+    `offsets` is (topic, partition, offset, leader epoch or -1, metadata), `generation_id` -1 and `member_id` "" for
+    offsets that no member of the group vouches for.
+    """
+
+    token: int
+    group_id: str
+    offsets: tuple[tuple[str, int, int, int, str], ...]
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class EndTransaction:
+    """Event: commit or abort; all batches of the transaction have come before.
+
+    `committed` None prepares it: everything is stored and waits for a verdict, which anybody may give who knows the
+    transactional id, the producer id and the epoch.
+    """
+
+    token: int
+    committed: bool | None
+
+
+@dataclass(slots=True, frozen=True)
+class TransactionAnswered:
+    """Output: the call with this token is done, or why it failed."""
+
+    token: int
+    error: OttlaError | None
+
+
+@dataclass(slots=True, frozen=True)
+class TransactionChanged:
+    """Output: batches may be handed over from now on (`is_open`), or not, and `error` says why."""
+
+    is_open: bool
+    error: OttlaError | None
+
+
+@dataclass(slots=True, frozen=True)
 class TopicKnown:
     """Output: the topic has this many partitions, or (`partition_count` 0) why it cannot be had for now.
 

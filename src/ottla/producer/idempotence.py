@@ -29,7 +29,7 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ottla.producer.accumulator import PartitionQueue
 
@@ -54,6 +54,7 @@ class IdentityEvent(IntEnum):
     UNANSWERED = 2
     DENIED = 3
     USED_UP = 4
+    ADOPT = 5
 
 
 TRANSITIONS: dict[tuple[IdentityState, IdentityEvent], IdentityState] = {
@@ -62,6 +63,9 @@ TRANSITIONS: dict[tuple[IdentityState, IdentityEvent], IdentityState] = {
     (IdentityState.ASKING, IdentityEvent.UNANSWERED): IdentityState.ABSENT,
     (IdentityState.ASKING, IdentityEvent.DENIED): IdentityState.REFUSED,
     (IdentityState.KNOWN, IdentityEvent.USED_UP): IdentityState.ABSENT,
+    # The way of transactional producers: their coordinator gives identities, see transactions.py.
+    (IdentityState.ABSENT, IdentityEvent.ADOPT): IdentityState.KNOWN,
+    (IdentityState.KNOWN, IdentityEvent.ADOPT): IdentityState.KNOWN,
 }
 
 
@@ -75,6 +79,8 @@ class Idempotence:
         self.producer_epoch = -1
         # Why there is no id (yet).
         self.error: OttlaError | None = None
+        # Not None: batches are part of transactions, and the id is given by `adopt`.
+        self.transactional_id: str | None = None
         self._connection = connection
         self._backoff = backoff
         self._failures = 0
@@ -83,14 +89,17 @@ class Idempotence:
 
     @property
     def mends_sequences(self) -> bool:
-        """Whether a partition may start afresh when its log lacks what was acknowledged."""
-        return self.enabled
+        """Whether a partition may start afresh when its log lacks what was acknowledged.
+
+        Not within a transaction, part of which is lost then.
+        """
+        return self.enabled and self.transactional_id is None
 
     def ready(self, now_us: int) -> bool:
         """Tell whether batches may be numbered; asks for the id where that has to be done first."""
         if not self.enabled or self.state is IdentityState.KNOWN:
             return True
-        if self.state is IdentityState.ABSENT and self._not_before_us <= now_us:
+        if self.transactional_id is None and self.state is IdentityState.ABSENT and self._not_before_us <= now_us:
             self._move(IdentityEvent.ASK)
             message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
             self._connection.ask(message, self, now_us, avoid=self._failed_node_id)
@@ -139,8 +148,19 @@ class Idempotence:
         queue = batch.queue
         if queue.producer_epoch < 0:
             self._identify(queue)
-        batch.sealed.assign(queue.producer_id, queue.producer_epoch, queue.next_sequence)
+        is_transactional = self.transactional_id is not None
+        batch.sealed.assign(queue.producer_id, queue.producer_epoch, queue.next_sequence, is_transactional)
         queue.next_sequence = (queue.next_sequence + batch.sealed.record_count) & _SEQUENCE_MASK
+
+    def adopt(self, producer_id: int, producer_epoch: int, queues: Iterable[PartitionQueue]) -> None:
+        """Take a new identity for batches to come, each partition from 0 on; nothing may be unsettled or in flight."""
+        self._move(IdentityEvent.ADOPT)
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        for queue in queues:
+            queue.producer_epoch = -1
+            queue.next_sequence = 0
+            queue.hole = False
 
     def start_afresh(self, queue: PartitionQueue) -> bool:
         """Begin the partition's next epoch: what waits in it is numbered again, from 0.

@@ -124,7 +124,12 @@ class Sender:
             batch.attempts += 1
         metrics.requests_sent += 1
         metrics.batches_sent += len(batches)
-        message = ProduceRequest(acks=self._acks, timeout_ms=self._timeout_ms, topic_data=list(topics.values()))
+        message = ProduceRequest(
+            transactional_id=self._idempotence.transactional_id,
+            acks=self._acks,
+            timeout_ms=self._timeout_ms,
+            topic_data=list(topics.values()),
+        )
         self._connection.request(node_id, message, InFlightRequest(node_id, batches), now_us, self._answered)
 
     # --- answers -------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 The rules, as `ProducerConfig` and `KafkaProducer` of 4.3 apply them: idempotence wants acks=all, retries above 0 and at
 most five requests in flight. Where idempotence was asked for, a contradiction is refused; where it is on by default,
 acks and retries switch it off, and only too many requests in flight are refused. A `delivery.timeout.ms` that was
-given must cover `linger.ms` + `request.timeout.ms`; one that was not given grows to cover them.
+given must cover `linger.ms` + `request.timeout.ms`; one that was not given grows to cover them. A `transactional.id`
+does not go without idempotence, asked for or not.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class ProducerSettings:
     max_request_size: int
     partitioner_ignore_keys: bool
     retries: int
+    transaction_timeout_ms: int
+    transactional_id: str | None
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         """Read dotted or snake_case names; `ConfigError` names the setting, the value and what is allowed."""
@@ -57,6 +60,7 @@ class ProducerSettings:
         self.compression_level: int | None = None if level == defaults.get(level_name) else level
         self.in_flight_max = self.max_in_flight_requests_per_connection if self.acks else INT32_MAX
         self.idempotent = self._settle_idempotence("enable_idempotence" in explicit)
+        self._check_transactional_id()
         self._settle_delivery_timeout("delivery_timeout_ms" in explicit)
 
     def _settle_idempotence(self, asked_for: bool) -> bool:
@@ -80,6 +84,17 @@ class ProducerSettings:
                 f"allowed is 1 to {IN_FLIGHT_MAX_WITH_IDEMPOTENCE}, or set enable.idempotence=false."
             )
         return self.acks == -1 and self.retries > 0
+
+    def _check_transactional_id(self) -> None:
+        if self.transactional_id is None:
+            return
+        if not self.transactional_id:
+            raise ConfigError("transactional.id is empty; give it a name, or leave it out.")
+        if not self.idempotent:
+            raise ConfigError(
+                f"transactional.id={self.transactional_id!r} needs idempotence, which is off here: leave out "
+                "enable.idempotence=false, acks other than all, and retries=0."
+            )
 
     def _settle_delivery_timeout(self, asked_for: bool) -> None:
         linger_ms, request_timeout_ms = self.linger_ms, self.connection.request_timeout_ms

@@ -1,0 +1,79 @@
+"""Which broker coordinates a transactional id or a group: asked of any broker, and again when it has moved.
+
+A `Coordinator` is the token of its own FindCoordinator requests. At most one is in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.connection.core import Answer, ConnectionCore
+from ottla.errors import KafkaError
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+
+GROUP = 0
+TRANSACTION = 1
+
+
+class Coordinator:
+    """`trouble` says why it is not known for now; `backoff(failures)` gives a pause in microseconds."""
+
+    __slots__ = (
+        "_asking",
+        "_backoff",
+        "_connection",
+        "_failures",
+        "_node_id",
+        "_not_before_us",
+        "key",
+        "kind",
+        "trouble",
+    )
+
+    def __init__(self, connection: ConnectionCore, kind: int, key: str, backoff: Callable[[int], int]) -> None:
+        self.kind = kind
+        self.key = key
+        self.trouble = ""
+        self._connection = connection
+        self._backoff = backoff
+        self._node_id: int | None = None
+        self._asking = False
+        self._failures = 0
+        self._not_before_us = 0
+
+    def find(self, now_us: int) -> int | None:
+        """Return its node id; None where it has to be asked for first, which is done."""
+        if self._node_id is None and not self._asking and self._not_before_us <= now_us:
+            self._asking = True
+            self._connection.ask(FindCoordinatorRequest(key=self.key, key_type=self.kind), self, now_us)
+        return self._node_id
+
+    def forget(self) -> None:
+        """It has moved, or cannot be reached: ask again when it is wanted."""
+        self._node_id = None
+
+    def deadline_us(self) -> int | None:
+        """Return when `find` may ask again."""
+        return self._not_before_us if self._node_id is None and not self._asking else None
+
+    def take_answer(self, answer: Answer, now_us: int) -> KafkaError | None:
+        """Take in what a broker said; return an error that asking again will not help against."""
+        self._asking = False
+        if answer.unsupported:
+            return kafka_error(ErrorCode.UNSUPPORTED_VERSION, answer.failure or self.key)
+        if answer.message is None:
+            self.trouble = f"looking for the coordinator of {self.key!r}: {answer.failure}"
+        elif not answer.message.error_code:
+            self._node_id = answer.message.node_id
+            self._failures = 0
+            self.trouble = ""
+            return None
+        else:
+            error = kafka_error(answer.message.error_code, f"looking for the coordinator of {self.key!r}")
+            self.trouble = str(error)
+            if not error.retriable:
+                return error
+        self._failures += 1
+        self._not_before_us = now_us + self._backoff(self._failures)
+        return None

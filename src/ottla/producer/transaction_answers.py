@@ -1,0 +1,121 @@
+"""What a coordinator's error code asks of a transactional producer, request by request (KIP-588, KIP-1050).
+
+The tables follow Java's TransactionManager (4.3) with three exceptions. EndTxn that is answered with
+UNKNOWN_SERVER_ERROR is asked again: the same verdict again is always safe, and giving up would leave the outcome open.
+EndTxn(commit) that is answered with INVALID_TXN_STATE means that the transaction was aborted (it had lasted longer than
+`transaction.timeout.ms`): the producer may go on after aborting, since brokers of transaction version 2 give it the
+next epoch. InitProducerId that is refused for want of authorization may be tried again by the same producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+
+from ottla.protocol.error_codes import ErrorCode, is_retriable
+
+_E = ErrorCode
+
+
+class Reaction(IntEnum):
+    """What to do about an answer that is an error."""
+
+    AGAIN = 0
+    """Ask again after a pause."""
+    LOOK = 1
+    """The coordinator is another broker: look for it, then ask again."""
+    ABORT = 2
+    """The transaction can only be aborted."""
+    RENEW = 3
+    """The coordinator knows nothing of this producer id: abort by asking for a new identity."""
+    GONE = 4
+    """There is no transaction that could be ended so."""
+    DENY = 5
+    """Not allowed; nothing has happened, and it may be tried again."""
+    FENCED = 6
+    """A newer producer of this transactional id is at work."""
+    BREAK = 7
+    """This producer cannot go on."""
+
+
+class RequestKind(IntEnum):
+    """The requests of a transaction, as far as they go to coordinators."""
+
+    INITIALIZE = 0
+    ADD_PARTITIONS = 1
+    ADD_OFFSETS = 2
+    COMMIT_OFFSETS = 3
+    END = 4
+
+
+_FOR_ALL = {
+    _E.COORDINATOR_NOT_AVAILABLE: Reaction.LOOK,
+    _E.NOT_COORDINATOR: Reaction.LOOK,
+    _E.INVALID_PRODUCER_EPOCH: Reaction.FENCED,
+    _E.PRODUCER_FENCED: Reaction.FENCED,
+    _E.TRANSACTION_ABORTABLE: Reaction.ABORT,
+}
+_UNKNOWN_IDENTITY = {
+    _E.UNKNOWN_PRODUCER_ID: Reaction.RENEW,
+    _E.INVALID_PRODUCER_ID_MAPPING: Reaction.RENEW,
+}
+_TABLES: dict[RequestKind, dict[int, Reaction]] = {
+    RequestKind.INITIALIZE: {
+        **_FOR_ALL,
+        _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Reaction.DENY,
+        _E.CLUSTER_AUTHORIZATION_FAILED: Reaction.DENY,
+    },
+    RequestKind.ADD_PARTITIONS: {
+        **_FOR_ALL,
+        **_UNKNOWN_IDENTITY,
+        _E.TOPIC_AUTHORIZATION_FAILED: Reaction.ABORT,
+        # Whatever kept the others from being added decides.
+        _E.OPERATION_NOT_ATTEMPTED: Reaction.AGAIN,
+        _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Reaction.BREAK,
+        _E.INVALID_TXN_STATE: Reaction.BREAK,
+    },
+    RequestKind.ADD_OFFSETS: {**_FOR_ALL, **_UNKNOWN_IDENTITY, _E.GROUP_AUTHORIZATION_FAILED: Reaction.ABORT},
+    RequestKind.COMMIT_OFFSETS: {
+        **_FOR_ALL,
+        _E.REQUEST_TIMED_OUT: Reaction.LOOK,
+        _E.GROUP_AUTHORIZATION_FAILED: Reaction.ABORT,
+        _E.FENCED_INSTANCE_ID: Reaction.ABORT,
+        _E.UNKNOWN_MEMBER_ID: Reaction.ABORT,
+        _E.ILLEGAL_GENERATION: Reaction.ABORT,
+    },
+    RequestKind.END: {
+        **_FOR_ALL,
+        **_UNKNOWN_IDENTITY,
+        _E.INVALID_TXN_STATE: Reaction.GONE,
+        _E.UNKNOWN_SERVER_ERROR: Reaction.AGAIN,
+    },
+}
+# What else may go wrong with one partition or one group concerns this transaction only.
+_OTHERWISE = {RequestKind.ADD_PARTITIONS: Reaction.ABORT}
+
+# Answers to EndTxn that may have been given although the verdict was (or will be) written down.
+LEAVES_OPEN = frozenset(
+    (
+        _E.UNKNOWN_SERVER_ERROR,
+        _E.REQUEST_TIMED_OUT,
+        _E.COORDINATOR_NOT_AVAILABLE,
+        _E.NOT_COORDINATOR,
+        _E.KAFKA_STORAGE_ERROR,
+    )
+)
+
+
+def reaction_to(kind: RequestKind, code: int) -> Reaction:
+    """Return what this error code means in an answer to this kind of request."""
+    known = _TABLES[kind].get(code)
+    if known is not None:
+        return known
+    if is_retriable(code):
+        return Reaction.AGAIN
+    return _OTHERWISE.get(kind, Reaction.BREAK)
+
+
+def gravest(kind: RequestKind, codes: Mapping[tuple[str, int], int]) -> tuple[int, Reaction] | None:
+    """Return the error code that weighs most among those of many partitions, and what it means; None without errors."""
+    errors: Iterable[int] = [code for code in codes.values() if code]
+    return max(((code, reaction_to(kind, code)) for code in errors), key=lambda found: found[1], default=None)

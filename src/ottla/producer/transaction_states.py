@@ -1,0 +1,73 @@
+"""The states of a transactional producer, what moves it on, and by what a transaction is known."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class TransactionState(IntEnum):
+    """Where a transactional producer stands."""
+
+    UNINITIALIZED = 0
+    INITIALIZING = 1
+    READY = 2
+    OPEN = 3
+    PREPARING = 4
+    PREPARED = 5
+    COMMITTING = 6
+    ABORTABLE = 7
+    ABORTING = 8
+    FATAL = 9
+
+
+class TransactionEvent(IntEnum):
+    """What moves it on."""
+
+    INITIALIZE = 0
+    GIVEN = 1
+    DENIED = 2
+    BEGIN = 3
+    PREPARE = 4
+    STORED = 5
+    COMMIT = 6
+    ABORT = 7
+    FAIL = 8
+    ENDED = 9
+    RENEW = 10
+    BREAK = 11
+
+
+_S, _V = TransactionState, TransactionEvent
+# FAIL: something of the transaction went wrong for good. RENEW: it ended, and a new epoch is needed. BREAK, which can
+# happen anywhere: fenced, or what else no new transaction would help against.
+TRANSITIONS: dict[tuple[TransactionState, TransactionEvent], TransactionState] = {
+    (_S.UNINITIALIZED, _V.INITIALIZE): _S.INITIALIZING,
+    (_S.INITIALIZING, _V.GIVEN): _S.READY,
+    (_S.INITIALIZING, _V.DENIED): _S.UNINITIALIZED,
+    (_S.READY, _V.BEGIN): _S.OPEN,
+    (_S.OPEN, _V.PREPARE): _S.PREPARING,
+    (_S.OPEN, _V.COMMIT): _S.COMMITTING,
+    (_S.OPEN, _V.ABORT): _S.ABORTING,
+    (_S.OPEN, _V.FAIL): _S.ABORTABLE,
+    (_S.PREPARING, _V.STORED): _S.PREPARED,
+    (_S.PREPARING, _V.ABORT): _S.ABORTING,
+    (_S.PREPARING, _V.FAIL): _S.ABORTABLE,
+    (_S.PREPARED, _V.COMMIT): _S.COMMITTING,
+    (_S.PREPARED, _V.ABORT): _S.ABORTING,
+    (_S.COMMITTING, _V.ENDED): _S.READY,
+    (_S.COMMITTING, _V.RENEW): _S.INITIALIZING,
+    (_S.COMMITTING, _V.FAIL): _S.ABORTABLE,
+    (_S.ABORTABLE, _V.ABORT): _S.ABORTING,
+    (_S.ABORTING, _V.ENDED): _S.READY,
+    (_S.ABORTING, _V.RENEW): _S.INITIALIZING,
+    **{(state, _V.BREAK): _S.FATAL for state in _S if state is not _S.FATAL},
+}
+
+
+class TransactionIdentity(NamedTuple):
+    """By what a coordinator knows one transaction: whoever has it can end the transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int

@@ -1,0 +1,555 @@
+"""A producer's transactions: who it is, which partitions and offsets take part, and how each transaction ends.
+
+How it works. The verbs come in as events with a token; each token comes back in one `TransactionAnswered`. Batches are
+handed over while the state is OPEN only. One request to a coordinator is under way at a time; `work` sends the next
+one that the state calls for:
+
+    INITIALIZING            InitProducerId
+    OPEN                    AddPartitionsToTxn, AddOffsetsToTxn (transaction version 1), TxnOffsetCommit
+    PREPARING, COMMITTING   the same until nothing is left and every batch is stored; then EndTxn(commit)
+    ABORTING                EndTxn(abort), once nothing is in flight any more
+
+Version 2 (KIP-890, the feature `transaction.version`): brokers add partitions by themselves, and every end gives the
+producer its next epoch. Version 1: the epoch stays, and after an abort that leaves gaps in the sequence numbers the
+producer asks for a new one by InitProducerId with the identity it has (KIP-360).
+
+Invariants. A batch that failed or is unknown makes the transaction ABORTABLE; nothing but an abort follows. Once
+EndTxn(commit) has left, it is asked for again with the same verdict until there is an answer, and never turned into an
+abort; what comes when an earlier EndTxn stayed unanswered and does not say how it went is TransactionUnknown. A
+partition's sequence begins anew with each identity, when nothing of the one before is in flight.
+
+KIPs: 98, 360, 447 (offsets with a member's generation), 588 (fencing), 890, 1050 (kinds of errors).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ottla.connection.core import Answer, ConnectionCore
+from ottla.errors import OttlaError, TransactionAborted, TransactionError, TransactionMisuse, TransactionUnknown
+from ottla.producer.accumulator import Accumulator, PartitionQueue
+from ottla.producer.coordinator import GROUP, TRANSACTION, Coordinator
+from ottla.producer.events import (
+    BeginTransaction,
+    CommitOffsets,
+    EndTransaction,
+    InitializeTransactions,
+    TransactionAnswered,
+    TransactionChanged,
+)
+from ottla.producer.idempotence import Idempotence
+from ottla.producer.transaction_answers import LEAVES_OPEN, Reaction, RequestKind, gravest, reaction_to
+from ottla.producer.transaction_requests import (
+    add_offsets,
+    add_partitions,
+    added_places,
+    commit_offsets,
+    end,
+    initialize,
+    offset_codes,
+    partition_codes,
+)
+from ottla.producer.transaction_states import TRANSITIONS, TransactionEvent, TransactionIdentity, TransactionState
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+
+FEATURE = "transaction.version"
+# The newest versions of Produce, EndTxn and TxnOffsetCommit that do not speak of version 2.
+_VERSION_1_CAPS = {0: 11, 26: 4, 28: 4}
+# A coordinator that cannot be reached for so long may have moved.
+_REACH_US = 1_000_000
+# The pause where the transaction before is still being completed, which takes no longer as a rule.
+_CONCURRENT_MS = 20
+
+
+_S, _V = TransactionState, TransactionEvent
+# Nothing has to be finished before such a producer closes.
+_AT_REST = (_S.UNINITIALIZED, _S.INITIALIZING, _S.READY, _S.PREPARED, _S.FATAL)
+_NOT_BEGUN = "no transaction is open; call begin_transaction() first, or send inside `with producer.transaction():`"
+
+
+class TransactionRequest:
+    """The token of a request to a coordinator."""
+
+    __slots__ = ("coordinator", "kind", "message")
+
+    def __init__(self, kind: RequestKind, message: Any, coordinator: Coordinator) -> None:
+        self.kind = kind
+        self.message = message
+        self.coordinator = coordinator
+
+    def __str__(self) -> str:
+        return type(self.message).__name__.removesuffix("Request")
+
+
+class Transactions:
+    """All transactions of one producer, one after the other; `outputs` collects what the driver is to hear."""
+
+    def __init__(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        connection: ConnectionCore,
+        idempotence: Idempotence,
+        accumulator: Accumulator,
+        backoff: Callable[[int], int],
+    ) -> None:
+        idempotence.transactional_id = transactional_id
+        self.state = TransactionState.UNINITIALIZED
+        self.outputs: list[TransactionAnswered | TransactionChanged] = []
+        # Why no batch is taken; None while the transaction is open.
+        self.refusal: OttlaError | None = TransactionMisuse(_NOT_BEGUN)
+        # Why the present request has no good answer yet, for whoever waits in vain.
+        self.trouble = ""
+        self._id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._connection = connection
+        self._idempotence = idempotence
+        self._accumulator = accumulator
+        self._backoff = backoff
+        self._coordinator = Coordinator(connection, TRANSACTION, transactional_id, backoff)
+        self._groups: dict[str, Coordinator] = {}
+        self._in_flight: TransactionRequest | None = None
+        self._failures = 0
+        self._not_before_us = 0
+        self._wake_us: int | None = None
+        # Of the present transaction.
+        self._version = 0
+        self._initializing: list[int] = []
+        self._ending: int | None = None
+        self._partitions: dict[tuple[str, int], PartitionQueue] = {}
+        self._to_add: dict[tuple[str, int], PartitionQueue] = {}
+        self._offsets: deque[CommitOffsets] = deque()
+        self._groups_added: dict[str, bool] = {}
+        # The coordinator may know of it, so it has to be ended.
+        self._begun = False
+        self._end_doubted = False
+        self._identity_unknown = False
+        self._needs_epoch = False
+
+    @property
+    def identity(self) -> TransactionIdentity:
+        """What the present transaction, or the next one, is known by."""
+        return TransactionIdentity(self._id, self._idempotence.producer_id, self._idempotence.producer_epoch)
+
+    @property
+    def may_send(self) -> bool:
+        """Whether batches may leave."""
+        return self.state in (_S.OPEN, _S.PREPARING, _S.COMMITTING)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a transaction can begin at once."""
+        return self.state is _S.READY
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing has to be ended."""
+        return self.state in _AT_REST
+
+    # ---- verbs ------------------------------------------------------------------------------------------------------
+
+    def receive(self, event: InitializeTransactions | BeginTransaction | CommitOffsets | EndTransaction) -> None:
+        """Take in what the user wants next."""
+        if self.state is _S.FATAL:
+            self._answer(event.token, self.refusal)
+        elif isinstance(event, InitializeTransactions):
+            self._initialize(event.token)
+        elif isinstance(event, BeginTransaction):
+            self._begin(event.token)
+        elif isinstance(event, CommitOffsets):
+            if self.state is _S.OPEN:
+                self._offsets.append(event)
+            else:
+                self._answer(event.token, self.refusal)
+        else:
+            self._take_verdict(event)
+
+    def _initialize(self, token: int) -> None:
+        if self.state is _S.UNINITIALIZED:
+            self._move(_V.INITIALIZE)
+        if self.state is _S.INITIALIZING:
+            self._initializing.append(token)
+        else:
+            self._answer(token, None)
+
+    def _begin(self, token: int) -> None:
+        if self.state is not _S.READY:
+            said = self.refusal if self.state is _S.ABORTABLE else None
+            self._answer(token, said or TransactionMisuse(f"no transaction can begin now: {self._standing()}"))
+            return
+        version = min(2, max(1, self._connection.features.get(FEATURE, 0)))
+        if version != self._version:
+            self._version = version
+            self._connection.cap_versions({} if version == 2 else _VERSION_1_CAPS)
+        for queue in self._accumulator.queues.values():
+            queue.admitted = version == 2
+        self._move(_V.BEGIN)
+        self._answer(token, None)
+
+    def _take_verdict(self, event: EndTransaction) -> None:
+        state, committed = self.state, event.committed
+        verb = _V.PREPARE if committed is None else _V.COMMIT if committed else _V.ABORT
+        if state is _S.ABORTABLE and committed is not False:
+            self._answer(event.token, self.refusal)
+        elif (state, verb) not in TRANSITIONS:
+            what = "prepared" if committed is None else "committed" if committed else "aborted"
+            self._answer(event.token, TransactionMisuse(f"nothing can be {what} now: {self._standing()}"))
+        elif committed is None and not (self._partitions or self._offsets or self._groups_added):
+            self._answer(
+                event.token, TransactionMisuse("nothing was sent in this transaction, so there is nothing to prepare")
+            )
+        else:
+            self._end_by(verb, event.token)
+
+    def close(self) -> None:
+        """No more verbs will come: abort what is open (not what is prepared)."""
+        if (self.state, _V.ABORT) in TRANSITIONS and not self.is_at_rest:
+            self._end_by(_V.ABORT, None)
+
+    def _end_by(self, verb: TransactionEvent, token: int | None) -> None:
+        if self._ending is not None:
+            self._answer(self._ending, TransactionError("the transaction is being aborted"))
+        self._ending = token
+        self._end_doubted = False
+        self._move(verb)
+        if verb is _V.ABORT:
+            self._drop_plans(TransactionError("the transaction is being aborted"))
+
+    def _drop_plans(self, error: OttlaError | None) -> None:
+        """Nothing will take part any more in addition."""
+        self._to_add.clear()
+        while self._offsets:
+            self._answer(self._offsets.popleft().token, error)
+
+    def _standing(self) -> str:
+        return {
+            _S.UNINITIALIZED: _NOT_BEGUN,
+            _S.INITIALIZING: "the producer has no identity yet; call init_transactions() again",
+            _S.READY: _NOT_BEGUN,
+            _S.OPEN: "a transaction is open; commit or abort it first",
+            _S.PREPARING: "the transaction is being prepared; call prepare_transaction() again",
+            _S.PREPARED: "the transaction is prepared; commit or abort it",
+            _S.COMMITTING: "the transaction is being committed; call commit_transaction() again",
+            _S.ABORTING: "the transaction is being aborted; call abort_transaction() again",
+        }.get(self.state, str(self.refusal))
+
+    # ---- what takes part --------------------------------------------------------------------------------------------
+
+    def batch_added(self, topic: str, partition: int) -> None:
+        """A batch was handed over: its partition takes part in the open transaction."""
+        place = topic, partition
+        if place in self._partitions:
+            return
+        queue = self._partitions[place] = self._accumulator.queues[place]
+        if self._version == 1:
+            queue.admitted = False
+            self._to_add[place] = queue
+        else:
+            self._begun = True
+
+    def batch_lost(self, error: OttlaError) -> None:
+        """A batch failed, or is unknown: the transaction cannot be committed any more."""
+        # A leader that knows nothing of the identity says so for its coordinator, which will be asked about the abort.
+        if error.fatal and getattr(error, "code", None) != ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            self._break(error)
+        else:
+            self.fail(error)
+
+    def batch_error(self) -> OttlaError:
+        """Why the batches that wait are not sent, where they may not."""
+        if self.state in (_S.ABORTABLE, _S.FATAL) and self.refusal is not None:
+            return self.refusal
+        return TransactionAborted("its transaction was aborted before it was sent")
+
+    def fail(self, cause: OttlaError) -> None:
+        """The transaction can only be aborted now, where there is one that is not being aborted already."""
+        if (self.state, _V.FAIL) not in TRANSITIONS:
+            return
+        # Some batches of it may be missing in the sequence of their partition.
+        self._needs_epoch = True
+        error = TransactionError(
+            f"the transaction cannot be committed: {cause}; call abort_transaction(), then begin anew"
+        )
+        error.__cause__ = cause
+        self._move(_V.FAIL, error)
+        self._drop_plans(error)
+        self._answer_end(error)
+
+    def _break(self, cause: OttlaError) -> None:
+        """Nothing can be done by this producer any more."""
+        if self.state is _S.FATAL:
+            return
+        error = cause
+        if self.state is _S.COMMITTING and self._end_doubted:
+            error = TransactionUnknown(
+                f"whether the transaction was committed is not known: the commit was asked for and not answered, then "
+                f"{cause}; look for its records with a read_committed reader, and close this producer"
+            )
+            error.__cause__ = cause
+        self._move(_V.BREAK, error)
+        self._drop_plans(error)
+        self._answer_end(error)
+        self._answer_initializing(error)
+
+    # ---- requests ---------------------------------------------------------------------------------------------------
+
+    def work(self, now_us: int) -> None:
+        """Ask what has to be asked next, unless an answer or a pause is waited for."""
+        self._wake_us = None
+        if self._in_flight is not None:
+            return
+        if now_us < self._not_before_us:
+            self._wake_us = self._not_before_us
+            return
+        if self.state is _S.INITIALIZING:
+            known = self._idempotence.producer_id, self._idempotence.producer_epoch
+            self._ask(RequestKind.INITIALIZE, initialize(self._id, self._timeout_ms, known), now_us)
+        elif self.may_send:
+            if self._to_add:
+                self._ask(RequestKind.ADD_PARTITIONS, add_partitions(self.identity, self._to_add), now_us)
+            elif self._offsets:
+                self._ask_about_offsets(self._offsets[0], now_us)
+            elif self.state is not _S.OPEN and self._is_quiet():
+                self._all_is_stored(now_us)
+        elif self.state is _S.ABORTING and self._is_quiet():
+            self._needs_epoch = self._needs_epoch or any(queue.hole for queue in self._accumulator.queues.values())
+            if self._identity_unknown:
+                self._renew()
+            else:
+                self._ask_to_end(committed=False, now_us=now_us)
+
+    def _is_quiet(self) -> bool:
+        return not any(queue.waiting or queue.in_flight for queue in self._accumulator.queues.values())
+
+    def _all_is_stored(self, now_us: int) -> None:
+        if self.state is _S.COMMITTING:
+            self._ask_to_end(committed=True, now_us=now_us)
+        else:
+            self._move(_V.STORED)
+            self._answer_end(None)
+
+    def _ask_to_end(self, *, committed: bool, now_us: int) -> None:
+        if self._begun:
+            self._ask(RequestKind.END, end(self.identity, committed), now_us)
+        else:
+            self._ended()
+
+    def _ask_about_offsets(self, wanted: CommitOffsets, now_us: int) -> None:
+        group = wanted.group_id
+        coordinator = self._groups.get(group)
+        if coordinator is None:
+            coordinator = self._groups[group] = Coordinator(self._connection, GROUP, group, self._backoff)
+        # Looked for before the group is added: that has the topic made in which groups keep their offsets.
+        if coordinator.find(now_us) is None:
+            self._wake_us = coordinator.deadline_us()
+            return
+        if self._version == 1 and group not in self._groups_added:
+            self._ask(RequestKind.ADD_OFFSETS, add_offsets(self.identity, group), now_us)
+            return
+        self._groups_added[group] = True
+        self._ask(RequestKind.COMMIT_OFFSETS, commit_offsets(self.identity, wanted), now_us, coordinator)
+
+    def _ask(self, kind: RequestKind, message: Any, now_us: int, coordinator: Coordinator | None = None) -> None:
+        coordinator = coordinator or self._coordinator
+        node_id = coordinator.find(now_us)
+        if node_id is None:
+            self._wake_us = coordinator.deadline_us()
+            return
+        if kind in (RequestKind.ADD_PARTITIONS, RequestKind.ADD_OFFSETS, RequestKind.COMMIT_OFFSETS):
+            self._begun = True
+        self._in_flight = request = TransactionRequest(kind, message, coordinator)
+        self._connection.ask(message, request, now_us, where=node_id, deadline_us=now_us + _REACH_US)
+
+    def deadline_us(self) -> int | None:
+        """Return when `work` can do more without any event."""
+        return self._wake_us
+
+    # ---- answers ----------------------------------------------------------------------------------------------------
+
+    def take_answer(self, answer: Answer, now_us: int) -> None:
+        """Take in what a coordinator said, or who coordinates."""
+        if isinstance(answer.token, Coordinator):
+            self._take_coordinator(answer.token, answer, now_us)
+            return
+        request: TransactionRequest = answer.token
+        self._in_flight = None
+        if self.state is _S.FATAL:
+            return
+        kind, response = request.kind, answer.message
+        if answer.unsupported:
+            self._break(kafka_error(ErrorCode.UNSUPPORTED_VERSION, answer.failure or str(request)))
+            return
+        if response is None:
+            self.trouble = f"{request}: {answer.failure}"
+            self._end_doubted = self._end_doubted or (kind is RequestKind.END and answer.sent)
+            request.coordinator.forget()
+            self._pause(now_us)
+            return
+        if kind is RequestKind.ADD_PARTITIONS or kind is RequestKind.COMMIT_OFFSETS:
+            codes = partition_codes(response) if kind is RequestKind.ADD_PARTITIONS else offset_codes(response)
+            found = gravest(kind, codes)
+        else:
+            found = (response.error_code, reaction_to(kind, response.error_code)) if response.error_code else None
+        if found is None:
+            self._failures = 0
+            self._not_before_us = 0
+            self.trouble = ""
+            self._take_success(request, response, now_us)
+        else:
+            self._react(request, *found, now_us)
+
+    def _take_coordinator(self, coordinator: Coordinator, answer: Answer, now_us: int) -> None:
+        error = coordinator.take_answer(answer, now_us)
+        self.trouble = coordinator.trouble
+        if error is None:
+            return
+        if coordinator.kind == GROUP:
+            self._pause(now_us)
+            self.fail(error)
+        elif self.state is _S.INITIALIZING and self._idempotence.producer_id < 0:
+            self._deny(error)
+        else:
+            self._break(error)
+
+    def _take_success(self, request: TransactionRequest, response: Any, now_us: int) -> None:
+        if request.kind is RequestKind.INITIALIZE:
+            if self.state is _S.INITIALIZING:
+                self._take_identity(response)
+        elif request.kind is RequestKind.END:
+            if response.producer_id >= 0:
+                self._adopt(response.producer_id, response.producer_epoch)
+            self._ended()
+        elif not self.may_send:
+            return  # aborted meanwhile
+        elif request.kind is RequestKind.ADD_PARTITIONS:
+            for place in added_places(request.message):
+                queue = self._to_add.pop(place, None)
+                if queue is not None:
+                    queue.admitted = True
+                    self._accumulator.schedule(queue, now_us)
+        elif request.kind is RequestKind.ADD_OFFSETS:
+            self._groups_added[request.message.group_id] = True
+        elif self._offsets:
+            self._answer(self._offsets.popleft().token, None)
+
+    def _react(self, request: TransactionRequest, code: int, reaction: Reaction, now_us: int) -> None:
+        kind = request.kind
+        detail = f"{request} of transactional.id {self._id!r}"
+        if reaction is Reaction.FENCED:
+            self._break(kafka_error(ErrorCode.PRODUCER_FENCED, detail))
+            return
+        error = kafka_error(code, detail, fatal=reaction is Reaction.BREAK or None)
+        self.trouble = str(error)
+        if kind is RequestKind.END and code in LEAVES_OPEN:
+            self._end_doubted = True
+        if reaction is Reaction.AGAIN or reaction is Reaction.LOOK:
+            if reaction is Reaction.LOOK:
+                request.coordinator.forget()
+            self._pause(now_us, is_concurrent=code == ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif kind is RequestKind.INITIALIZE:
+            if reaction is Reaction.BREAK:
+                self._break(error)
+            else:
+                self._deny(error)
+        elif reaction is Reaction.BREAK or (
+            self.state is _S.COMMITTING and self._end_doubted and reaction is Reaction.RENEW
+        ):
+            self._break(error)
+        elif self.state is _S.ABORTING:
+            self._react_to_abort(kind, reaction, error)
+        else:
+            self._identity_unknown = reaction is Reaction.RENEW
+            self.fail(error)
+
+    def _react_to_abort(self, kind: RequestKind, reaction: Reaction, error: OttlaError) -> None:
+        """The transaction is being aborted, and the answer says that this way does not lead there."""
+        if kind is not RequestKind.END:
+            self._identity_unknown = self._identity_unknown or reaction is Reaction.RENEW
+        elif reaction is Reaction.GONE and self._version == 1:
+            # The coordinator never heard of it, or has aborted it. What is still on its way to it gets an old epoch.
+            self._needs_epoch = True
+            self._ended()
+        elif reaction is Reaction.GONE:
+            self._break(error)  # it was committed, by somebody who knows its identity
+        else:
+            self._renew()
+
+    # ---- identities and ends ----------------------------------------------------------------------------------------
+
+    def _take_identity(self, response: Any) -> None:
+        self._adopt(response.producer_id, response.producer_epoch)
+        self._move(_V.GIVEN)
+        self._forget()
+        self._answer_end(None)
+        self._answer_initializing(None)
+
+    def _adopt(self, producer_id: int, producer_epoch: int) -> None:
+        self._needs_epoch = False
+        self._idempotence.adopt(producer_id, producer_epoch, self._accumulator.queues.values())
+
+    def _deny(self, error: OttlaError) -> None:
+        self._move(_V.DENIED)
+        self._answer_end(error)
+        self._answer_initializing(error)
+
+    def _ended(self) -> None:
+        """The transaction is over, as it was to be."""
+        upgraded = self._version == 1 and self._connection.features.get(FEATURE, 0) > 1
+        if not (self._needs_epoch or upgraded):
+            self._move(_V.ENDED)
+            self._forget()
+            self._answer_end(None)
+        elif self.state is _S.COMMITTING:
+            self._move(_V.RENEW)
+            self._forget()
+            self._answer_end(None)
+        else:
+            self._renew()
+
+    def _renew(self) -> None:
+        """After an abort: whoever aborts is answered when there is an identity to go on with."""
+        self._move(_V.RENEW)
+
+    def _forget(self) -> None:
+        self._partitions.clear()
+        self._to_add.clear()
+        self._groups_added.clear()
+        self._begun = self._end_doubted = self._identity_unknown = self._needs_epoch = False
+
+    # ---- small things -----------------------------------------------------------------------------------------------
+
+    def _move(self, event: TransactionEvent, error: OttlaError | None = None) -> None:
+        try:
+            self.state = TRANSITIONS[self.state, event]
+        except KeyError:
+            raise RuntimeError(f"transaction: {event.name} cannot happen in {self.state.name}") from None
+        is_open = self.state is _S.OPEN
+        self.refusal = None if is_open else error or TransactionMisuse(self._standing())
+        self.outputs.append(TransactionChanged(is_open, self.refusal))
+        self._failures = 0
+        self._not_before_us = 0
+        self.trouble = ""
+
+    def _pause(self, now_us: int, *, is_concurrent: bool = False) -> None:
+        self._failures += 1
+        if is_concurrent:
+            most_ms = self._connection.settings.retry_backoff_max_ms
+            pause_us = self._connection.backoff_us(self._failures, min(_CONCURRENT_MS, most_ms), most_ms)
+        else:
+            pause_us = self._backoff(self._failures)
+        self._not_before_us = now_us + pause_us
+
+    def _answer(self, token: int, error: OttlaError | None) -> None:
+        self.outputs.append(TransactionAnswered(token, error))
+
+    def _answer_end(self, error: OttlaError | None) -> None:
+        token, self._ending = self._ending, None
+        if token is not None:
+            self._answer(token, error)
+
+    def _answer_initializing(self, error: OttlaError | None) -> None:
+        for token in self._initializing:
+            self._answer(token, error)
+        self._initializing = []
