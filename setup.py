@@ -16,6 +16,7 @@ COMPILED = [
     "ottla.records.encode_columns",
     "ottla.records.partitions",
     "ottla.records.record_parts",
+    "ottla.records.split",
     "ottla.schemas.json_columns",
     "ottla.schemas.json_values",
 ]

@@ -18,6 +18,7 @@ from ottla.producer.events import (
     BatchAcked,
     BatchesReady,
     BatchFailed,
+    BatchSplit,
     BatchUnknown,
     Closed,
     CloseRequested,
@@ -120,6 +121,9 @@ class World:
         self.metadata_answers = True
         self.held: list[Transmit] = []
         self.logs: dict[tuple[str, int], Log] = {}
+        # Batches of more bytes are refused, with this code.
+        self.batch_bytes_max = 1 << 30
+        self.too_large_code = 10
         self.outcomes: list[Any] = []
         self.topics_known: list[TopicKnown] = []
         self.closed = False
@@ -225,7 +229,7 @@ class World:
         elif isinstance(output, Closed):
             self.closed = True
         else:
-            assert isinstance(output, BatchAcked | BatchFailed | BatchUnknown)
+            assert isinstance(output, BatchAcked | BatchFailed | BatchSplit | BatchUnknown)
             self.outcomes.append(output)
 
     def _serve(self, transmit: Transmit) -> None:
@@ -301,6 +305,11 @@ class World:
                     parts.append(PartitionProduceResponse(index=data.index, error_code=6, base_offset=-1))
                     continue
                 ((header, records),) = decode_batches(b"".join(data.records))
+                if header.size_bytes > self.batch_bytes_max:
+                    parts.append(
+                        PartitionProduceResponse(index=data.index, error_code=self.too_large_code, base_offset=-1)
+                    )
+                    continue
                 log = self.log(data.index, topic.name)
                 code, base_offset = log.append(header, [record.value for record in records])
                 parts.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=base_offset))

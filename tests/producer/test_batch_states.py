@@ -9,7 +9,7 @@ import pytest
 from ottla.producer.accumulator import PartitionQueue
 from ottla.producer.batch import TRANSITIONS, Batch, BatchEvent, BatchState
 
-ENDS = {BatchState.ACKED, BatchState.FAILED, BatchState.UNKNOWN}
+ENDS = {BatchState.ACKED, BatchState.FAILED, BatchState.UNKNOWN, BatchState.SPLIT}
 
 
 def batch_in(state: BatchState) -> Batch:
@@ -39,10 +39,22 @@ def test_every_unsettled_state_can_be_given_up_and_only_waiting_ends_as_failed()
         assert end is (BatchState.FAILED if state is BatchState.WAITING else BatchState.UNKNOWN)
 
 
+def test_the_parts_of_a_batch_are_in_doubt_where_the_whole_was():
+    for before, after in ((BatchState.SENT, BatchState.WAITING), (BatchState.RESENT, BatchState.DOUBTED)):
+        whole = batch_in(before)
+        whole.number, whole.attempts = 40, 2
+        halves = [SimpleNamespace(size_bytes=0, record_count=count) for count in (3, 4)]
+        first, second = whole.divide(halves)
+        assert whole.state is BatchState.SPLIT
+        assert first.state is second.state is after
+        assert (first.number, second.number) == (40, 43)
+        assert first.attempts == second.attempts == 1
+
+
 def test_doubt_is_only_ended_by_an_ack_or_by_proof():
     doubtful = {BatchState.DOUBTED, BatchState.RESENT}
     for (state, event), after in TRANSITIONS.items():
-        if state in doubtful and after not in doubtful | {BatchState.UNKNOWN}:
+        if state in doubtful and after not in doubtful | {BatchState.UNKNOWN, BatchState.SPLIT}:
             assert event in (BatchEvent.ACK, BatchEvent.DISPROVE)
         if event is BatchEvent.DISPROVE:
             # While an attempt is on its way nothing can be proved.

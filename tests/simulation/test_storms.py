@@ -90,8 +90,12 @@ def storm(seed: int) -> tuple[World, list[Sender], list[str], int, bool]:
     world = World(seed, brokers=rng.choice((1, 3, 3)), through_bytes=seed % 20 == 0)
     partitions = rng.randint(1, 3)
     topics = [f"topic-{number}" for number in range(rng.randint(1, 2))]
+    # Drawn apart, so that a seed is the storm it always was but for its batches that are too large.
+    limits = Random(f"limits of {seed}")
     for topic in topics:
-        world.create_topic(topic, partitions=partitions, replication_factor=rng.randint(1, len(world.brokers)))
+        configs = {"max_message_bytes": limits.choice((150, 400, 1_000))} if limits.random() < 0.2 else {}
+        replicas = rng.randint(1, len(world.brokers))
+        world.create_topic(topic, partitions=partitions, replication_factor=replicas, **configs)
     stalls = rng.random() < 0.4
     if stalls:
         world.network.stall(rng.choice((0.02, 0.1)), rng.choice((50_000, 2_000_000)))

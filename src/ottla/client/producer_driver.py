@@ -32,6 +32,7 @@ from ottla.producer.events import (
     BatchAcked,
     BatchesReady,
     BatchFailed,
+    BatchSplit,
     BatchUnknown,
     Closed,
     CloseRequested,
@@ -369,6 +370,8 @@ class ProducerDriver:
             batch = output.batch
             self._strike_off(batch)
             self._make_unhappy(batch, output.error, unknown=kind is BatchUnknown)
+        elif kind is BatchSplit:
+            self._book_parts(output)
         elif kind is TopicKnown:
             if output.partition_count or not self._known_count(output.topic):
                 self._topics[output.topic] = output
@@ -399,7 +402,8 @@ class ProducerDriver:
         self.appender.closed_error = crash
         for batch in list(self._label_of):
             self._strike_off(batch)
-            self._settle_at_last(batch, crash, unknown=True)
+            for leaf in batch.leaves():
+                self._settle_at_last(leaf, crash, unknown=True)
         for batch in self.appender.take_ready(time.monotonic_ns() // 1000, True):
             self._settle_at_last(batch, crash, unknown=False)
         self._end()
@@ -415,6 +419,14 @@ class ProducerDriver:
         else:
             del self._outstanding[label]
         self.appender.release(batch.buffer_bytes)
+
+    def _book_parts(self, output: BatchSplit) -> None:
+        label = self._label_of.pop(output.batch)
+        for part in output.parts:
+            self._label_of[part] = label
+        self._outstanding[label] += len(output.parts) - 1
+        # Two batches may be a little larger than one; what they take beyond is only counted.
+        self.appender.release(output.batch.buffer_bytes - sum(part.buffer_bytes for part in output.parts))
 
     def _make_unhappy(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
         self._unhappy.append((batch, error, unknown))

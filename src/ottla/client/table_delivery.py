@@ -43,7 +43,7 @@ class TableDelivery:
         """Whether the outcome of every row is known, be it that nobody will ever know."""
         batches = self._batches
         at = self._settled
-        while at < len(batches) and batches[at].outcome:
+        while at < len(batches) and all(leaf.outcome for leaf in batches[at].leaves()):
             at += 1
         self._settled = at
         return at == len(batches)
@@ -64,9 +64,11 @@ class TableDelivery:
         import pyarrow as pa
 
         self.wait(timeout)
-        for batch in self._batches:
+        # A batch that was too large for the broker was split, and each part has its own outcome.
+        batches = [leaf for batch in self._batches for leaf in batch.leaves()]
+        for batch in batches:
             batch.mark_looked()
-        return pa.table(_columns(self._batches), schema=_schema())
+        return pa.table(_columns(batches), schema=_schema())
 
 
 class AsyncTableDelivery(TableDelivery):

@@ -121,7 +121,7 @@ class Accumulator:
             self._connection.want_topic(queue.topic, now_us)
         deadline_us = sealed.created_us + self._delivery_timeout_us
         queue.waiting.append(Batch(sealed, queue, queue.next_number, deadline_us))
-        queue.next_number += 1
+        queue.next_number += sealed.record_count
         if self._expiry_us is None or deadline_us < self._expiry_us:
             self._expiry_us = deadline_us
         if not queue.listed:

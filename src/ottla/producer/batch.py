@@ -5,7 +5,8 @@ answers that all said "not appended". DOUBTED: waiting again, and an earlier att
 be: a request can reach the log long after its connection is gone. RESENT: on its way again out of doubt. Giving up
 therefore ends in FAILED only from WAITING, and in UNKNOWN from anywhere else; no answer to a later attempt takes the
 doubt away, except that it was stored (ACK). With sequences there is one more way (DISPROVE): a batch cannot be stored
-behind one that certainly is not.
+behind one that certainly is not. SPLIT is the end of a batch that was too large for the broker: its records go on in
+two batches of their own, as WAITING (or DOUBTED, where an earlier attempt of the whole may be stored).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ottla.producer.accumulator import PartitionQueue
     from ottla.records.delivery import SealedBatch
 
@@ -30,6 +33,7 @@ class BatchState(IntEnum):
     ACKED = 4
     FAILED = 5
     UNKNOWN = 6
+    SPLIT = 7
 
 
 class BatchEvent(IntEnum):
@@ -41,6 +45,7 @@ class BatchEvent(IntEnum):
     LOSE = 3
     DISPROVE = 4
     GIVE_UP = 5
+    SPLIT = 6
 
 
 # REFUSE: the answer says "not appended" (or the request never left). LOSE: no answer came, or one that leaves it open.
@@ -51,6 +56,7 @@ TRANSITIONS: dict[tuple[BatchState, BatchEvent], BatchState] = {
     (BatchState.SENT, BatchEvent.REFUSE): BatchState.WAITING,
     (BatchState.SENT, BatchEvent.LOSE): BatchState.DOUBTED,
     (BatchState.SENT, BatchEvent.GIVE_UP): BatchState.UNKNOWN,
+    (BatchState.SENT, BatchEvent.SPLIT): BatchState.SPLIT,
     (BatchState.DOUBTED, BatchEvent.SEND): BatchState.RESENT,
     (BatchState.DOUBTED, BatchEvent.DISPROVE): BatchState.WAITING,
     (BatchState.DOUBTED, BatchEvent.GIVE_UP): BatchState.UNKNOWN,
@@ -58,6 +64,7 @@ TRANSITIONS: dict[tuple[BatchState, BatchEvent], BatchState] = {
     (BatchState.RESENT, BatchEvent.REFUSE): BatchState.DOUBTED,
     (BatchState.RESENT, BatchEvent.LOSE): BatchState.DOUBTED,
     (BatchState.RESENT, BatchEvent.GIVE_UP): BatchState.UNKNOWN,
+    (BatchState.RESENT, BatchEvent.SPLIT): BatchState.SPLIT,
 }
 
 # The table again as rows by state, because three moves per batch should not hash six enum members.
@@ -69,7 +76,8 @@ _NEXT: list[list[BatchState | None]] = [
 class Batch:
     """A sealed batch with the books of its delivery.
 
-    `number` counts the batches of one partition in the order in which they must be stored. `numbered` says that its
+    `number` counts the records of the partition before this batch: the order in which batches must be stored, with
+    room for the parts of one that is split. `numbered` says that its
     header (with idempotence: its sequence) is final. `attempts` counts the times it was sent, less those that were
     refused only because a batch ahead of it was.
     """
@@ -87,6 +95,22 @@ class Batch:
         self.attempts = 0
         # Why the last attempt did not succeed.
         self.error: OttlaError | None = None
+
+    def divide(self, sealed_parts: Sequence[SealedBatch]) -> list[Batch]:
+        """Become these parts, which keep place, deadline, numbers and doubts; being too large costs no attempt."""
+        state = BatchState.DOUBTED if self.state is BatchState.RESENT else BatchState.WAITING
+        self.move(BatchEvent.SPLIT)
+        parts = []
+        number = self.number
+        for sealed in sealed_parts:
+            part = Batch(sealed, self.queue, number, self.deadline_us)
+            part.state = state
+            part.numbered = True
+            part.attempts = self.attempts - 1
+            part.error = self.error
+            parts.append(part)
+            number += sealed.record_count
+        return parts
 
     def move(self, event: BatchEvent) -> BatchState:
         """Follow the transition table and return the new state; `RuntimeError` for a move that is not in it."""

@@ -2,7 +2,7 @@
 
 Events go in by `ProducerCore.receive(event, now_us)`, outputs come out of `ProducerCore.outputs()`. Every
 `SealedBatch` that went in by `BatchesReady` comes out in exactly one of `BatchAcked`, `BatchFailed`,
-`BatchUnknown`.
+`BatchUnknown`, or in `BatchSplit`; then each of its parts does.
 """
 
 from __future__ import annotations
@@ -131,6 +131,14 @@ class BatchUnknown:
 
     batch: SealedBatch
     error: OttlaError
+
+
+@dataclass(slots=True, frozen=True)
+class BatchSplit:
+    """Output: the broker called the batch too large; from now on these two parts stand for it."""
+
+    batch: SealedBatch
+    parts: Sequence[SealedBatch]
 
 
 @dataclass(slots=True, frozen=True)

@@ -9,6 +9,7 @@ class ProducerMetrics:
     __slots__ = (
         "batches_acked",
         "batches_sent",
+        "batches_split",
         "bytes_sent",
         "records_acked",
         "records_failed",
@@ -22,6 +23,7 @@ class ProducerMetrics:
         self.requests_sent = 0
         self.batches_sent = 0
         self.batches_acked = 0
+        self.batches_split = 0
         self.bytes_sent = 0
         self.records_sent = 0
         self.records_retried = 0
@@ -36,6 +38,7 @@ class ProducerMetrics:
             "record-send-total": self.records_sent,
             "record-retry-total": self.records_retried,
             "record-error-total": self.records_failed + self.records_unknown,
+            "batch-split-total": self.batches_split,
             "byte-total": self.bytes_sent,
             "request-total": self.requests_sent,
             "batch-size-avg": self.bytes_sent / batches,

@@ -5,10 +5,13 @@ A request takes one batch per partition of one leader, up to `max.request.size`;
 (acked, failed, unknown) or sends it back to its queue, by the table in batch.py. Only errors that Kafka calls
 retriable are tried again, `retries` times at most and not beyond `delivery.timeout.ms`.
 
+A batch that is too large for the broker is split, its records in two, again and again; a single record that is too
+large fails alone.
+
 The honest part is `_leaves_it_open`: which answers say "not appended" and which leave it open. An error with a base
 offset was given after the append (a leader that lost its office while it waited for replicas answers so).
 
-KIPs: 91 (delivery timeout), 98 (idempotence), 360 (epochs), 951 (leaders in answers).
+KIPs: 91 (delivery timeout), 98 (idempotence), 126 (splitting), 360 (epochs), 951 (leaders in answers).
 """
 
 from __future__ import annotations
@@ -19,19 +22,23 @@ from ottla.connection.core import Answer, ConnectionCore
 from ottla.errors import KafkaError, OttlaError
 from ottla.producer.accumulator import Accumulator
 from ottla.producer.batch import Batch, BatchEvent, BatchState
-from ottla.producer.events import BatchAcked, BatchFailed, BatchUnknown
+from ottla.producer.events import BatchAcked, BatchFailed, BatchSplit, BatchUnknown
 from ottla.producer.idempotence import Idempotence, IdentityState
 from ottla.producer.in_flight import InFlightRequest
 from ottla.producer.metrics import ProducerMetrics
 from ottla.producer.settings import ProducerSettings
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.records.split import split
 
 # The second says that an earlier attempt was stored.
 _STORED = frozenset((ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
 # The broker misses what comes before the batch, or has forgotten the producer (before Kafka 2.5; now it takes any
 # sequence as a beginning then).
 _OUT_OF_SEQUENCE = frozenset((ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID))
+
+# The batch, not one of its records, may be to blame.
+_TOO_LARGE = frozenset((ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE))
 
 # Answers that do not say whether the batch was appended.
 _OPEN_ERRORS = frozenset(
@@ -68,7 +75,7 @@ class Sender:
         idempotence: Idempotence,
         metrics: ProducerMetrics,
     ) -> None:
-        self.settled: list[BatchAcked | BatchFailed | BatchUnknown] = []
+        self.settled: list[BatchAcked | BatchFailed | BatchUnknown | BatchSplit] = []
         self.unsettled = 0
         self._connection = connection
         self._accumulator = accumulator
@@ -80,6 +87,8 @@ class Sender:
         self._delivery_timeout_ms = settings.delivery_timeout_ms
         self._timeout_ms = settings.connection.request_timeout_ms
         self._request_bytes_max = settings.max_request_size
+        self._compression = settings.compression_type
+        self._compression_level = settings.compression_level
         self._in_flight_max = settings.in_flight_max
         self._backoff_ms = settings.connection.retry_backoff_ms
         self._backoff_max_ms = settings.connection.retry_backoff_max_ms
@@ -174,6 +183,9 @@ class Sender:
         if code in _OUT_OF_SEQUENCE and self._idempotence.enabled:
             self._out_of_sequence(batch, code, detail, node_id, now_us)
             return
+        if code in _TOO_LARGE and self._may_split(batch):
+            self._split(batch, _batch_error(batch, code, detail, node_id, now_us))
+            return
         event = BatchEvent.LOSE if _leaves_it_open(code, part.base_offset) else BatchEvent.REFUSE
         self._not_acked(batch, event, code, detail, node_id, now_us)
 
@@ -186,6 +198,24 @@ class Sender:
         self._metrics.records_acked += batch.sealed.record_count
         self.unsettled -= 1
         self.settled.append(BatchAcked(batch.sealed, base_offset, log_append_time_ms))
+
+    def _may_split(self, batch: Batch) -> bool:
+        """Tell whether parts may be sent in place of the whole: with sequences, only where it is certainly not stored.
+
+        A broker that has stored the whole does not know its parts again.
+        """
+        if batch.sealed.record_count < 2:
+            return False
+        return batch.state is BatchState.SENT or (batch.state is BatchState.RESENT and not self._idempotence.enabled)
+
+    def _split(self, batch: Batch, error: KafkaError) -> None:
+        batch.error = error
+        parts = split(batch.sealed, self._compression, self._compression_level)
+        for part in batch.divide(parts):
+            batch.queue.put_back(part)
+        self._metrics.batches_split += 1
+        self.unsettled += len(parts) - 1
+        self.settled.append(BatchSplit(batch.sealed, parts))
 
     def _out_of_sequence(self, batch: Batch, code: int, detail: str, node_id: int, now_us: int) -> None:
         """The broker misses what comes before this batch in the sequence, or does not know the producer."""
@@ -224,8 +254,7 @@ class Sender:
             queue.hole = queue.hole or self._idempotence.enabled
             return
         batch.move(event)
-        # Nodes below 0 are bootstrap addresses of which no broker id is known.
-        error = _batch_error(batch, code, detail, node_id if node_id >= 0 else None, now_us)
+        error = _batch_error(batch, code, detail, node_id, now_us)
         batch.error = error
         if not (error.retriable or again) or batch.attempts > self._retries:
             self._give_up(batch, error)
@@ -297,17 +326,17 @@ class Sender:
         detail = (
             f"delivery.timeout.ms={self._delivery_timeout_ms} passed for {batch.sealed.record_count} records; {why}"
         )
-        broker_id = queue.node_id if batch.attempts and queue.node_id >= 0 else None
-        return _batch_error(batch, ErrorCode.REQUEST_TIMED_OUT, detail, broker_id, now_us)
+        return _batch_error(batch, ErrorCode.REQUEST_TIMED_OUT, detail, queue.node_id if batch.attempts else -1, now_us)
 
 
-def _batch_error(batch: Batch, code: int, detail: str, broker_id: int | None, now_us: int) -> KafkaError:
+def _batch_error(batch: Batch, code: int, detail: str, node_id: int, now_us: int) -> KafkaError:
     return kafka_error(
         code,
         detail,
         topic=batch.queue.topic,
         partition=batch.queue.partition,
-        broker_id=broker_id,
+        # Nodes below 0 are bootstrap addresses of which no broker id is known.
+        broker_id=node_id if node_id >= 0 else None,
         attempts=batch.attempts,
         age_ms=max(0, now_us - batch.sealed.created_us) // 1000,
     )

@@ -109,3 +109,12 @@ def release(future):
             future.set_result(None)
     elif not loop.is_closed():
         loop.call_soon_threadsafe(release, future)
+
+
+def releasing(future):
+    """A delivery's callback that lets go whoever awaits this future."""
+
+    def let_go(_):
+        release(future)
+
+    return let_go

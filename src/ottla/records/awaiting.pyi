@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any, Self
 
 class MustWait(Exception):
@@ -13,3 +14,4 @@ class Awaitable:
     def close(self) -> None: ...
 
 def release(future: Any) -> None: ...
+def releasing(future: Any) -> Callable[[object], None]: ...

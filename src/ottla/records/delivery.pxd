@@ -42,11 +42,15 @@ cdef class SealedBatch:
     cdef list _callbacks  # delivery, function, delivery, function, ...
     cdef object _landing  # a deque: where callbacks are put for an event loop to run; None: they run where it settles
     cdef object _home  # the Partition it came from
+    cdef list _parts  # what it was split into, None while it is whole
+    cdef int32_t _first  # of a part: the row of its first record in the batch it was split from
     cdef int32_t _looked
     cdef bint _stamped
     cdef bint _compressing
 
     cdef object _settle(self, int outcome, object error)
+    cdef SealedBatch _part_with(self, int32_t row)
+    cdef object _divide(self, list parts)
 
 
 @cython.final
@@ -57,8 +61,9 @@ cdef class Delivery:
     cdef bint _is_looked
 
     cdef RecordMetadata _metadata(self)
+    cdef SealedBatch _wait(self, object timeout)
+    cdef SealedBatch _place(self)
     cdef object _add_callback(self, object fn)
-    cdef object _add_pair(self, object what, object fn)
 
 
 cpdef object run_callbacks(list callbacks)

@@ -8,11 +8,15 @@ delivery.pxd lays open to the compiled modules.
 Invariants
 - A batch's outcome changes once, and its callbacks run once, in the order in which they were added: on the I/O
   thread, or, for a producer in an event loop, there, batch by batch (`_landing`).
+- A batch that was split (by `records/split`) has the outcome SPLIT and nothing else any more: its parts have its
+  records and its callbacks, and a Delivery moves on to its part when it is next asked.
 - What a callback raises is logged under `ottla.producer`; only KeyboardInterrupt is passed on, after all have run.
 - A settled batch keeps neither its bytes nor its callbacks, so a Delivery somebody keeps holds no memory of records.
 """
 
 from __future__ import annotations
+
+from time import monotonic_ns
 
 import cython
 from crc32c import crc32c
@@ -31,10 +35,11 @@ from cython.cimports.ottla.records.wire import (
 )
 
 from ottla.errors import ClosedError, DeliveryFailed, DeliveryUnknown
-from ottla.records.awaiting import release
+from ottla.records.awaiting import releasing
 from ottla.records.compression import CODEC_IDS
 
-PENDING, ACKED, FAILED, UNKNOWN = 0, 1, 2, 3
+PENDING, ACKED, FAILED, UNKNOWN, SPLIT = 0, 1, 2, 3, 4
+_WORDS = ("pending", "acked", "failed", "unknown", "split")
 
 
 @cython.final
@@ -79,7 +84,7 @@ class SealedBatch:
 
     `size_bytes` is what goes on the wire (header included, after compression), `uncompressed_bytes` what it was before
     that, `buffer_bytes` the memory to `release`, `record_bytes_max` the largest record of those (0: not known).
-    `outcome` is PENDING, ACKED, FAILED or UNKNOWN and changes once. `first_row` and `rows` are
+    `outcome` is PENDING, ACKED, FAILED, UNKNOWN or SPLIT and changes once. `first_row` and `rows` are
     `send_table`'s: the row of each record in the input, either counted from `first_row` or listed in `rows` (int64).
     """
 
@@ -164,16 +169,70 @@ class SealedBatch:
 
     def unlooked(self) -> int:
         """How many records of a failed or unknown batch nobody has asked the outcome of."""
-        return self.record_count - self._looked if self.outcome > 1 else 0
+        return self.record_count - self._looked if self.outcome == 2 or self.outcome == 3 else 0
 
     def mark_looked(self) -> None:
         """Somebody has taken notice of the outcome of all records at once."""
         self._looked = self.record_count
 
+    def leaves(self) -> list:
+        """The batches that have its records now, in order: itself, or the parts it was split into."""
+        if self._parts is None:
+            return [self]
+        found: list = []
+        part: SealedBatch
+        for part in self._parts:
+            found += part.leaves()
+        return found
+
+    @cython.cfunc
+    def _part_with(self, row: int32_t) -> SealedBatch:
+        part: SealedBatch
+        found: SealedBatch = None
+        for part in self._parts:
+            if part._first > row:
+                break
+            found = part
+        return found
+
+    @cython.cfunc
+    def _divide(self, parts: list) -> object:
+        """Let the parts stand for this batch, callbacks and all."""
+        part: SealedBatch
+        delivery: Delivery
+        shares: list = []
+        count: cython.Py_ssize_t = -1
+        i: cython.Py_ssize_t
+        # Allocating may have let another thread add a callback: then once more. From the last look on nothing else
+        # runs.
+        while count != (0 if self._callbacks is None else len(self._callbacks)):
+            callbacks: list = [] if self._callbacks is None else self._callbacks
+            count = len(callbacks)
+            shares = [[] for _ in parts]
+            for i in range(0, count, 2):
+                delivery = callbacks[i]
+                at: cython.Py_ssize_t = len(parts) - 1
+                while at > 0 and cython.cast(SealedBatch, parts[at])._first > delivery._row:
+                    at -= 1
+                share: list = shares[at]
+                share.append(delivery)
+                share.append(callbacks[i + 1])
+        for i in range(len(parts)):
+            part = parts[i]
+            part._callbacks = shares[i]
+        self._callbacks = None
+        self._landing = None
+        self._buffer = None
+        self._hooks = None
+        self._home = None
+        self._parts = parts
+        self.outcome = 4
+        return None
+
     def __repr__(self) -> str:
         return (
             f"<SealedBatch {self.topic}-{self.partition}: {self.record_count} records, {self.size_bytes} bytes, "
-            f"{('pending', 'acked', 'failed', 'unknown')[self.outcome]}>"
+            f"{_WORDS[self.outcome]}>"
         )
 
 
@@ -256,7 +315,7 @@ class Delivery:
 
     def done(self) -> bool:
         """Whether the outcome is known, be it that nobody will ever know."""
-        return self._batch.outcome != 0
+        return self._place().outcome != 0
 
     def result(self, timeout: object = None) -> RecordMetadata:
         """Wait until the record is stored, at most `timeout` seconds, and say where.
@@ -270,7 +329,7 @@ class Delivery:
 
     @cython.cfunc
     def _metadata(self) -> RecordMetadata:
-        batch: SealedBatch = self._batch
+        batch: SealedBatch = self._place()
         told: RecordMetadata = RecordMetadata.__new__(RecordMetadata)
         told.topic = batch.topic
         told.partition = batch.partition
@@ -281,25 +340,19 @@ class Delivery:
     def __await__(self) -> Awaitable:
         """Wait as `result` does, in a coroutine; cancelling the wait changes nothing about the record."""
         future: object = None
-        if self._batch.outcome == 0:
+        outcome: cython.int = self._place().outcome
+        if outcome == 0:
             future = future_here()
-            self._add_pair(future, release)
-        elif self._batch.outcome == 1:
+            self._add_callback(releasing(future))
+        elif outcome == 1:
             return at_once(self._metadata())
         return with_future(self, None if future is None else future.__await__())
 
     def exception(self, timeout: object = None) -> Exception | None:
         """Wait as `result` does and return what it would raise, or None for a stored record."""
-        batch: SealedBatch = self._batch
+        batch: SealedBatch = self._place()
         if batch.outcome == 0:
-            hooks = batch._hooks
-            if hooks is not None:
-                hooks.wait(batch, timeout)
-            if batch.outcome == 0:
-                raise TimeoutError(
-                    f"The record for {batch.topic}-{batch.partition} has no outcome after {timeout} s; it may still "
-                    "get one."
-                )
+            batch = self._wait(timeout)
         if batch.outcome == 1:
             return None
         if not self._is_looked:
@@ -315,6 +368,39 @@ class Delivery:
         error.__cause__ = batch.error
         return error
 
+    @cython.cfunc
+    def _wait(self, timeout: object) -> SealedBatch:
+        """Wait for the outcome of the record's batch, or of the parts it is split into meanwhile."""
+        began_ns: int64_t = monotonic_ns()
+        left: object = timeout
+        while True:
+            batch: SealedBatch = self._place()
+            hooks = batch._hooks
+            if hooks is not None and batch.outcome == 0:
+                hooks.wait(batch, left)
+            if batch.outcome != 4:
+                break
+            if timeout is not None:
+                left = max(0, timeout - (monotonic_ns() - began_ns) / 1e9)
+        if batch.outcome == 0:
+            raise TimeoutError(
+                f"The record for {batch.topic}-{batch.partition} has no outcome after {timeout} s; it may still "
+                "get one."
+            )
+        return batch
+
+    @cython.cfunc
+    def _place(self) -> SealedBatch:
+        """The batch the record is in now; the one it was written into may have been split."""
+        batch: SealedBatch = self._batch
+        part: SealedBatch
+        while batch._parts is not None:
+            part = batch._part_with(self._row)
+            self._row -= part._first
+            self._batch = part
+            batch = part
+        return batch
+
     def add_done_callback(self, fn: object) -> None:
         """Call `fn(delivery)` when the outcome is known: in the I/O thread, or at once if it is known already.
 
@@ -324,23 +410,21 @@ class Delivery:
 
     @cython.cfunc
     def _add_callback(self, fn: object) -> object:
-        return self._add_pair(self, fn)
-
-    @cython.cfunc
-    def _add_pair(self, what: object, fn: object) -> object:
-        """Have `fn(what)` called once the outcome is known."""
-        batch: SealedBatch = self._batch
-        fresh: list = [] if batch._callbacks is None else batch._callbacks
-        # Allocating the list may have let the I/O thread settle the batch: only now is the outcome looked at.
-        if batch.outcome != 0:
-            run_callbacks([what, fn])
-            return None
+        fresh: list = None
+        while True:
+            batch: SealedBatch = self._place()
+            if batch.outcome != 0:
+                run_callbacks([self, fn])
+                return None
+            if batch._callbacks is not None or fresh is not None:
+                break
+            # Allocating may let the I/O thread settle or split the batch: look again.
+            fresh = []
         if batch._callbacks is None:
             batch._callbacks = fresh
-        batch._callbacks.append(what)
+        batch._callbacks.append(self)
         batch._callbacks.append(fn)
         return None
 
     def __repr__(self) -> str:
-        outcome = ("pending", "acked", "failed", "unknown")[self._batch.outcome]
-        return f"<Delivery to {self._batch.topic}-{self._batch.partition}: {outcome}>"
+        return f"<Delivery to {self._batch.topic}-{self._batch.partition}: {_WORDS[self._place().outcome]}>"

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 from ottla.connection.events import Transmit
 from ottla.errors import BufferFull, KafkaError, OttlaError
 from ottla.producer.core import ProducerCore
-from ottla.producer.events import BatchAcked, BatchesReady, BatchFailed, BatchUnknown, Closed, TopicKnown, TopicWanted
+from ottla.producer.events import (
+    BatchAcked,
+    BatchesReady,
+    BatchFailed,
+    BatchSplit,
+    BatchUnknown,
+    Closed,
+    TopicKnown,
+    TopicWanted,
+)
 from ottla.producer.settings import ProducerSettings
 from ottla.reader.core import ReaderCore
 from ottla.reader.events import Assign, Consumed, Fetched, Finished, Positioned, ReadFailed
@@ -143,11 +152,14 @@ class SimulatedProducer:
         elif kind is not Closed:
             self._settle(output)
 
-    def _settle(self, output: BatchAcked | BatchFailed | BatchUnknown) -> None:
+    def _settle(self, output: BatchAcked | BatchFailed | BatchSplit | BatchUnknown) -> None:
         batch = output.batch
         del self._unsettled[batch]
         self.appender.release(batch.buffer_bytes)
-        if isinstance(output, BatchAcked):
+        if isinstance(output, BatchSplit):
+            self._unsettled.update(dict.fromkeys(output.parts))
+            self.appender.release(-sum(part.buffer_bytes for part in output.parts))
+        elif isinstance(output, BatchAcked):
             batch.complete(output.base_offset, output.log_append_time_ms)
         elif isinstance(output, BatchUnknown):
             batch.lose(output.error)

@@ -1,0 +1,3 @@
+from ottla.records.delivery import SealedBatch
+
+def split(batch: SealedBatch, compression: str = "none", level: int | None = None) -> list[SealedBatch]: ...
