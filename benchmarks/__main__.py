@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which (default: all)")
     parser.add_argument("--repeat", type=int, default=3, help="rounds; medians are printed (default 3)")
     parser.add_argument("--records", type=int, default=3_000_000, help="records per run (default 3,000,000)")
-    parser.add_argument("--only", help="parts of `cluster`, separated by commas (default: all)")
+    parser.add_argument("--only", help="parts of `cluster` or `producer`, separated by commas (default: all)")
     parser.add_argument("--gigabytes", type=int, default=20, help="written by `cluster` with retention on (default 20)")
     arguments = parser.parse_args()
     # An installed package comes with its bytecode, as Java's with theirs: what starts more than once may keep it.

@@ -20,7 +20,12 @@ def measured_kafka(nodes: int, folder: str | None = None) -> ApacheKafka:
     """Nodes as an operator would start them, to be entered by `with` or started by hand."""
     options = (f"-Xms{_HEAP_MB}m", *SERVER_OPTIONS)
     # Of internal topics one copy, as before: what is measured is what clients ask for.
-    settings = {"offsets.topic.replication.factor": 1, "transaction.state.log.replication.factor": 1}
+    settings = {
+        "offsets.topic.replication.factor": 1,
+        "transaction.state.log.replication.factor": 1,
+        # Deleted topics give their memory back before the next run wants it.
+        "log.segment.delete.delay.ms": 1000,
+    }
     return ApacheKafka(nodes, folder=folder, heap_mb=_HEAP_MB, options=options, settings=settings)
 
 
@@ -33,12 +38,18 @@ def run_java(main_class: str, *arguments: str) -> str:
         raise SystemExit(str(error)) from None
 
 
-def producer_performance(bootstrap: str, topic: str, records: int, record_bytes: int) -> float:
-    """Records per second of Java's ProducerPerformance with default settings (acks=all, idempotent)."""
+def producer_performance(
+    bootstrap: str, topic: str, records: int, record_bytes: int | None = None, *, values: str = "", codec: str = "none"
+) -> float:
+    """Records per second of Java's ProducerPerformance with default settings (acks=all, idempotent).
+
+    It sends random records of `record_bytes`, or the lines of the file `values` over and over.
+    """
+    what = ("--payload-file", values) if values else ("--record-size", str(record_bytes))
     said = run_java(
         "org.apache.kafka.tools.ProducerPerformance",
-        *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)),
-        *("--record-size", str(record_bytes), "--throughput", "-1"),
+        *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records), *what),
+        *("--throughput", "-1", "--producer-props", f"compression.type={codec}"),
     )
     found = re.findall(rf"^{records} records sent, ([\d.]+) records/sec", said, re.MULTILINE)
     if not found:

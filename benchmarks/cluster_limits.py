@@ -12,9 +12,10 @@ from typing import Any
 
 import ottla
 from benchmarks.apache_kafka import measured_kafka, resident_bytes
-from benchmarks.bench_producer import PARTITIONS, log_folder
 from benchmarks.bench_start import CLUSTER, timed
+from benchmarks.producer_speed import log_folder
 from benchmarks.wire import Wire, create_topics, request
+from benchmarks.worker import PARTITIONS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

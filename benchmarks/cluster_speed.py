@@ -21,10 +21,12 @@ from typing import Any
 
 import ottla
 from benchmarks.apache_kafka import consumer_performance, measured_kafka, producer_performance
-from benchmarks.bench_producer import LOG_BYTES_PER_RECORD, PARTITIONS, log_folder, touch_memory
+from benchmarks.producer_speed import log_folder, touch_memory
 from benchmarks.wire import create_topics, delete_topic
+from benchmarks.worker import PARTITIONS
 
 RECORD_BYTES = 100
+LOG_BYTES_PER_RECORD = 110
 SIDES = ("ottla", "apache")
 # What the embedded cluster must reach, in times Apache Kafka's records per second.
 PRODUCE_MUST = {1: 1.3, 3: 1.0}

@@ -1,24 +1,59 @@
 """One client in a process of its own: sends or reads the same records as the others; prints what it took, as JSON.
 
-python -m benchmarks.worker CLIENT BOOTSTRAP TOPIC RECORDS
+python -m benchmarks.worker CLIENT BOOTSTRAP TOPIC RECORDS [--bytes 100] [--codec none] [--keyless]
 
 The clock and the processor time run from the first send (or read) to the last acknowledgement (or record); imports,
-connecting and making the data are outside. A record is an 8-byte key and a 92-byte value.
+connecting and making the data are outside. What a record looks like stands in payload.py. Every client asks for
+acks=all and keeps its own defaults otherwise, but for compression.
 """
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import json
 import resource
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-DISTINCT = 100_000
-KEYS = [b"%08d" % (i * 7919 % 100_000_000) for i in range(DISTINCT)]
-VALUES = [b"%092d" % i for i in range(DISTINCT)]
+from benchmarks import payload
+
+PARTITIONS = 6
+_WARM_UP = b"warm up"
+
+
+class Task:
+    """What is to be sent, where, and how."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.bootstrap: str = given.bootstrap
+        self.topic: str = given.topic
+        self.records: int = given.records
+        self.codec: str = given.codec
+        self.keyed = not given.keyless
+        self.keys, self.values = payload.records(given.bytes, keyed=self.keyed)
+
+    def pieces(self) -> Iterator[tuple[list[bytes | None], list[bytes]]]:
+        """All records, in pieces of at most what payload.py made."""
+        left = self.records
+        while left > 0:
+            piece = min(left, len(self.values))
+            whole = piece == len(self.values)
+            yield (self.keys, self.values) if whole else (self.keys[:piece], self.values[:piece])
+            left -= piece
+
+    def table(self) -> Any:
+        """All records as Arrow columns; the pieces share their memory."""
+        import pyarrow as pa
+
+        def part(keys: list[bytes | None], values: list[bytes]) -> pa.Table:
+            columns = {"value": pa.array(values, pa.binary())}
+            return pa.table({"key": pa.array(keys, pa.binary()), **columns} if self.keyed else columns)
+
+        whole = part(self.keys, self.values)
+        return pa.concat_tables([whole.slice(0, len(values)) for _, values in self.pieces()])
 
 
 def cpu_s() -> float:
@@ -26,12 +61,14 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def confluent(bootstrap: str, topic: str, records: int, *, with_callback: bool) -> Callable[[], None]:
+def confluent(task: Task, *, with_callback: bool) -> Callable[[], None]:
     """With a callback each record's outcome is learned, as `send` tells it; without, it is as fast as it goes."""
     from confluent_kafka import Producer
 
     failed: list[Any] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "queue.buffering.max.messages": 2_000_000})
+    settings = {"acks": "all", "compression.type": task.codec, "queue.buffering.max.messages": 2_000_000}
+    # A queue that never makes it wait for room: 1 GiB is the default, for records of 1 KiB it is not enough.
+    producer = Producer({"bootstrap.servers": task.bootstrap, "queue.buffering.max.kbytes": 4 << 20, **settings})
 
     def delivered(error: Any, _message: Any) -> None:
         if error is not None:
@@ -40,9 +77,9 @@ def confluent(bootstrap: str, topic: str, records: int, *, with_callback: bool) 
     callback = delivered if with_callback else None
 
     def send() -> None:
-        produce, poll = producer.produce, producer.poll
-        for _ in range(records // DISTINCT):
-            for key, value in zip(KEYS, VALUES, strict=True):
+        produce, poll, topic = producer.produce, producer.poll, task.topic
+        for keys, values in task.pieces():
+            for key, value in zip(keys, values, strict=True):
                 try:
                     produce(topic, value, key, on_delivery=callback)
                 except BufferError:
@@ -52,45 +89,118 @@ def confluent(bootstrap: str, topic: str, records: int, *, with_callback: bool) 
         assert producer.flush() == 0
         assert not failed, failed[0]
 
-    producer.produce(topic, b"warm", b"up")
+    producer.produce(task.topic, _WARM_UP)
     producer.flush()
     return send
 
 
-def ottla_send(bootstrap: str, topic: str, records: int, **settings: Any) -> Callable[[], None]:
-    import ottla
+def kafka_python(task: Task) -> Callable[[], None]:
+    from kafka import KafkaProducer
 
-    producer = ottla.Producer(bootstrap, **settings)
-    producer.send(topic, b"warm", b"up").result(30)
+    codec = None if task.codec == "none" else task.codec
+    producer = KafkaProducer(bootstrap_servers=task.bootstrap, acks="all", compression_type=codec)
+    producer.send(task.topic, _WARM_UP).get(30)
 
     def send() -> None:
-        send = producer.send
-        for _ in range(records // DISTINCT):
-            for key, value in zip(KEYS, VALUES, strict=True):
+        sent = [
+            producer.send(task.topic, value, key)
+            for keys, values in task.pieces()
+            for key, value in zip(keys, values, strict=True)
+        ]
+        producer.flush()
+        assert all(one.succeeded() for one in sent)
+
+    return send
+
+
+def aiokafka(task: Task) -> Callable[[], None]:
+    from aiokafka import AIOKafkaProducer
+
+    runner = asyncio.Runner()
+
+    async def begin() -> Any:
+        codec = None if task.codec == "none" else task.codec
+        producer = AIOKafkaProducer(bootstrap_servers=task.bootstrap, acks="all", compression_type=codec)
+        await producer.start()
+        await producer.send_and_wait(task.topic, _WARM_UP)
+        return producer
+
+    producer = runner.run(begin())
+
+    async def send_all() -> None:
+        sent = [
+            await producer.send(task.topic, value, key)
+            for keys, values in task.pieces()
+            for key, value in zip(keys, values, strict=True)
+        ]
+        await producer.flush()
+        assert all(one.done() and one.exception() is None for one in sent)
+
+    return lambda: runner.run(send_all())
+
+
+def ottla_async(task: Task) -> Callable[[], None]:
+    import ottla
+
+    runner = asyncio.Runner()
+
+    async def begin() -> Any:
+        producer = ottla.AsyncProducer(task.bootstrap, compression_type=task.codec)
+        await (await producer.send(task.topic, _WARM_UP))
+        return producer
+
+    producer = runner.run(begin())
+
+    async def send_all() -> None:
+        send, topic = producer.send, task.topic
+        sent = [
+            await send(topic, value, key)
+            for keys, values in task.pieces()
+            for key, value in zip(keys, values, strict=True)
+        ]
+        await producer.flush()
+        assert all(one.done() and one.exception() is None for one in sent)
+
+    return lambda: runner.run(send_all())
+
+
+def ottla_send(task: Task, **settings: Any) -> Callable[[], None]:
+    import ottla
+
+    producer = ottla.Producer(task.bootstrap, compression_type=task.codec, **settings)
+    producer.send(task.topic, _WARM_UP).result(30)
+
+    def send() -> None:
+        send, topic = producer.send, task.topic
+        for keys, values in task.pieces():
+            for key, value in zip(keys, values, strict=True):
                 send(topic, value, key)
         producer.flush()
 
     return send
 
 
-def ottla_send_table(bootstrap: str, topic: str, records: int) -> Callable[[], None]:
-    import pyarrow as pa
-
+def ottla_send_table(task: Task) -> Callable[[], None]:
     import ottla
 
-    part = pa.table({"key": pa.array(KEYS, pa.binary()), "value": pa.array(VALUES, pa.binary())})
-    table = pa.concat_tables([part] * (records // DISTINCT))
-    producer = ottla.Producer(bootstrap)
-    producer.send(topic, b"warm", b"up").result(30)
+    table = task.table()
+    producer = ottla.Producer(task.bootstrap, compression_type=task.codec)
+    producer.send(task.topic, _WARM_UP).result(30)
 
     def send() -> None:
-        producer.send_table(topic, table, key="key", value="value")
+        producer.send_table(task.topic, table, key="key" if task.keyed else None, value="value")
         producer.flush()
 
     return send
 
 
-def confluent_consume(bootstrap: str, topic: str, records: int) -> Callable[[], None]:
+def raw(task: Task) -> Callable[[], None]:
+    from benchmarks import raw_client
+
+    return raw_client.raw(task.bootstrap, task.topic, task.table(), PARTITIONS, task.codec)
+
+
+def confluent_consume(task: Task) -> Callable[[], None]:
     """Reads a whole topic without a group; the records are made into Python objects, thousands at a time.
 
     By default librdkafka asks for nothing more for a second when it has 100,000 records in store: that would be
@@ -99,12 +209,12 @@ def confluent_consume(bootstrap: str, topic: str, records: int) -> Callable[[], 
     from confluent_kafka import Consumer, TopicPartition
 
     settings = {"group.id": "not used", "enable.auto.commit": False, "fetch.queue.backoff.ms": 1}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
-    partitions = consumer.list_topics(topic, 30).topics[topic].partitions
+    consumer = Consumer({"bootstrap.servers": task.bootstrap, **settings})
+    partitions = consumer.list_topics(task.topic, 30).topics[task.topic].partitions
 
     def read() -> None:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        left = records
+        consumer.assign([TopicPartition(task.topic, partition, 0) for partition in partitions])
+        left = task.records
         while left > 0:
             messages = consumer.consume(10_000, 30)
             assert messages, f"{left} records did not come"
@@ -114,25 +224,38 @@ def confluent_consume(bootstrap: str, topic: str, records: int) -> Callable[[], 
     return read
 
 
-CLIENTS: dict[str, Callable[[str, str, int], Callable[[], None]]] = {
+CLIENTS: dict[str, Callable[[Task], Callable[[], None]]] = {
     "confluent": partial(confluent, with_callback=True),
     "confluent-bare": partial(confluent, with_callback=False),
+    "kafka-python": kafka_python,
+    "aiokafka": aiokafka,
     # confluent's own batch size; with Kafka's default of 16 KiB beside it.
     "send": partial(ottla_send, batch_size=1_000_000),
     "send-16k": ottla_send,
     "send_table": ottla_send_table,
+    "async": ottla_async,
+    "raw": raw,
     "confluent-consume": confluent_consume,
 }
 
 
 def main() -> None:
-    client, bootstrap, topic, records = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-    send = CLIENTS[client](bootstrap, topic, records)
+    parser = argparse.ArgumentParser(prog="benchmarks.worker")
+    parser.add_argument("client", choices=CLIENTS)
+    parser.add_argument("bootstrap")
+    parser.add_argument("topic")
+    parser.add_argument("records", type=int)
+    parser.add_argument("--bytes", type=int, default=100)
+    parser.add_argument("--codec", default="none")
+    parser.add_argument("--keyless", action="store_true")
+    given = parser.parse_args()
+    work = CLIENTS[given.client](Task(given))
     cpu, begin_s = cpu_s(), time.monotonic()
-    send()
+    work()
     end_s = time.monotonic()
     # Begin and end are by the machine's clock, so that workers that run at once can be counted together.
     print(json.dumps({"wall_s": end_s - begin_s, "cpu_s": cpu_s() - cpu, "begin_s": begin_s, "end_s": end_s}))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""One record at a time, clients in turn: p50 and p99 from `send` to the outcome, median of five rounds at least.
+
+Once in a program that does nothing else, once beside a thread that computes in Python all the while.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from statistics import median
+from typing import Any
+
+from benchmarks.producer_speed import broker
+from benchmarks.wire import create_topics
+
+CLIENTS = ("confluent", "send", "async", "aiokafka", "kafka-python")
+ROUNDS_MIN = 5
+RECORDS = {"quiet": 3000, "busy": 300}
+MUST = {"p50_ms": 2.0, "p99_ms": 1.5}
+_TIMEOUT_S = 120
+
+
+def measure(client: str, bootstrap: str, mode: str) -> dict[str, float]:
+    """One client process; its quantiles."""
+    busy = ["busy"] if mode == "busy" else []
+    command = [sys.executable, "-m", "benchmarks.latency_worker", client, bootstrap, "latency", str(RECORDS[mode])]
+    done = subprocess.run([*command, *busy], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    if done.returncode:
+        raise SystemExit(f"{client} failed:\n{done.stderr}")
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
+
+
+def latency(arguments: argparse.Namespace, side: str) -> dict[str, Any]:
+    """Both programs against one broker; `send` and `async` beside their bars."""
+    rounds_count = max(ROUNDS_MIN, arguments.repeat)
+    results: dict[str, Any] = {"rounds": rounds_count}
+    with broker(side) as bootstrap:
+        create_topics(bootstrap, ["latency"], 1, 1)
+        measure("confluent", bootstrap, "quiet")
+        for mode in RECORDS:
+            rounds = [{client: measure(client, bootstrap, mode) for client in CLIENTS} for _ in range(rounds_count)]
+            for client in CLIENTS:
+                for figure, must in MUST.items():
+                    found = median(one[client][figure] / one["confluent"][figure] for one in rounds)
+                    row: dict[str, Any] = {
+                        "ms": round(median(one[client][figure] for one in rounds), 3),
+                        "of_confluent": round(found, 2),
+                    }
+                    if client == "send":
+                        row |= {"must_be_below": must, "ok": found <= must}
+                    results[f"{mode}, {client}, {figure[:3]}"] = row
+    return results
