@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import sys
 import threading
 from typing import Any
 
 import pytest
 from tests.client.conftest import Peer
 
+from ottla.client import io_loop
 from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
+from ottla.client.resolve import beginning_after
 from ottla.client.waiting import Waiting
-from ottla.connection.events import Connect, Connected, Disconnected, Transmit, Unsendable
+from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Transmit, Unsendable
 from ottla.protocol.messages.produce import ProduceRequest
 
 
@@ -32,7 +37,7 @@ class Recorder:
     def receive(self, event: Any, now_us: int) -> None:
         if isinstance(event, Exception):
             raise event
-        if isinstance(event, Connect):
+        if isinstance(event, Connect | Disconnect):
             self.to_say.append(event)
         self.events.append(event)
 
@@ -184,3 +189,35 @@ def test_a_request_that_cannot_be_written_fails_alone(recorder: Recorder, peer: 
     assert (unsendable.connection_id, unsendable.correlation_id) == (1, 5)
     assert "ProduceRequest version 9" in unsendable.reason
     assert recorder.crash is None
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux has all of 127.0.0.0/8, and drops what a full queue gets"
+)
+def test_an_address_that_stalled_is_tried_after_the_others_of_its_name(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as stalled, contextlib.ExitStack() as fillers:
+        stalled.bind(("127.0.0.1", 0))
+        stalled.listen(0)
+        port = stalled.getsockname()[1]
+        for _ in range(4):
+            filler = fillers.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        with socket.create_server(("127.0.0.2", port)):
+            places = [(socket.AF_INET, (host, port)) for host in ("127.0.0.1", "127.0.0.2")]
+            # The one thing that a name server would have to be set up for.
+            monkeypatch.setattr(io_loop, "resolve", lambda host, port, done: done(list(places), ""))
+            for event in (Connect(1, "two-addresses", port), Disconnect(1), Connect(2, "two-addresses", port)):
+                recorder.loop.post(event)
+            recorder.until(lambda: Connected(2) in recorder.events)
+    assert Connected(1) not in recorder.events
+
+
+def test_the_addresses_of_a_name_go_round() -> None:
+    one, two, three = [(socket.AF_INET, (host, 9092)) for host in ("one", "two", "three")]
+    assert beginning_after([one, two, three], None) == [one, two, three]
+    assert beginning_after([one, two, three], one) == [two, three, one]
+    assert beginning_after([one, two, three], three) == [one, two, three]
+    assert beginning_after([two, three], one) == [two, three]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import pydoc
 import re
+import socket
 import threading
 
+import pyarrow as pa
 import pytest
 
 import ottla
@@ -43,6 +45,70 @@ def test_help_says_where_the_settings_are_told_of() -> None:
     assert named is not None
     told = pydoc.plain(pydoc.render_doc(named[1]))
     assert [row.keyword for row in PRODUCER_SETTINGS[1:] if f"{row.keyword}: {row.doc[:20]}" not in told] == []
+
+
+def test_idempotence_that_had_to_yield_is_logged_and_shown(
+    kafka_cluster: ottla.Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = kafka_cluster.bootstrap_servers
+    with caplog.at_level(logging.INFO, "ottla.producer"), Producer(address, acks=1) as producer:
+        assert repr(producer) == f"<Producer for {address}: acks=1, idempotence off because of acks=1>"
+        assert producer.metrics()["ottla-idempotence-enabled"] == 0
+    assert caplog.messages == ["enable.idempotence is on by default and off here because of acks=1"]
+    with Producer(address) as producer:
+        assert repr(producer) == f"<Producer for {address}: acks=all, idempotence on>"
+        assert producer.metrics()["ottla-idempotence-enabled"] == 1
+
+
+def test_settings_that_can_hardly_be_meant_are_warned_of(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Producer(kafka_cluster.bootstrap_servers, buffer_memory=2_000, batch_size=5_000) as producer:
+        told = [producer.send(kafka_topic, b"x" * 500, partition=0) for _ in range(20)]
+        assert [delivery.result(30).offset for delivery in told] == list(range(20))
+    with ottla.Admin(kafka_cluster.bootstrap_servers, retry_backoff_ms=5_000):
+        pass
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    assert caplog.messages[0].startswith("buffer.memory=2000 is below batch.size=5000: ")
+    assert caplog.messages[1].startswith("retry.backoff.ms=5000 is above retry.backoff.max.ms=1000; ")
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_with_a_batch_size_of_zero_every_record_goes_alone(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, codec: str
+) -> None:
+    with Producer(kafka_cluster.bootstrap_servers, batch_size=0, linger_ms=1000, compression_type=codec) as producer:
+        for number in range(30):
+            producer.send(kafka_topic, b"%d" % number)
+            producer.send(kafka_topic, b"%d" % number, b"key")
+        producer.send_table(kafka_topic, pa.table({"value": [b"row"] * 30}), value="value")
+    with Reader(kafka_cluster.bootstrap_servers, kafka_topic) as reader:
+        counts = [header.record_count for raw in reader.iter_raw() for header, _ in decode_batches(raw.records)]
+    assert counts == [1] * 90
+
+
+def test_a_record_larger_than_a_batch_goes_alone_among_others(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    sizes = [10, 10, 50_000, 10, 10]
+    with Producer(kafka_cluster.bootstrap_servers, batch_size=1_000, linger_ms=1000) as producer:
+        for size in sizes:
+            producer.send(kafka_topic, b"x" * size, partition=0)
+    with Reader(kafka_cluster.bootstrap_servers, kafka_topic) as reader:
+        stored_batches = [records for raw in reader.iter_raw() for _, records in decode_batches(raw.records)]
+    batches = [[len(record.value or b"") for record in records] for records in stored_batches]
+    assert batches == [[10, 10], [50_000], [10, 10]]
+
+
+def test_canonical_names_take_the_place_of_bootstrap_addresses(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    ports = [address.rpartition(":")[2] for address in kafka_cluster.bootstrap_servers.split(",")]
+    given = ",".join(f"127.0.0.1:{port}" for port in ports)
+    # Whatever this machine calls its loopback address.
+    name = socket.getnameinfo(("127.0.0.1", 0), 0)[0]
+    settings = {"bootstrap.servers": given, "client.dns.lookup": "resolve_canonical_bootstrap_servers_only"}
+    with Producer.from_config(settings) as producer:
+        assert f"<Producer for {','.join(f'{name}:{port}' for port in ports)}: " in repr(producer)
+        assert producer.send(kafka_topic, b"found").result(30).offset == 0
+    with Reader(given, kafka_topic, client_dns_lookup="resolve_canonical_bootstrap_servers_only") as reader:
+        assert sum(batch.num_rows for batch in reader) == 1
 
 
 def test_a_record_is_stored_as_it_was_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:

@@ -53,12 +53,45 @@ def test_every_bootstrap_address_is_tried(make_line):
     assert not line.connects
 
 
-def test_a_connection_that_does_not_open_in_time_is_given_up(line):
+def test_a_connection_that_does_not_open_in_time_is_given_up(make_line):
+    line = make_line(socket_connection_setup_timeout_ms=5_000, socket_connection_setup_timeout_max_ms=5_000)
     line.core.want_topic("flights", line.now_us)
     line.turn()
-    assert line.run_to_deadline() == 10_000_000
+    assert line.run_to_deadline() == 5_000_000
     assert line.closed == [1]
-    assert "did not accept a connection within 10000 ms" in str(line.core.trouble())
+    assert "did not accept a connection within 5000 ms" in str(line.core.trouble())
+
+
+def setup_timeouts_ms(line, tries):
+    """How long each of the next attempts to connect lasts until it is given up."""
+    found = []
+    for _ in range(tries):
+        while not line.connects:
+            line.run_to_deadline()
+        line.connects.clear()
+        found.append(line.run_to_deadline() / 1000)
+    return found
+
+
+def test_the_time_to_connect_doubles_up_to_its_maximum_with_a_fifth_of_jitter(line):
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    first, second, third, fourth = setup_timeouts_ms(line, 4)
+    assert 8_000 <= first <= 12_000
+    assert 16_000 <= second <= 24_000
+    assert first != 10_000
+    assert third == fourth == 30_000
+
+
+def test_the_time_to_connect_begins_small_again_once_a_connection_opened(line):
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    setup_timeouts_ms(line, 3)
+    while not line.connects:
+        line.run_to_deadline()
+    line.hang_up(line.accept().connection_id)
+    [timeout_ms] = setup_timeouts_ms(line, 1)
+    assert timeout_ms <= 12_000
 
 
 def test_a_handshake_without_an_answer_ends_by_the_request_timeout(line):

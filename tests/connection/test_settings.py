@@ -36,12 +36,38 @@ def test_dotted_and_snake_case_names_and_text_are_taken():
     assert settings.client_id == "me"
 
 
-def test_a_first_pause_above_the_maximum_is_cut_to_it():
+def test_a_first_value_above_its_maximum_is_cut_to_it_and_said():
     settings = ConnectionSettings(
-        {"bootstrap.servers": "one:1", "retry.backoff.ms": 5000, "reconnect.backoff.ms": 2000}
+        {
+            "bootstrap.servers": "one:1",
+            "retry.backoff.ms": 5000,
+            "reconnect.backoff.ms": 2000,
+            "reconnect.backoff.max.ms": 1500,
+            "socket.connection.setup.timeout.ms": 40_000,
+        }
     )
     assert settings.retry_backoff_ms == 1000
-    assert settings.reconnect_backoff_ms == 1000
+    assert settings.reconnect_backoff_ms == 1500
+    assert settings.socket_connection_setup_timeout_ms == 30_000
+    assert settings.warnings == [
+        "reconnect.backoff.ms=2000 is above reconnect.backoff.max.ms=1500; 1500 is used from the beginning",
+        "retry.backoff.ms=5000 is above retry.backoff.max.ms=1000; 1000 is used from the beginning",
+        "socket.connection.setup.timeout.ms=40000 is above socket.connection.setup.timeout.max.ms=30000; "
+        "30000 is used from the beginning",
+    ]
+
+
+def test_a_reconnect_pause_given_without_its_maximum_does_not_grow():
+    settings = ConnectionSettings({"bootstrap.servers": "one:1", "reconnect.backoff.ms": 2000})
+    assert (settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms) == (2000, 2000)
+    assert settings.warnings == []
+
+
+def test_words_are_taken_in_the_case_java_takes():
+    given = {"bootstrap.servers": "one:1", "metadata.recovery.strategy": "NONE"}
+    assert ConnectionSettings(given).metadata_recovery_strategy == "none"
+    with pytest.raises(ConfigError, match="Did you mean use_all_dns_ips"):
+        ConnectionSettings({"bootstrap.servers": "one:1", "client.dns.lookup": "USE_ALL_DNS_IPS"})
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from ottla.producer.events import (
     BatchUnknown,
     Closed,
     CloseRequested,
+    TopicForgotten,
     TopicKnown,
     TopicWanted,
 )
@@ -118,6 +119,7 @@ class World:
         # Requests whose connection is gone and which have not reached the log yet, with their broker.
         self.stragglers: list[tuple[Transmit, int]] = []
         self.metadata_requests = 0
+        self.topics_asked_for: list[str] = []
         self.metadata_answers = True
         self.held: list[Transmit] = []
         self.logs: dict[tuple[str, int], Log] = {}
@@ -126,6 +128,7 @@ class World:
         self.too_large_code = 10
         self.outcomes: list[Any] = []
         self.topics_known: list[TopicKnown] = []
+        self.topics_forgotten: list[str] = []
         self.closed = False
         self._appender = Appender(
             batch_size=1 << 20,
@@ -226,6 +229,8 @@ class World:
             self._serve(output)
         elif isinstance(output, TopicKnown):
             self.topics_known.append(output)
+        elif isinstance(output, TopicForgotten):
+            self.topics_forgotten.append(output.topic)
         elif isinstance(output, Closed):
             self.closed = True
         else:
@@ -250,6 +255,7 @@ class World:
                 self.held.append(transmit)
                 return
             self.metadata_requests += 1
+            self.topics_asked_for = [t.name for t in message.topics]
             self.reply(transmit, self._metadata([t.name for t in message.topics]))
         else:
             assert isinstance(message, InitProducerIdRequest)

@@ -284,7 +284,8 @@ def test_acks_0_what_was_not_transmitted_is_sent_again_or_failed(make_world):
 # --- topics
 
 
-def test_a_topic_is_announced_once_known_and_again_when_it_changes(world):
+def test_a_topic_is_announced_once_known_and_again_when_it_changes(make_world):
+    world = make_world(metadata_max_age_ms=100_000)
     world.want("flights")
     assert [(t.topic, t.partition_count, t.error) for t in world.topics_known] == [("flights", 1, None)]
     world.leaders["flights"] = [1, 1]

@@ -75,8 +75,9 @@ def test_idempotence_that_was_not_asked_for_gives_way(given):
         ),
         (
             {"max_in_flight_requests_per_connection": 6},
-            "max.in.flight.requests.per.connection=6 is too many with idempotence, which brokers keep for the last 5 "
-            "batches; allowed is 1 to 5, or set enable.idempotence=false.",
+            "enable.idempotence=true, its default, needs max.in.flight.requests.per.connection of 5 at most, because "
+            "brokers remember no more batches of a producer, but max.in.flight.requests.per.connection=6 was given; "
+            "lower it or set enable.idempotence=false.",
         ),
         (
             {"delivery_timeout_ms": 30_004},
@@ -102,8 +103,13 @@ def test_idempotence_that_was_not_asked_for_gives_way(given):
         ),
         (
             {"transactional_id": "t", "acks": 1},
-            "transactional.id='t' needs idempotence, which is off here: leave out enable.idempotence=false, acks other "
-            "than all, and retries=0.",
+            "transactional.id='t' needs enable.idempotence=true, but acks=1 was given; leave out acks=1 or "
+            "transactional.id.",
+        ),
+        (
+            {"transactional_id": "t", "enable_idempotence": False},
+            "transactional.id='t' needs enable.idempotence=true, but enable.idempotence=false was given; leave out "
+            "enable.idempotence=false or transactional.id.",
         ),
         ({"transactional_id": ""}, "transactional.id is empty; give it a name, or leave it out."),
         ({"batch.size": -1}, "batch.size=-1 is out of range; allowed is a whole number from 0 to 2147483647."),
@@ -126,8 +132,19 @@ def test_a_delivery_timeout_that_was_not_given_grows_with_the_request_timeout():
     assert settings(request_timeout_ms=2**31 - 1).delivery_timeout_ms == 2**31 - 1
 
 
-def test_a_buffer_smaller_than_a_batch_is_accepted_as_java_does():
-    assert settings(buffer_memory=100).buffer_memory == 100
+def test_a_buffer_smaller_than_a_batch_is_accepted_as_java_does_and_warned_of():
+    assert settings().warnings == []
+    given = settings(buffer_memory=100)
+    assert given.buffer_memory == 100
+    [warning] = given.warnings
+    assert warning.startswith("buffer.memory=100 is below batch.size=16384: ")
+
+
+def test_idempotence_that_yielded_says_to_what():
+    assert settings().promise() == "acks=all, idempotence on"
+    assert settings(acks=1).promise() == "acks=1, idempotence off because of acks=1"
+    assert settings(retries=0).promise() == "acks=all, idempotence off because of retries=0"
+    assert settings(enable_idempotence=False, acks=0).promise() == "acks=0, idempotence off"
 
 
 def test_the_level_of_the_codec_in_use_counts():

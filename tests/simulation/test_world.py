@@ -142,3 +142,20 @@ def test_a_full_disk_is_an_error_and_not_a_loss() -> None:
     delivery = producer.send(TOPIC, b"value")
     with pytest.raises((DeliveryFailed, DeliveryUnknown), match=r"(?i)storage|disk"):
         delivery.result(60)
+
+
+def test_a_topic_that_was_idle_for_long_is_found_again_when_somebody_sends_to_it() -> None:
+    world = World(3)
+    world.create_topic("busy", partitions=1)
+    world.create_topic("quiet", partitions=2)
+    producer = world.producer(metadata_max_idle_ms=60_000, metadata_max_age_ms=20_000)
+    producer.send("quiet", b"first", b"key")
+    for _ in range(12):
+        producer.send("busy", b"more")
+        producer.flush()
+        world.run_until(lambda: False, limit_us=10_000_000)
+    assert producer.appender.partition_count("busy") == 1
+    assert producer.appender.partition_count("quiet") == 0
+    delivery = producer.send("quiet", b"late", b"key")
+    producer.flush()
+    assert delivery.result().offset == 1

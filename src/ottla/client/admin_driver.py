@@ -13,6 +13,7 @@ from typing import Any
 from ottla.client.bootstrap import all_refused, lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
+from ottla.client.resolve import expand_bootstrap
 from ottla.connection.core import Answer, ConnectionCore
 from ottla.errors import Unreachable
 from ottla.reader.settings import ReaderSettings
@@ -68,6 +69,7 @@ class AdminDriver(Driver):
         self._settings = settings
         self._answers: dict[int, Answer] = {}
         self._tokens = itertools.count(1)
+        expand_bootstrap(settings.connection)
         super().__init__(AskingCore(settings, rng), settings.connection, buffers)
 
     def ask(self, message: Any, where: int) -> Any:

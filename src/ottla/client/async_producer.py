@@ -182,4 +182,4 @@ class AsyncProducer:
 
     def __repr__(self) -> str:
         addresses = ",".join(f"{host}:{port}" for host, port in self._settings.connection.bootstrap_servers)
-        return f"<AsyncProducer for {addresses}>"
+        return f"<AsyncProducer for {addresses}: {self._settings.promise()}>"

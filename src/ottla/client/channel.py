@@ -67,6 +67,7 @@ class Channel:
         "_outgoing_bytes",
         "_sent_bytes",
         "_unanswered",
+        "address",
         "answered",
         "awaited",
         "connected",
@@ -88,6 +89,8 @@ class Channel:
         self.answered = False
         self.waits_to_write = False
         self.awaited: deque[tuple[int, type[Any], int]] = deque()
+        # The one being tried, or connected to.
+        self.address: Address | None = None
         self._addresses: list[Address] = []
         self._outgoing: list[Any] = []
         self._outgoing_bytes = 0
@@ -105,7 +108,7 @@ class Channel:
     def _next_address(self, reason: str) -> None:
         self.close()
         while self._addresses:
-            family, address = self._addresses.pop(0)
+            self.address = family, address = self._addresses.pop(0)
             try:
                 self.sock = sock = socket.socket(family, socket.SOCK_STREAM)
                 self.fd = sock.fileno()

@@ -7,6 +7,7 @@ does not use it.
 
 from __future__ import annotations
 
+import logging
 from typing import Any, ClassVar
 
 from ottla.client import lifetime
@@ -15,6 +16,8 @@ from ottla.client.io_loop import IoLoop
 from ottla.client.waiting import Waiting
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import ClosedError, OttlaError
+
+_log = logging.getLogger("ottla.client")
 
 
 class Driver:
@@ -29,6 +32,8 @@ class Driver:
     """What to do when the thread has died of an error of ours."""
 
     def __init__(self, core: Any, connection: ConnectionSettings, buffers: SocketBuffers) -> None:
+        for warning in connection.warnings:
+            _log.warning("%s", warning)
         self._waiting = Waiting()
         # Set by `perform` when something has come that somebody may be waiting for.
         self._changed = False

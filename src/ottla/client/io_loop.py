@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from ottla.client.channel import Channel, Lost, SocketBuffers
 from ottla.client.poller import READABLE, WRITABLE, Doorbell, is_readable, new_poller
-from ottla.client.resolve import UNRESOLVABLE, Address, resolve
+from ottla.client.resolve import UNRESOLVABLE, Address, beginning_after, resolve
 from ottla.client.strangers import NOT_KAFKA
 from ottla.connection.events import (
     Connect,
@@ -129,6 +129,8 @@ class IoLoop:
         self._by_fd: dict[int, Channel] = {}
         self._dirty: list[Channel] = []
         self._stopping = False
+        # (host, port) -> the address of that name that last let the setup timeout pass.
+        self._stalled: dict[tuple[str, int], Address] = {}
         self.answered = False
         self.troubles: dict[tuple[str, int], Trouble] = {}
         self._thread = threading.Thread(target=self._run, name=thread_name, daemon=True)
@@ -333,7 +335,7 @@ class IoLoop:
                 self._lose(channel, reason, now_us)
                 continue
             try:
-                channel.connect(addresses)
+                channel.connect(beginning_after(addresses, self._stalled.get((channel.host, channel.port))))
             except Lost as lost:
                 self._lose(channel, str(lost), now_us)
             else:
@@ -365,8 +367,12 @@ class IoLoop:
     def _disconnect(self, connection_id: int) -> None:
         """The core wants it closed."""
         channel = self._channels.get(connection_id)
-        if channel is not None:
-            self._remove(channel, SILENT if channel.connected else UNCONNECTED)
+        if channel is None:
+            return
+        if not channel.connected and channel.address is not None:
+            # Not to begin with it again: another address of the same name may answer.
+            self._stalled[channel.host, channel.port] = channel.address
+        self._remove(channel, SILENT if channel.connected else UNCONNECTED)
 
     def _remove(self, channel: Channel, reason: str) -> None:
         if not channel.answered:

@@ -234,4 +234,4 @@ class Producer:
 
     def __repr__(self) -> str:
         addresses = ",".join(f"{host}:{port}" for host, port in self._settings.connection.bootstrap_servers)
-        return f"<Producer for {addresses}>"
+        return f"<Producer for {addresses}: {self._settings.promise()}>"

@@ -24,6 +24,7 @@ from ottla.client import lifetime
 from ottla.client.bootstrap import lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
+from ottla.client.resolve import expand_bootstrap
 from ottla.client.transaction_verbs import TransactionVerbs
 from ottla.client.waiting import Waiting
 from ottla.errors import BufferFull, ClosedError, DeliveryError, KafkaError, OttlaError
@@ -36,6 +37,7 @@ from ottla.producer.events import (
     BatchUnknown,
     Closed,
     CloseRequested,
+    TopicForgotten,
     TopicKnown,
     TopicWanted,
     TransactionAnswered,
@@ -68,6 +70,12 @@ class ProducerDriver:
         buffers: SocketBuffers,
         landing: deque[list[Any]] | None = None,
     ) -> None:
+        expand_bootstrap(settings.connection)
+        for warning in settings.warnings:
+            _log.warning("%s", warning)
+        if settings.idempotence_off_by:
+            # As loud as Java says it: whoever chose the setting may well have wanted this.
+            _log.info("enable.idempotence is on by default and off here because of %s", settings.idempotence_off_by)
         self.settings = settings
         self.crash: OttlaError | None = None
         self._forked = False
@@ -377,6 +385,9 @@ class ProducerDriver:
                 self._topics[output.topic] = output
             if output.partition_count:
                 self.appender.set_topic(output.topic, output.partition_count)
+        elif kind is TopicForgotten:
+            self._topics.pop(output.topic, None)
+            self.appender.forget_topic(output.topic)
         elif kind is TransactionAnswered or kind is TransactionChanged:
             self.transactions.perform(output)
         elif kind is Closed:

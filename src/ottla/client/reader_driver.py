@@ -14,6 +14,7 @@ from ottla.client import lifetime
 from ottla.client.bootstrap import all_refused, lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
+from ottla.client.resolve import expand_bootstrap
 from ottla.errors import OttlaError, Unreachable
 from ottla.reader.core import ReaderCore
 from ottla.reader.events import Consumed, Fetched, Finished, Positioned, ReadFailed, TopicAssigned
@@ -31,6 +32,7 @@ class ReaderDriver(Driver):
     def __init__(self, settings: ReaderSettings, rng: Random, buffers: SocketBuffers) -> None:
         self.settings = settings
         self._arrived: deque[Any] = deque()
+        expand_bootstrap(settings.connection)
         super().__init__(ReaderCore(settings, rng), settings.connection, buffers)
 
     def take(self) -> Any:

@@ -13,21 +13,34 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     """Every setting but `bootstrap_servers`; None counts as not given.
 
     client_id: The name brokers log and count this client under. Default ottla.
+    client_dns_lookup: use_all_dns_ips tries every address of a host name in turn;
+        resolve_canonical_bootstrap_servers_only also replaces each bootstrap name by the canonical names of its
+        addresses, on the thread that makes the client. Default use_all_dns_ips; use_all_dns_ips,
+        resolve_canonical_bootstrap_servers_only.
     metadata_max_age_ms: How old metadata may grow before it is asked for again. Default 300000; 0 to 2^63-1.
-    request_timeout_ms: How long an answer may take before the connection is given up. Default 30000; 1 to 2^31-1.
-    reconnect_backoff_ms: The pause after a connection was lost; it doubles with each failure in a row. Default 50;
+    metadata_recovery_strategy: What to do when none of the brokers known can be reached: ask the bootstrap servers
+        again (rebootstrap), or go on trying those that are known (none). Default rebootstrap; rebootstrap, none.
+    metadata_recovery_rebootstrap_trigger_ms: With metadata.recovery.strategy=rebootstrap: after how long without an
+        answer about metadata all brokers known are given up and the bootstrap servers asked again. Default 300000;
         0 to 2^63-1.
+    request_timeout_ms: How long an answer may take before the connection is given up. Default 30000; 1 to 2^31-1.
+    reconnect_backoff_ms: The pause after a connection was lost; it doubles with each failure in a row. Given
+        without reconnect.backoff.max.ms it stays the same. Default 50; 0 to 2^63-1.
     reconnect_backoff_max_ms: The longest pause between tries to connect to one broker. Default 1000; 0 to 2^63-1.
     retry_backoff_ms: The pause before a failed request is tried again; it doubles with each failure in a row.
         Default 100; 0 to 2^63-1.
     retry_backoff_max_ms: The longest pause before a failed request is tried again. Default 1000; 0 to 2^63-1.
-    socket_connection_setup_timeout_ms: How long opening a connection may take. Default 10000; 1 to 2^63-1.
+    socket_connection_setup_timeout_ms: How long opening a connection may take; it doubles with each failure in a
+        row, with a fifth of jitter. Default 10000; 1 to 2^63-1.
+    socket_connection_setup_timeout_max_ms: The longest that opening a connection may take. Default 30000; 1 to
+        2^63-1.
     connections_max_idle_ms: After how long without a request a connection is closed (before the broker does).
         Default 540000; 1 to 2^63-1.
-    send_buffer_bytes: The socket's send buffer (SO_SNDBUF); -1 leaves it to the operating system. Default 131072;
-        -1 to 2^31-1.
-    receive_buffer_bytes: The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system. Default
-        65536; -1 to 2^31-1.
+    send_buffer_bytes: The socket's send buffer (SO_SNDBUF); -1 leaves it to the operating system, which lets it
+        grow with the connection (Kafka's own clients take 131072). Default -1; -1 to 2^31-1.
+    receive_buffer_bytes: The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system, which lets
+        it grow with the connection (Kafka's own clients take 32768 to send, 65536 to read). Default -1; -1 to
+        2^31-1.
     isolation_level: read_committed leaves out records of aborted and of unfinished transactions. Default
         read_uncommitted; read_uncommitted, read_committed.
     fetch_min_bytes: How many bytes a broker gathers before it answers, fetch.max.wait.ms at most. Default 1; 0 to
@@ -46,13 +59,17 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     """
 
     client_id: str | None
+    client_dns_lookup: str | None
     metadata_max_age_ms: int | str | None
+    metadata_recovery_strategy: str | None
+    metadata_recovery_rebootstrap_trigger_ms: int | str | None
     request_timeout_ms: int | str | None
     reconnect_backoff_ms: int | str | None
     reconnect_backoff_max_ms: int | str | None
     retry_backoff_ms: int | str | None
     retry_backoff_max_ms: int | str | None
     socket_connection_setup_timeout_ms: int | str | None
+    socket_connection_setup_timeout_max_ms: int | str | None
     connections_max_idle_ms: int | str | None
     send_buffer_bytes: int | str | None
     receive_buffer_bytes: int | str | None

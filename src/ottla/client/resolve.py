@@ -1,7 +1,8 @@
-"""Names to socket addresses, without ever holding up the I/O thread.
+"""Names to socket addresses, without ever holding up the I/O thread (`client.dns.lookup`, KIP-302).
 
 Numeric addresses and localhost are answered at once; everything else is looked up in a short-lived thread, because
-the C library's resolver blocks for as long as the name servers please.
+the C library's resolver blocks for as long as the name servers please. Only `expand_bootstrap` waits for it, on the
+thread that makes a client, and only where canonical names were asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+
+from ottla.connection.settings import ConnectionSettings
 
 Address = tuple[int, tuple[object, ...]]
 
@@ -41,3 +44,41 @@ def _look_up_aside(host: str, port: int, done: Callable[[list[Address], str], No
         done([], f"{UNRESOLVABLE} ({error})")
     else:
         done(addresses, "")
+
+
+def expand_bootstrap(settings: ConnectionSettings) -> None:
+    """Put the canonical names of its addresses in the place of each bootstrap name, where the settings want that.
+
+    As in Java, an address without a name of its own stands for itself. A name that cannot be resolved now stays as it
+    is, and is tried like any other.
+    """
+    if settings.client_dns_lookup != "resolve_canonical_bootstrap_servers_only":
+        return
+    found: dict[tuple[str, int], None] = {}
+    for host, port in settings.bootstrap_servers:
+        try:
+            addresses = _look_up(host, port, 0)
+        except (OSError, UnicodeError):
+            found[host, port] = None
+            continue
+        found.update(dict.fromkeys((_canonical_name(address), port) for _, address in addresses))
+    settings.bootstrap_servers = tuple(found)
+
+
+def _canonical_name(address: tuple[object, ...]) -> str:
+    """The name of an address, if that name leads back to it; else the address as text."""
+    text = str(address[0])
+    try:
+        name, _ = socket.getnameinfo(address, socket.NI_NAMEREQD)  # type: ignore[arg-type]
+        known = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return text
+    return name if any(found[4][0] == text for found in known) else text
+
+
+def beginning_after(addresses: list[Address], stalled: Address | None) -> list[Address]:
+    """The addresses of a name in the order in which to try them: one that did not answer last time comes last."""
+    if stalled not in addresses:
+        return addresses
+    place = addresses.index(stalled) + 1
+    return addresses[place:] + addresses[:place]

@@ -6,7 +6,8 @@ speak. A lost connection rests for `reconnect.backoff.ms`, doubling up to its ma
 request without an answer within `request.timeout.ms` takes its connection down: answers come in order, so nothing
 behind it would come either. Until the first metadata arrives the nodes are the bootstrap addresses, numbered -1, -2
 and so on; a bootstrap connection whose address turns out to be a broker's is kept for that broker. When all known
-brokers are unreachable, the bootstrap addresses are tried again (KIP-899).
+brokers are unreachable, the bootstrap addresses are tried again (KIP-899); when metadata could not be had for
+`metadata.recovery.rebootstrap.trigger.ms`, all known brokers are given up for them (KIP-1102).
 
 How an owner (ProducerCore, ReaderCore, Admin) uses it:
 
@@ -24,7 +25,8 @@ Invariants: every token given to `request` or `ask` comes back in exactly one `A
 False says the request certainly never left as a whole. `take_answers` keeps the order in which requests to one node
 were sent. Nothing here reads a clock or draws a random number of its own.
 
-KIPs: 511 (ApiVersions), 219 (throttling), 144 (reconnect backoff), 899 (rebootstrap), 951 (leaders in answers).
+KIPs: 511 (ApiVersions), 219 (throttling), 144 (reconnect backoff), 601 (setup timeouts), 899 and 1102 (rebootstrap),
+951 (leaders in answers).
 """
 
 from __future__ import annotations
@@ -138,8 +140,9 @@ class ConnectionCore:
         self._version_caps = VERSION_CAPS
         self._rng = rng
         self._request_timeout_us = settings.request_timeout_ms * 1000
-        self._setup_timeout_us = settings.socket_connection_setup_timeout_ms * 1000
         self._idle_us = settings.connections_max_idle_ms * 1000
+        self._rebootstraps = settings.metadata_recovery_strategy == "rebootstrap"
+        self._rebootstrap_trigger_us = settings.metadata_recovery_rebootstrap_trigger_ms * 1000
         self._refresh = MetadataRefresh(settings, self.metadata, self.backoff_us, auto_create_topics)
         self._outputs: list[Connect | Transmit | Disconnect] = []
         self._answers: list[Answer] = []
@@ -195,6 +198,9 @@ class ConnectionCore:
         due = self._refresh.due_us() if some_ready else None
         if due is not None and (earliest is None or due < earliest):
             earliest = due
+        due = self._rebootstrap_due_us()
+        if due is not None and (earliest is None or due < earliest):
+            earliest = due
         for ask in self._asks:
             if earliest is None or ask.deadline_us < earliest:
                 earliest = ask.deadline_us
@@ -213,9 +219,21 @@ class ConnectionCore:
         if self._refresh.want(topic, now_us):
             self._advance(now_us)
 
+    def use_topic(self, topic: str, now_us: int) -> None:
+        """Note that records for this topic have come; asks for its metadata where it was forgotten."""
+        if topic in self._refresh.topics:
+            self._refresh.topics[topic] = now_us
+        elif topic not in self.metadata.topics:
+            self.want_topic(topic, now_us)
+
+    def topics_unused_since(self, since_us: int) -> list[str]:
+        """Return the topics that nobody has wanted or used since then."""
+        return [topic for topic, used_us in self._refresh.topics.items() if used_us <= since_us]
+
     def forget_topic(self, topic: str) -> None:
-        """Stop asking for this topic's metadata."""
+        """Drop this topic's metadata, and stop asking for it."""
         self._refresh.topics.pop(topic, None)
+        self.metadata.topics.pop(topic, None)
 
     def refresh_metadata(self, now_us: int) -> None:
         """Ask for metadata soon (at the pace of `retry.backoff.ms`), because an answer said it is stale."""
@@ -358,8 +376,8 @@ class ConnectionCore:
     def _connect_to_some_node(self, now_us: int, avoid: int | None = None) -> None:
         rested = [n for n in self._nodes.values() if n.state is _ABSENT or self._has_rested(n, now_us)]
         rested = [n for n in rested if n.node_id != avoid] or rested
-        if not rested and self.metadata.version:
-            # Every broker we knew is out of reach: the addresses the user gave may know newer ones.
+        if not rested and self.metadata.version and self._rebootstraps:
+            # Every broker we knew is out of reach: the addresses the user gave may know newer ones (KIP-899).
             self._add_bootstrap_nodes()
             rested = [n for n in self._nodes.values() if n.state is _ABSENT]
         if rested:
@@ -384,6 +402,7 @@ class ConnectionCore:
         node.connection_id = self._next_connection_id
         self._next_connection_id += 1
         node.since_us = now_us
+        node.setup_timeout_us = self._setup_timeout_us(node.unopened)
         self._by_connection[node.connection_id] = node
         self._outputs.append(Connect(node.connection_id, node.host, node.port))
 
@@ -432,6 +451,7 @@ class ConnectionCore:
         idle = node.state is _READY and not node.pending
         if node.state is _HANDSHAKING and reason == "closed by the broker":
             reason = "closed by the other side during the handshake (a TLS listener, or not Kafka?)"
+        node.unopened = node.unopened + 1 if node.state is _CONNECTING else 0
         node.move(ConnectionEvent.LOST)
         node.failures += 1
         node.rest_until_us = now_us + self.backoff_us(
@@ -477,6 +497,15 @@ class ConnectionCore:
         """Return the pause after this many failures in a row, with a fifth of jitter either way."""
         pause_ms = min(most_ms, first_ms * 2 ** min(failures - 1, 30))
         return int(pause_ms * 1000 * self._rng.uniform(0.8, 1.2))
+
+    def _setup_timeout_us(self, failures: int) -> int:
+        """How long opening a connection may take after this many failures in a row (KIP-601)."""
+        first_ms = self.settings.socket_connection_setup_timeout_ms
+        most_ms = self.settings.socket_connection_setup_timeout_max_ms
+        if first_ms == most_ms:
+            return most_ms * 1000
+        timeout_us = first_ms * 1000 * 2 ** min(failures, 30) * self._rng.uniform(0.8, 1.2)
+        return min(most_ms * 1000, int(timeout_us))
 
     # --- requests ------------------------------------------------------------------------------------------------
 
@@ -583,6 +612,9 @@ class ConnectionCore:
         """Do what became possible: reconnect where wanted, send asks, refresh metadata."""
         if self._closed:
             return
+        rebootstrap_us = self._rebootstrap_due_us()
+        if rebootstrap_us is not None and rebootstrap_us <= now_us:
+            self._rebootstrap(now_us)
         for node in list(self._nodes.values()):
             if node.wanted and self._has_rested(node, now_us):
                 self._connect_when_rested(node, now_us)
@@ -591,21 +623,34 @@ class ConnectionCore:
         due = self._refresh.due_us()
         if due is None or (due > now_us and not self._refresh.needed):
             return
+        if due <= now_us:
+            self._refresh.begin(now_us)
         # Connecting may begin before the request may leave.
         node_id = self.any_node(now_us)
         if node_id is not None and due <= now_us:
             self._transmit(self._nodes[node_id], self._refresh.request(), _METADATA, now_us, True)
 
     def _on_metadata(self, response: Any, now_us: int) -> None:
-        if response.error_code == _REBOOTSTRAP_REQUIRED:
-            for node_id in [node_id for node_id in self._nodes if node_id >= 0]:
-                self._drop(self._nodes[node_id], "the broker asked for a fresh start", now_us)
-                del self._nodes[node_id]
-            self._add_bootstrap_nodes()
+        if response.error_code == _REBOOTSTRAP_REQUIRED and self._rebootstraps:
+            self._rebootstrap(now_us)
         if not response.error_code and response.brokers:
             self.metadata.take_in(response, now_us)
             self._match_nodes_to_brokers(now_us)
         self._refresh.answered(response, now_us)
+
+    def _rebootstrap_due_us(self) -> int | None:
+        """When metadata will have been asked for in vain for long enough to give up all brokers known (KIP-1102)."""
+        since_us = self._refresh.unanswered_since_us
+        if since_us is None or not self._rebootstraps or max(self._nodes, default=-1) < 0:
+            return None
+        # Longer than the trigger, not as long: with 0 an answer still has a moment to come.
+        return since_us + self._rebootstrap_trigger_us + 1000
+
+    def _rebootstrap(self, now_us: int) -> None:
+        """Give up every broker known, and begin again with the addresses the user gave."""
+        for node_id in list(self._nodes):
+            self._drop(self._nodes.pop(node_id), "the client began again with bootstrap.servers", now_us)
+        self._add_bootstrap_nodes()
 
     def _match_nodes_to_brokers(self, now_us: int) -> None:
         """Make the nodes those of the metadata; a connection whose address is the broker's is kept."""
@@ -644,7 +689,7 @@ class ConnectionCore:
                 due = node.last_used_us + self._idle_us
             return due if due < node.throttled_until_us or not node.throttled_until_us else node.throttled_until_us
         if state is _CONNECTING:
-            return node.since_us + self._setup_timeout_us
+            return node.since_us + node.setup_timeout_us
         if state is _RESTING and node.wanted:
             return node.rest_until_us
         return None
@@ -655,8 +700,8 @@ class ConnectionCore:
         if node.state is _RESTING or node.state is _ABSENT:
             return
         if node.state is _CONNECTING:
-            if node.since_us + self._setup_timeout_us <= now_us:
-                limit = self.settings.socket_connection_setup_timeout_ms
+            if node.since_us + node.setup_timeout_us <= now_us:
+                limit = node.setup_timeout_us // 1000
                 self._lose(node, f"did not accept a connection within {limit} ms", now_us, close=True)
             return
         oldest_us = node.oldest_sent_us()

@@ -72,7 +72,8 @@ class Node:
 
     `pending` maps correlation ids to requests in the order they were sent, so its first entry is the oldest.
     `versions` maps API keys to the (lowest, highest) version the broker speaks; empty before the handshake.
-    `failures` counts lost connections since the last one that became ready.
+    `failures` counts lost connections since the last one that became ready, `unopened` those in a row that never
+    opened; `setup_timeout_us` is how long the present attempt may take.
     """
 
     __slots__ = (
@@ -86,9 +87,11 @@ class Node:
         "port",
         "reason",
         "rest_until_us",
+        "setup_timeout_us",
         "since_us",
         "state",
         "throttled_until_us",
+        "unopened",
         "versions",
         "wanted",
     )
@@ -104,6 +107,8 @@ class Node:
         # What `version_for` found, by message class, because it is asked once per request.
         self.agreed_versions: dict[type, int] = {}
         self.failures = 0
+        self.unopened = 0
+        self.setup_timeout_us = 0
         self.since_us = 0
         self.rest_until_us = 0
         self.throttled_until_us = 0

@@ -41,6 +41,7 @@ class MetadataRefresh:
         "in_flight",
         "needed",
         "topics",
+        "unanswered_since_us",
     )
 
     def __init__(
@@ -54,6 +55,8 @@ class MetadataRefresh:
         self.needed = False
         # Topic -> when it was last wanted. A dict for its order.
         self.topics: dict[str, int] = {}
+        # Since when metadata is being asked for in vain (KIP-1102); None while nothing is asked or all is well.
+        self.unanswered_since_us: int | None = None
         self._metadata = metadata
         self._backoff = backoff
         self._backoff_ms = settings.retry_backoff_ms
@@ -91,6 +94,11 @@ class MetadataRefresh:
             return None
         return self._metadata.updated_us + self._age_max_us
 
+    def begin(self, now_us: int) -> None:
+        """Note that a request is due now, whether or not a broker can be found that takes it."""
+        if self.unanswered_since_us is None:
+            self.unanswered_since_us = now_us
+
     def request(self) -> MetadataRequest:
         """Return the request to send now; counts as in flight until `answered` or `lost`."""
         self.in_flight = True
@@ -102,8 +110,12 @@ class MetadataRefresh:
     def answered(self, response: Any, now_us: int) -> None:
         """Take note of what the answer, already folded into the metadata, still lacks."""
         self.in_flight = False
-        if response.error_code or not response.brokers or self._something_is_missing(response, now_us):
+        if response.error_code or not response.brokers:
             self.needed = True
+        else:
+            self.unanswered_since_us = None
+            if self._something_is_missing(response, now_us):
+                self.needed = True
         if not self.needed:
             self._failures = 0
         self._pace(now_us)

@@ -206,8 +206,9 @@ def _unknown(name: str, table: Sequence[Setting]) -> str:
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that looks most like this one, None where none comes near."""
+    """Return the known name that looks most like this one, in either case; None where none comes near."""
     import difflib  # only when something is wrong already
 
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+    names = {known_name.lower(): known_name for known_name in known}
+    found = difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.6)
+    return names[found[0]] if found else None

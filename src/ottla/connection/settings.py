@@ -50,6 +50,16 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("client.id", str, "ottla", "The name brokers log and count this client under.", group="The cluster"),
     Setting(
+        "client.dns.lookup",
+        str,
+        "use_all_dns_ips",
+        "use_all_dns_ips tries every address of a host name in turn; resolve_canonical_bootstrap_servers_only also "
+        "replaces each bootstrap name by the canonical names of its addresses, on the thread that makes the client.",
+        allowed=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+        kip=302,
+        group="The cluster",
+    ),
+    Setting(
         "request.timeout.ms",
         int,
         30_000,
@@ -68,10 +78,33 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
         group="The cluster",
     ),
     Setting(
+        "metadata.recovery.strategy",
+        str,
+        "rebootstrap",
+        "What to do when none of the brokers known can be reached: ask the bootstrap servers again (rebootstrap), or "
+        "go on trying those that are known (none).",
+        allowed=("rebootstrap", "none"),
+        any_case=True,
+        kip=899,
+        group="The cluster",
+    ),
+    Setting(
+        "metadata.recovery.rebootstrap.trigger.ms",
+        int,
+        300_000,
+        "With metadata.recovery.strategy=rebootstrap: after how long without an answer about metadata all brokers "
+        "known are given up and the bootstrap servers asked again.",
+        lowest=0,
+        highest=INT64_MAX,
+        kip=1102,
+        group="The cluster",
+    ),
+    Setting(
         "reconnect.backoff.ms",
         int,
         50,
-        "The pause after a connection was lost; it doubles with each failure in a row.",
+        "The pause after a connection was lost; it doubles with each failure in a row. Given without "
+        "reconnect.backoff.max.ms it stays the same.",
         lowest=0,
         highest=INT64_MAX,
         group="Connections",
@@ -110,7 +143,17 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
         "socket.connection.setup.timeout.ms",
         int,
         10_000,
-        "How long opening a connection may take.",
+        "How long opening a connection may take; it doubles with each failure in a row, with a fifth of jitter.",
+        lowest=1,
+        highest=INT64_MAX,
+        kip=601,
+        group="Connections",
+    ),
+    Setting(
+        "socket.connection.setup.timeout.max.ms",
+        int,
+        30_000,
+        "The longest that opening a connection may take.",
         lowest=1,
         highest=INT64_MAX,
         kip=601,
@@ -128,8 +171,9 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "send.buffer.bytes",
         int,
-        131_072,
-        "The socket's send buffer (SO_SNDBUF); -1 leaves it to the operating system.",
+        -1,
+        "The socket's send buffer (SO_SNDBUF); -1 leaves it to the operating system, which lets it grow with the "
+        "connection (Kafka's own clients take 131072).",
         lowest=-1,
         highest=INT32_MAX,
         group="Connections",
@@ -137,8 +181,9 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "receive.buffer.bytes",
         int,
-        65_536,
-        "The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system.",
+        -1,
+        "The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system, which lets it grow with the "
+        "connection (Kafka's own clients take 32768 to send, 65536 to read).",
         lowest=-1,
         highest=INT32_MAX,
         group="Connections",
@@ -147,12 +192,18 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
 
 
 class ConnectionSettings:
-    """The settings of `CONNECTION_SETTINGS`, one attribute each, checked; `bootstrap_servers` parsed."""
+    """The settings of `CONNECTION_SETTINGS`, one attribute each, checked; `bootstrap_servers` parsed.
+
+    `warnings` are sentences about what was given and cannot have been meant, for the client to log.
+    """
 
     bootstrap_servers: tuple[tuple[str, int], ...]
+    client_dns_lookup: str
     client_id: str
     connections_max_idle_ms: int
     metadata_max_age_ms: int
+    metadata_recovery_rebootstrap_trigger_ms: int
+    metadata_recovery_strategy: str
     receive_buffer_bytes: int
     reconnect_backoff_max_ms: int
     reconnect_backoff_ms: int
@@ -160,25 +211,38 @@ class ConnectionSettings:
     retry_backoff_max_ms: int
     retry_backoff_ms: int
     send_buffer_bytes: int
+    socket_connection_setup_timeout_max_ms: int
     socket_connection_setup_timeout_ms: int
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         """Read dotted or snake_case names; `ConfigError` for what cannot be used."""
-        values, _ = read_settings(CONNECTION_SETTINGS, given)
-        self._take(values)
+        values, explicit = read_settings(CONNECTION_SETTINGS, given)
+        self._take(values, explicit)
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> ConnectionSettings:
+    def from_values(cls, values: Mapping[str, Any], explicit: frozenset[str]) -> ConnectionSettings:
         """Take this part out of a larger table that `read_settings` has read already."""
         settings = cls.__new__(cls)
-        settings._take(values)
+        settings._take(values, explicit)
         return settings
 
-    def _take(self, values: Mapping[str, Any]) -> None:
+    def _take(self, values: Mapping[str, Any], explicit: frozenset[str]) -> None:
         for row in CONNECTION_SETTINGS:
             setattr(self, row.keyword, values[row.keyword])
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers is missing; give host:port, several separated by commas.")
-        # Java does the same: a first pause above the maximum is cut to it.
-        self.reconnect_backoff_ms = min(self.reconnect_backoff_ms, self.reconnect_backoff_max_ms)
-        self.retry_backoff_ms = min(self.retry_backoff_ms, self.retry_backoff_max_ms)
+        self.warnings: list[str] = []
+        if "reconnect_backoff_ms" in explicit and "reconnect_backoff_max_ms" not in explicit:
+            # As in Java: who sets only the first pause, wants that pause and no other.
+            self.reconnect_backoff_max_ms = self.reconnect_backoff_ms
+        self._cut("reconnect.backoff.ms", "reconnect.backoff.max.ms")
+        self._cut("retry.backoff.ms", "retry.backoff.max.ms")
+        self._cut("socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms")
+
+    def _cut(self, first_name: str, most_name: str) -> None:
+        """A first value above its maximum is cut to it, as in Java, and said."""
+        keyword = first_name.replace(".", "_")
+        first, most = getattr(self, keyword), getattr(self, most_name.replace(".", "_"))
+        if first > most:
+            self.warnings.append(f"{first_name}={first} is above {most_name}={most}; {most} is used from the beginning")
+            setattr(self, keyword, most)

@@ -118,7 +118,7 @@ class Accumulator:
         queue = self.queues.get(key)
         if queue is None:
             queue = self.queues[key] = PartitionQueue(*key)
-            self._connection.want_topic(queue.topic, now_us)
+        self._connection.use_topic(queue.topic, now_us)
         deadline_us = sealed.created_us + self._delivery_timeout_us
         queue.waiting.append(Batch(sealed, queue, queue.next_number, deadline_us))
         queue.next_number += sealed.record_count

@@ -28,6 +28,7 @@ from ottla.producer.events import (
     CommitOffsets,
     EndTransaction,
     InitializeTransactions,
+    TopicForgotten,
     TopicWanted,
 )
 from ottla.producer.idempotence import Idempotence
@@ -76,6 +77,7 @@ class ProducerCore:
                 self._backoff_us,
             )
         self._topics = TopicPartitions()
+        self._topic_idle_us = settings.metadata_max_idle_ms * 1000
         self._outputs: list[Any] = []
         self._now_us = 0
         self._work_to_do = False
@@ -124,6 +126,7 @@ class ProducerCore:
         in_flight = sum(len(queue.in_flight) for queue in list(self._accumulator.queues.values()))
         figures["ottla-batches-in-flight"] = in_flight
         figures["ottla-batches-unsettled"] = self._sender.unsettled
+        figures["ottla-idempotence-enabled"] = float(self.settings.idempotent)
         figures["connection-creation-total"] = self._connection.connections_opened
         return figures
 
@@ -162,7 +165,7 @@ class ProducerCore:
         self._connection.tick(now_us)
 
     def outputs(self) -> list[Any]:
-        """Return what must now be done, in order: connection outputs, settled batches, `TopicKnown`, `Closed`."""
+        """Return what must now be done: what is about topics, settled batches, connection outputs, `Closed`."""
         self._work()
         taken = self._outputs
         taken.extend(self._connection.outputs())
@@ -195,6 +198,7 @@ class ProducerCore:
         self._take_answers(now_us)
         if self.metadata.version != self._metadata_version:
             self._metadata_version = self.metadata.version
+            self._forget_idle_topics(now_us)
             self._accumulator.leaders_changed(now_us)
             self._sender.give_up_topics_without_hope()
             # Asked for now rather than with the first batch, which would have to wait for it.
@@ -234,6 +238,22 @@ class ProducerCore:
         if not transactions.may_send and self._sender.unsettled:
             self._sender.give_up_waiting(transactions.batch_error(), now_us)
         transactions.work(now_us)
+
+    def _forget_idle_topics(self, now_us: int) -> None:
+        """Drop the metadata of topics that nothing was sent to for `metadata.max.idle.ms` (KIP-526).
+
+        Done when metadata has come, as in Java. What is numbered stays: the partitions' queues know their sequences.
+        """
+        idle = self._connection.topics_unused_since(now_us - self._topic_idle_us)
+        if not idle:
+            return
+        queues = list(self._accumulator.queues.values())
+        busy = dict.fromkeys(queue.topic for queue in queues if queue.waiting or queue.in_flight)
+        for topic in idle:
+            if topic not in busy and not self._topics.is_waited_for(topic):
+                self._connection.forget_topic(topic)
+                self._topics.forget(topic)
+                self._outputs.append(TopicForgotten(topic))
 
     def _take_answers(self, now_us: int) -> bool:
         answers = self._connection.take_answers()

@@ -109,6 +109,13 @@ class TopicKnown:
 
 
 @dataclass(slots=True, frozen=True)
+class TopicForgotten:
+    """Output: nothing was sent to the topic for `metadata.max.idle.ms`; who sends to it again must want it first."""
+
+    topic: str
+
+
+@dataclass(slots=True, frozen=True)
 class BatchAcked:
     """Output: stored. `base_offset` is -1 with acks=0; `log_append_time_ms` is -1 with CreateTime."""
 

@@ -26,6 +26,14 @@ class TopicPartitions:
         """Somebody waits for this topic: the next `news` speaks of it whether it changed or not."""
         self._waited_for[topic] = True
 
+    def is_waited_for(self, topic: str) -> bool:
+        """Tell whether somebody still waits to hear of this topic."""
+        return topic in self._waited_for
+
+    def forget(self, topic: str) -> None:
+        """Nobody has used this topic for long: it is announced again when somebody wants it."""
+        self._told.pop(topic, None)
+
     def news(self, metadata: Metadata) -> list[TopicKnown]:
         """Return what must be announced now."""
         found = []

@@ -5,6 +5,9 @@ most five requests in flight. Where idempotence was asked for, a contradiction i
 acks and retries switch it off, and only too many requests in flight are refused. A `delivery.timeout.ms` that was
 given must cover `linger.ms` + `request.timeout.ms`; one that was not given grows to cover them. A `transactional.id`
 does not go without idempotence, asked for or not.
+
+A refusal names both settings, both values and the way out; what was switched off is logged, and shows in the
+producer's `repr` and metrics.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ _OWN_SETTINGS = PRODUCER_SETTINGS[len(CONNECTION_SETTINGS) :]
 class ProducerSettings:
     """Every row of `PRODUCER_SETTINGS` as an attribute, checked against the others.
 
-    `acks` is -1, 0 or 1. `idempotent` says whether idempotence is on after all rules. `compression_level` is None
-    where the codec in use is to take its default. `in_flight_max` is the limit of unanswered requests; with acks=0
-    there is none, as in Java: no request is answered, and each counts only until the socket has taken it.
-    `connection` holds the part all clients share.
+    `acks` is -1, 0 or 1. `idempotent` says whether idempotence is on after all rules; where it is on by default and had
+    to yield, `idempotence_off_by` names the setting and its value. `compression_level` is None where the codec in use
+    is to take its default. `in_flight_max` is the limit of unanswered requests; with acks=0 there is none, as in Java:
+    no request is answered, and each counts only until the socket has taken it. `warnings` are sentences for the client
+    to log. `connection` holds the part all clients share.
     """
 
     acks: int
@@ -40,6 +44,7 @@ class ProducerSettings:
     max_block_ms: int
     max_in_flight_requests_per_connection: int
     max_request_size: int
+    metadata_max_idle_ms: int
     partitioner_ignore_keys: bool
     retries: int
     transaction_timeout_ms: int
@@ -48,7 +53,7 @@ class ProducerSettings:
     def __init__(self, given: Mapping[str, Any]) -> None:
         """Read dotted or snake_case names; `ConfigError` names the setting, the value and what is allowed."""
         values, explicit = read_settings(PRODUCER_SETTINGS, given)
-        self.connection = ConnectionSettings.from_values(values)
+        self.connection = ConnectionSettings.from_values(values, explicit)
         for row in _OWN_SETTINGS:
             setattr(self, row.keyword, values[row.keyword])
         self.acks = -1 if values["acks"] == "all" else int(values["acks"])
@@ -59,13 +64,29 @@ class ProducerSettings:
         defaults = {row.keyword: row.default for row in _OWN_SETTINGS}
         self.compression_level: int | None = None if level == defaults.get(level_name) else level
         self.in_flight_max = self.max_in_flight_requests_per_connection if self.acks else INT32_MAX
-        self.idempotent = self._settle_idempotence("enable_idempotence" in explicit)
+        self.idempotence_off_by = self._settle_idempotence("enable_idempotence" in explicit)
+        self.idempotent = self.enable_idempotence and not self.idempotence_off_by
         self._check_transactional_id()
         self._settle_delivery_timeout("delivery_timeout_ms" in explicit)
+        self.warnings = list(self.connection.warnings)
+        if self.buffer_memory < self.batch_size:
+            self.warnings.append(
+                f"buffer.memory={self.buffer_memory} is below batch.size={self.batch_size}: no batch can fill, and "
+                "send waits while one is under way; raise buffer.memory to several times batch.size or lower that"
+            )
 
-    def _settle_idempotence(self, asked_for: bool) -> bool:
+    def promise(self) -> str:
+        """What a producer with these settings promises, for its `repr`: "acks=all, idempotence on"."""
+        acks = "all" if self.acks == -1 else self.acks
+        if self.idempotent:
+            return f"acks={acks}, idempotence on"
+        off = f"idempotence off because of {self.idempotence_off_by}" if self.idempotence_off_by else "idempotence off"
+        return f"acks={acks}, {off}"
+
+    def _settle_idempotence(self, asked_for: bool) -> str:
+        """Return what switches a defaulted idempotence off, "" where nothing does; `ConfigError` for a conflict."""
         if not self.enable_idempotence:
-            return False
+            return ""
         if asked_for and self.retries == 0:
             raise ConfigError(
                 "enable.idempotence=true needs retries above 0, but retries=0 was given; "
@@ -78,12 +99,16 @@ class ProducerSettings:
             )
         in_flight = self.max_in_flight_requests_per_connection
         if in_flight > IN_FLIGHT_MAX_WITH_IDEMPOTENCE:
+            told = "" if asked_for else ", its default,"
             raise ConfigError(
-                f"max.in.flight.requests.per.connection={in_flight} is too many with idempotence, "
-                f"which brokers keep for the last {IN_FLIGHT_MAX_WITH_IDEMPOTENCE} batches; "
-                f"allowed is 1 to {IN_FLIGHT_MAX_WITH_IDEMPOTENCE}, or set enable.idempotence=false."
+                f"enable.idempotence=true{told} needs max.in.flight.requests.per.connection of "
+                f"{IN_FLIGHT_MAX_WITH_IDEMPOTENCE} at most, because brokers remember no more batches of a producer, "
+                f"but max.in.flight.requests.per.connection={in_flight} was given; lower it or set "
+                "enable.idempotence=false."
             )
-        return self.acks == -1 and self.retries > 0
+        if self.retries == 0:
+            return "retries=0"
+        return "" if self.acks == -1 else f"acks={self.acks}"
 
     def _check_transactional_id(self) -> None:
         if self.transactional_id is None:
@@ -91,9 +116,10 @@ class ProducerSettings:
         if not self.transactional_id:
             raise ConfigError("transactional.id is empty; give it a name, or leave it out.")
         if not self.idempotent:
+            cause = self.idempotence_off_by or "enable.idempotence=false"
             raise ConfigError(
-                f"transactional.id={self.transactional_id!r} needs idempotence, which is off here: leave out "
-                "enable.idempotence=false, acks other than all, and retries=0."
+                f"transactional.id={self.transactional_id!r} needs enable.idempotence=true, but {cause} was given; "
+                f"leave out {cause} or transactional.id."
             )
 
     def _settle_delivery_timeout(self, asked_for: bool) -> None:

@@ -13,6 +13,17 @@ COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 PRODUCER_SETTINGS: tuple[Setting, ...] = (
     *CONNECTION_SETTINGS,
     Setting(
+        "metadata.max.idle.ms",
+        int,
+        300_000,
+        "After how long without a record for a topic its metadata is not kept up to date any more; the next send to it "
+        "waits for it again.",
+        lowest=5_000,
+        highest=INT64_MAX,
+        kip=526,
+        group="The cluster",
+    ),
+    Setting(
         "acks",
         str,
         "all",

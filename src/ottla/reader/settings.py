@@ -99,10 +99,10 @@ class ReaderSettings:
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         """Read dotted or snake_case names; `ConfigError` for what cannot be used."""
-        values, _ = read_settings(READER_SETTINGS, given)
+        values, explicit = read_settings(READER_SETTINGS, given)
         for row in READER_SETTINGS[len(CONNECTION_SETTINGS) :]:
             setattr(self, row.keyword, values[row.keyword])
-        self.connection = ConnectionSettings.from_values(values)
+        self.connection = ConnectionSettings.from_values(values, explicit)
 
     @property
     def read_committed(self) -> bool:

@@ -20,6 +20,7 @@ from ottla.producer.events import (
     BatchSplit,
     BatchUnknown,
     Closed,
+    TopicForgotten,
     TopicKnown,
     TopicWanted,
 )
@@ -149,6 +150,8 @@ class SimulatedProducer:
             self._troubles[output.topic] = output.error
             if output.partition_count:
                 self.appender.set_topic(output.topic, output.partition_count)
+        elif kind is TopicForgotten:
+            self.appender.forget_topic(output.topic)
         elif kind is not Closed:
             self._settle(output)
 
