@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -14,7 +15,7 @@ from ottla.client.producer import Producer
 from ottla.client.tables import read_table, write_table
 from ottla.protocol.error_codes import ErrorCode
 from ottla.records.batch_header import iterate_headers
-from ottla.records.plain import partition_for_key
+from ottla.records.plain import decode_batches, partition_for_key
 
 ROWS = 10_000
 
@@ -104,6 +105,116 @@ def test_polars_and_iterators_of_batches_are_taken_too(
     assert len(stored(kafka_cluster, kafka_topic)) == ROWS + 3
 
 
+class LikeDuckdb:
+    """A result that hands its data out by Arrow's C interface and is nothing else, as duckdb's are."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class LikeARecordBatch:
+    """One batch by the other half of that interface."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return self._batch.__arrow_c_array__(requested_schema)
+
+
+ROW = {"tail": "N14228", "value": "größer", "minute": 1_357_084_800, "delay": 7, "share": 0.5}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda table: table,
+        lambda table: table.to_reader(),
+        lambda table: pl.from_arrow(table),
+        lambda table: table.to_pandas(),
+        LikeDuckdb,
+        lambda table: LikeARecordBatch(table.to_batches()[0]),
+        lambda table: [LikeARecordBatch(batch) for batch in table.to_batches()],
+    ],
+    ids=["pyarrow", "reader", "polars", "pandas", "duckdb", "array", "list of arrays"],
+)
+def test_arrow_data_of_whatever_library_is_sent(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, make: Callable[[pa.Table], Any]
+) -> None:
+    rows = [ROW, {**ROW, "value": None, "delay": 8}]
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        raw = producer.send_table(kafka_topic, make(pa.Table.from_pylist(rows)), key="tail", value="value")
+        assert raw.result(60)["error"].null_count == 2
+        told = producer.send_table(
+            kafka_topic,
+            make(pa.Table.from_pylist(rows)),
+            key="tail",
+            value=["tail", "delay", "share"],
+            value_format="json",
+            timestamp_ms="minute",
+        ).result(60)
+    assert told["offset"].to_pylist() == [2, 3]
+    found = read_table(kafka_cluster.bootstrap_servers, kafka_topic)
+    assert found["value"].to_pylist() == [
+        "größer".encode(),
+        None,
+        b'{"tail":"N14228","delay":7,"share":0.5}',
+        b'{"tail":"N14228","delay":8,"share":0.5}',
+    ]
+    assert found["key"].to_pylist() == [b"N14228"] * 4
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "binary", "large_binary", "binary_view"])
+@pytest.mark.parametrize("is_dictionary", [False, True], ids=["plain", "dictionary"])
+def test_keys_and_values_of_every_type_are_sent(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, kind: str, is_dictionary: bool
+) -> None:
+    type_ = getattr(pa, kind)()
+    values = ["short", None, "longer than twelve bytes", "", "short"]
+    column = pa.array([None if value is None else value.encode() for value in values], pa.binary())
+    if is_dictionary:
+        codes = column.dictionary_encode()
+        column = pa.DictionaryArray.from_arrays(codes.indices, codes.dictionary.cast(pa.string()).cast(type_))
+    else:
+        column = column.cast(pa.string()).cast(type_)
+    table = pa.table({"key": column, "value": column, "partition": pa.array([2] * 5, pa.int64())})
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        producer.send_table(kafka_topic, table, key="key", value="value", partition="partition").result(60)
+    found = read_table(kafka_cluster.bootstrap_servers, kafka_topic)
+    assert found["value"].to_pylist() == [None if value is None else value.encode() for value in values]
+    assert found["key"].to_pylist() == found["value"].to_pylist()
+    assert found["partition"].to_pylist() == [2] * 5
+
+
+def test_headers_and_timestamps_arrive_with_their_rows(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    table = pa.table(
+        {
+            "value": ["a", "b"],
+            "headers": pa.array(
+                [[{"key": "h", "value": b"1"}, {"key": "n", "value": None}], None],
+                pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+            ),
+            "at": pa.array([1_357_084_800_123_456_789, 0], pa.timestamp("ns", "UTC")),
+            "partition": [0, 0],
+        }
+    )
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        producer.send_table(
+            kafka_topic, table, value="value", headers="headers", timestamp_ms="at", partition="partition"
+        ).result(60)
+    with ottla.Reader(kafka_cluster.bootstrap_servers, kafka_topic) as reader:
+        records = [
+            record for fetched in reader.iter_raw() for _, some in decode_batches(fetched.records) for record in some
+        ]
+    assert [(record.timestamp_ms, record.headers) for record in records] == [
+        (1_357_084_800_123, (("h", b"1"), ("n", None))),
+        (0, ()),
+    ]
+
+
 def test_an_empty_table_is_an_empty_result(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     with Producer(kafka_cluster.bootstrap_servers) as producer:
         delivery = producer.send_table(kafka_topic, pa.table({"value": pa.array([], pa.binary())}), value="value")
@@ -123,6 +234,49 @@ def test_rows_that_failed_say_why_and_are_not_raised_again(kafka_cluster: ottla.
             assert row["error"].startswith("failed: INVALID_RECORD")
         else:
             assert (row["offset"], row["error"]) == (number // 3, None)
+
+
+def test_failures_in_the_middle_are_named_by_their_rows(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    table = pa.table({"value": [b"x" * 100] * 3000, "partition": [number % 3 for number in range(3000)]})
+    with Producer(kafka_cluster.bootstrap_servers, batch_size=1100, enable_idempotence=False, retries=0) as producer:
+        producer.partitions_for(kafka_topic)
+        with kafka_cluster.faults.refuse(topic=kafka_topic, partition=1, nth=40, error=ErrorCode.INVALID_RECORD):
+            delivery = producer.send_table(kafka_topic, table, value="value", partition="partition")
+            told, failures = delivery.result(60), delivery.failures()
+        producer.flush()
+    assert failures.schema.names == ["row", "partition", "error"]
+    rows = failures["row"].to_pylist()
+    assert 0 < len(rows) < 100
+    assert 3 * 40 < rows[0] < rows[-1] < 2990
+    assert set(failures["partition"].to_pylist()) == {1}
+    assert all(error.startswith("failed: INVALID_RECORD") for error in failures["error"].to_pylist())
+    errors = told["error"].to_pylist()
+    assert [row for row in range(3000) if errors[row] is not None] == rows
+    found = stored(kafka_cluster, kafka_topic)
+    places = zip(told["partition"].to_pylist(), told["offset"].to_pylist(), strict=True)
+    assert len({place for place in places if place[1] is not None} & found.keys()) == len(found) == 3000 - len(rows)
+
+
+def test_a_table_without_failures_has_none(kafka_cluster: ottla.Cluster, kafka_topic: str, table: pa.Table) -> None:
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        failures = producer.send_table(kafka_topic, table, value="value").failures(60)
+    assert (failures.num_rows, failures.schema.names) == (0, ["row", "partition", "error"])
+
+
+def test_a_row_that_cannot_be_sent_is_named_and_those_before_arrive(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    good = pa.record_batch({"value": [b"x"] * 100, "partition": [number % 3 for number in range(100)]})
+    bad = pa.record_batch({"value": [b"x"] * 100, "partition": [0] * 41 + [3] + [0] * 58})
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        with pytest.raises(ottla.RecordError, match="Column 'partition' names partition 3 in row 141") as caught:
+            producer.send_table(kafka_topic, iter([good, bad]), value="value", partition="partition")
+        assert caught.value.__notes__ == [
+            "100 rows of the table were queued before that and are on their way; flush() waits for them and reports "
+            "those that fail."
+        ]
+        producer.flush()
+    assert len(stored(kafka_cluster, kafka_topic)) == 100
 
 
 def test_rows_that_failed_and_nobody_looked_at_are_raised_by_close(

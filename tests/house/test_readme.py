@@ -14,6 +14,7 @@ import ottla
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "docs" / "embedded-cluster.md").read_text()
+ASYNCIO = (ROOT / "docs" / "asyncio.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 COLUMNS = {"tailnum": ["N14228", "N24211"], "origin": ["EWR", "LGA"], "dest": ["IAH", "IAH"]}
 
@@ -49,6 +50,11 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL), ids=range(3))
 def test_a_block_of_the_guide_to_the_cluster_runs(block: str) -> None:
     exec(compile(block, "embedded-cluster.md", "exec"), {"ottla": ottla})
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", ASYNCIO, flags=re.DOTALL), ids=range(2))
+def test_a_block_of_the_guide_to_asyncio_runs(block: str) -> None:
+    exec(compile(block, "asyncio.md", "exec"), {"ottla": ottla})
 
 
 def test_the_guide_names_every_fault_there_is() -> None:

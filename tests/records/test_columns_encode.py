@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 
 import polars as pl
@@ -153,6 +154,37 @@ def test_timestamps_of_every_unit_become_milliseconds(kind):
 @pytest.mark.parametrize(
     "kind", [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()], ids=str
 )
+def test_whole_numbers_of_every_type_are_milliseconds(kind):
+    _, found = encode(pa.table({"v": ["a"] * 3, "ts": pa.array([0, None, 123], kind)}), value="v", timestamp="ts")
+    assert [found[i][1].timestamp_ms for i in range(3)] == [0, NOW_MS, 123]
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64()], ids=str)
+def test_dates_are_their_first_millisecond(kind):
+    table = pa.table({"v": ["a"], "ts": pa.array([datetime.date(2013, 1, 2)], kind)})
+    _, found = encode(table, value="v", timestamp="ts")
+    assert found[0][1].timestamp_ms == 1_357_084_800_000
+
+
+def test_columns_without_a_type_are_as_if_they_were_not_there():
+    table = pa.table({"v": ["a", "b"], "n": pa.nulls(2)})
+    _, found = encode(table, value="v", key="n", headers="n", partition="n", timestamp="n", sticky=StickyPartition(3))
+    assert [(where, *record[1:]) for where, record in found.values()] == [
+        (3, NOW_MS, None, b"a", ()),
+        (3, NOW_MS, None, b"b", ()),
+    ]
+
+
+def test_headers_are_told_apart_by_their_names():
+    kind = pa.list_(pa.struct([("value", pa.binary()), ("key", pa.dictionary(pa.int8(), pa.string()))]))
+    table = pa.table({"v": ["a"], "h": pa.array([[{"value": b"1", "key": "name"}]], kind)})
+    _, found = encode(table, value="v", headers="h")
+    assert found[0][1].headers == (("name", b"1"),)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()], ids=str
+)
 def test_partitions_of_every_whole_number_type(kind):
     _, found = encode(pa.table({"v": ["a"] * 4, "p": pa.array([3, 0, None, 2], kind)}), value="v", partition="p")
     assert [found[i][0] for i in (0, 1, 3)] == [3, 0, 2]
@@ -167,7 +199,7 @@ def test_partitions_of_every_whole_number_type(kind):
         ({"value": "v2"}, "is there 2 times"),
         ({"value": "v", "partition": "v"}, "named as partition, is of type string"),
         ({"value": "v", "partition": "i"}, "partition 7 in row 1; topic t has partitions 0 to 3"),
-        ({"value": "v", "timestamp": "v"}, "it has to be a timestamp, date64, or int64"),
+        ({"value": "v", "timestamp": "v"}, "it has to be a timestamp, a date, or milliseconds"),
         ({"value": "v", "timestamp": "old"}, "time in row 1 that is before 1970"),
         ({"value": "v", "headers": "v"}, "it has to be list<struct"),
         ({"value": "v", "headers": "bad"}, "null header, or one without a name, in row 1"),

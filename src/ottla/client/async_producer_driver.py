@@ -27,7 +27,7 @@ from ottla.client.channel import SocketBuffers
 from ottla.client.producer_driver import ProducerDriver
 from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
-from ottla.records.awaiting import MustWait, release
+from ottla.records.awaiting import MustWait
 from ottla.records.delivery import Delivery, SealedBatch, run_callbacks
 
 _log = logging.getLogger("ottla.producer")
@@ -146,6 +146,7 @@ class AsyncProducerDriver(ProducerDriver):
             return
         future = self.bind().create_future()
         self._turns.append(future)
+        self.appender.turn_is_asked = True
         # It may have come before the future was there for it to find, or have ended.
         if self.appender.turn_is_due() and not self._cannot_go_on():
             await future
@@ -216,13 +217,13 @@ class AsyncProducerDriver(ProducerDriver):
         future = self.bind().create_future()
         told = False
 
-        def let_go() -> None:
+        def tell() -> None:
             nonlocal told
             if not told:
                 told = True
-                self._landing.append([future, release])
+                self._landing.append([future, _let_go])
 
-        waiter = self._waiting.watch(done, let_go)
+        waiter = self._waiting.watch(done, tell)
         try:
             if not done():
                 await future
@@ -235,7 +236,7 @@ class AsyncProducerDriver(ProducerDriver):
         """Take what is sealed, as ever, and let go those who gave way for it."""
         super().feed(now_us)
         while self._turns:
-            self._landing.append([self._turns.popleft(), release])
+            self._landing.append([self._turns.popleft(), _let_go])
 
     def turn_ended(self) -> None:
         """Look whom to let go, and ring for all of them at once."""
@@ -246,7 +247,7 @@ class AsyncProducerDriver(ProducerDriver):
         """Settle everything, and let go everybody."""
         super().crashed(error)
         while self._turns:
-            self._landing.append([self._turns.popleft(), release])
+            self._landing.append([self._turns.popleft(), _let_go])
         self._ring()
 
     def _ring(self) -> None:
@@ -277,6 +278,11 @@ class AsyncProducerDriver(ProducerDriver):
 
 def _in_event_loop() -> bool:
     return asyncio._get_running_loop() is not None
+
+
+def _let_go(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _as_it_is(data: Any) -> Any:

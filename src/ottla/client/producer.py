@@ -113,11 +113,12 @@ class Producer:
 
         `data` is anything with `__arrow_c_stream__` or `__arrow_c_array__` (pyarrow, polars, pandas, duckdb) or an
         iterator of such. The other arguments name columns: `key` text or binary, `headers` a list of
-        struct<key, value>, `partition` integers, `timestamp_ms` integers or timestamps. With value_format="raw"
+        struct<key, value>, `partition` integers, `timestamp_ms` integers, timestamps or dates. With value_format="raw"
         `value` names one text or binary column; with "json" the record is a JSON object of the columns named (None:
         all). Rows keep their order within a partition. Batches are about 1 MB unless `batch_size` was given. Encoding
         happens on the caller's thread; a full `buffer.memory` makes it wait. Raises RecordError naming the column and
-        row that cannot be sent, and what `send` raises.
+        row that cannot be sent, and what `send` raises; a note on the error tells how many rows before are on their
+        way.
         """
         from ottla.client.table_delivery import TableDelivery
 

@@ -70,6 +70,23 @@ class TableDelivery:
             batch.mark_looked()
         return pa.table(_columns(batches), schema=_schema())
 
+    def failures(self, timeout: float | None = None) -> pa.Table:
+        """Wait as `result` does, and return only the rows that are not known to be stored, in the order of the input.
+
+        Columns: row (int64, counted from 0), partition (int32), error (string, as in `result`). Costs nothing for the
+        rows that were stored.
+        """
+        need_pyarrow("TableDelivery.failures")
+        import pyarrow as pa
+
+        self.wait(timeout)
+        for batch in self._batches:
+            batch.mark_looked()
+        unhappy = [batch for batch in self._batches if batch.outcome != ACKED]
+        partitions, _, errors = _columns(unhappy)
+        schema = _schema().remove(1).insert(0, pa.field("row", pa.int64()))
+        return pa.table([_rows(unhappy).sort(), partitions, errors], schema=schema)
+
 
 class AsyncTableDelivery(TableDelivery):
     """The outcome of one `AsyncProducer.send_table`: awaiting it gives the Arrow table of `result`."""
@@ -108,19 +125,13 @@ def _columns(batches: list[SealedBatch]) -> list[Any]:
     schema = _schema()
     if not batches:
         return [pa.array([], field.type) for field in schema]
-    longest = max(batch.record_count for batch in batches)
-    one_two_three = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), longest))
-    rows: list[Any] = []
+    one_two_three = _counted_from_1(max(batch.record_count for batch in batches))
     partitions: list[Any] = []
     offsets: list[Any] = []
     errors: list[Any] = []
     for batch in batches:
         count = batch.record_count
         ordinals = one_two_three.slice(0, count)
-        if batch.rows is None:
-            rows.append(pc.add(ordinals, batch.first_row - 1))
-        else:
-            rows.append(pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(batch.rows)]))
         partitions.append(pa.repeat(pa.scalar(batch.partition, pa.int32()), count))
         if batch.outcome != ACKED:
             word = "unknown" if batch.outcome == UNKNOWN else "failed"
@@ -132,5 +143,30 @@ def _columns(batches: list[SealedBatch]) -> list[Any]:
         else:
             offsets.append(pc.add(ordinals, batch.base_offset - 1))
         errors.append(pa.nulls(count, pa.string()))
-    order = pc.sort_indices(pa.concat_arrays(rows))
+    order = pc.sort_indices(_rows(batches))
     return [pa.concat_arrays(pieces).take(order) for pieces in (partitions, offsets, errors)]
+
+
+def _rows(batches: list[SealedBatch]) -> Any:
+    """The input row of each record, batch by batch."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not batches:
+        return pa.array([], pa.int64())
+    one_two_three = _counted_from_1(max(batch.record_count for batch in batches))
+    rows: list[Any] = []
+    for batch in batches:
+        count = batch.record_count
+        if batch.rows is None:
+            rows.append(pc.add(one_two_three.slice(0, count), batch.first_row - 1))
+        else:
+            rows.append(pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(batch.rows)]))
+    return pa.concat_arrays(rows)
+
+
+def _counted_from_1(count: int) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count))

@@ -15,6 +15,7 @@ from ottla.errors import RecordError
 
 if TYPE_CHECKING:
     from ottla.client.table_delivery import TableDelivery
+    from ottla.records.delivery import SealedBatch
     from ottla.records.encode_columns import StickyPartition
 
 # A little under Kafka's usual limits of 1 MiB for requests and for batches.
@@ -51,13 +52,13 @@ class TableSender:
         """Encode the rows step by step, queue them and have `delivery` know; end early once they are not `wanted`."""
         from ottla.records.encode_columns import StickyPartition, encode_stream
 
-        driver, settings, topic = self._driver, self._driver.settings, delivery.topic
+        settings, topic = self._driver.settings, delivery.topic
         values = _value_columns(value, value_format)
-        partition_count = driver.partition_count(topic)
+        partition_count = self._driver.partition_count(topic)
         sticky = self._sticky.get(topic)
         if sticky is None:
             sticky = self._sticky.setdefault(topic, StickyPartition(self._random.randrange(partition_count)))
-        for batches in encode_stream(
+        steps = encode_stream(
             data,
             topic=topic,
             partition_count=partition_count,
@@ -72,11 +73,28 @@ class TableSender:
             compression_level=settings.compression_level,
             ignore_keys=settings.partitioner_ignore_keys,
             sticky=sticky,
-        ):
-            if not wanted():
-                return
-            driver.appender.add_sealed(batches)
-            delivery.add(batches)
+        )
+        try:
+            for batches in steps:
+                if not wanted():
+                    return
+                self._queue(batches, delivery)
+        except Exception as error:
+            if len(delivery):
+                error.add_note(
+                    f"{len(delivery)} rows of the table were queued before that and are on their way; flush() waits "
+                    "for them and reports those that fail."
+                )
+            raise
+
+    def _queue(self, batches: list[SealedBatch], delivery: TableDelivery) -> None:
+        try:
+            self._driver.appender.add_sealed(batches)
+        except BaseException:
+            # Those that were queued have got the time of it.
+            delivery.add([batch for batch in batches if batch.created_us])
+            raise
+        delivery.add(batches)
 
 
 def _value_columns(value: str | Sequence[str] | None, value_format: str) -> Any:

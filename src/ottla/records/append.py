@@ -71,8 +71,10 @@ from ottla.records.compression import CODEC_IDS, check_level, compress
 
 _TURN_BYTES = cython.declare(cython.Py_ssize_t, 65536)
 _TURN_US = cython.declare(cython.longlong, 2000)
-# In an event loop: so many records in a row, then others get their turn.
+# In an event loop: so many records in a row, then others get their turn; and so much may be sealed while one of its
+# coroutines waits for the I/O thread, until all of them do.
 _TURN_RECORDS = cython.declare(cython.int, 1000)
+_TURN_BYTES_FOR_ALL = cython.declare(cython.Py_ssize_t, 1 << 20)
 
 
 @cython.final
@@ -118,6 +120,7 @@ class Appender:
     _turn_lock = cython.declare(PyThread_type_lock)
     _turn_awaited = cython.declare(cython.bint)
     _landing = cython.declare(object)
+    turn_is_asked = cython.declare(cython.bint, visibility="public")
     _sends_in_a_row = cython.declare(cython.int)
 
     def __cinit__(self):
@@ -197,7 +200,8 @@ class Appender:
         on_delivery: object = None,
     ) -> object:
         """`send` in an event loop: an awaitable of the Delivery, done already unless there is something to wait for."""
-        if self.memory_waiters == 0 and self._sends_in_a_row < _TURN_RECORDS and self._untaken_bytes < _TURN_BYTES:
+        least: cython.Py_ssize_t = _TURN_BYTES_FOR_ALL if self.turn_is_asked else _TURN_BYTES
+        if self.memory_waiters == 0 and self._sends_in_a_row < _TURN_RECORDS and self._untaken_bytes < least:
             self._sends_in_a_row += 1
             try:
                 return at_once(self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery))
@@ -206,6 +210,7 @@ class Appender:
         return self._hooks.send_later(topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
     @cython.cfunc
+    @cython.inline
     def _send(
         self,
         topic: object,
@@ -592,6 +597,7 @@ class Appender:
         if self._codec_id:
             self._compress(due if self._landing is None else _uncompressed(self._sealed))
         self._untaken_bytes = 0
+        self.turn_is_asked = False
         if self._turn_awaited:
             self._turn_awaited = False
             PyThread_release_lock(self._turn_lock)

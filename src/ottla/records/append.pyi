@@ -16,6 +16,7 @@ class Hooks(Protocol):
 class Appender:
     sleeping: bool
     closed_error: BaseException | None
+    turn_is_asked: bool
     def __init__(
         self,
         *,

@@ -52,14 +52,13 @@ def wrong_type(role: str, name: str, schema: cython.pointer(cython.const[ArrowSc
 @cython.cfunc
 def _column_names(chunk: Chunk) -> list:
     schema: cython.pointer(cython.const[ArrowSchema]) = cython.address(chunk.schema.c)
-    names: list = []
-    i: int64_t
-    for i in range(schema.n_children):
-        if schema.children[i].name == cython.NULL:
-            names.append("")
-        else:
-            names.append(cython.cast(bytes, schema.children[i].name).decode("utf-8", "replace"))
-    return names
+    return [_field_name(schema, i) for i in range(schema.n_children)]
+
+
+@cython.cfunc
+def _field_name(schema: cython.pointer(cython.const[ArrowSchema]), i: int64_t) -> str:
+    name: cython.p_const_char = schema.children[i].name
+    return "" if name == cython.NULL else cython.cast(bytes, name).decode("utf-8", "replace")
 
 
 @cython.cfunc
@@ -141,22 +140,27 @@ def read_headers(
     """Find the buffers of a column of list<struct<key, value>> or map<key, value>."""
     allowed = "list<struct<key: string, value: binary>> or map<string, binary>"
     kind: str = cython.cast(bytes, schema.format).decode("ascii", "replace")
+    if kind == "n":
+        return None
     if kind not in ("+l", "+L", "+m") or cython.cast(bytes, schema.children[0].format) != b"+s":
         raise wrong_type("headers", name, schema, allowed)
     entry_schema: cython.pointer(cython.const[ArrowSchema]) = schema.children[0]
     entries: cython.pointer(cython.const[ArrowArray]) = array.children[0]
     if entry_schema.n_children != 2:
         raise wrong_type("headers", name, schema, allowed)
+    # By their names where they have these, else by their order.
+    i: int64_t = 1 if [_field_name(entry_schema, at) for at in range(2)] == ["value", "key"] else 0
     column.is_large = kind == "+L"
     column.offset = array.offset + parent_offset
     column.validity = validity_of(array)
     column.item_validity = validity_of(entries)
     column.item_offset = entries.offset
     read_byte_strings(
-        cython.address(column.keys), entry_schema.children[0], entries.children[0], entries.offset, "headers", name
+        cython.address(column.keys), entry_schema.children[i], entries.children[i], entries.offset, "headers", name
     )
+    i = 1 - i
     read_byte_strings(
-        cython.address(column.values), entry_schema.children[1], entries.children[1], entries.offset, "headers", name
+        cython.address(column.values), entry_schema.children[i], entries.children[i], entries.offset, "headers", name
     )
     column.offsets = array.buffers[1]
     return None

@@ -14,6 +14,7 @@ import cython
 from cython.cimports.cpython.exc import PyErr_SetObject
 
 _OVER = cython.declare(object, object())
+# asyncio's, once somebody awaits: who does has loaded it, who does not has no use for it.
 _running_loop = cython.declare(object, None)
 
 
@@ -92,19 +93,19 @@ def future_here() -> object:
     """A future of the event loop that runs here; RuntimeError where none does."""
     global _running_loop
     if _running_loop is None:
-        # Who awaits has loaded it; who does not has no use for it.
         import asyncio
 
-        _running_loop = asyncio.get_running_loop
-    return _running_loop().create_future()
+        _running_loop = asyncio._get_running_loop
+    loop = _running_loop()
+    if loop is None:
+        raise RuntimeError("A delivery can only be awaited in an event loop; elsewhere take result().")
+    return loop.create_future()
 
 
 def release(future):
     """Let go whoever awaits this future, from whatever thread; one that was cancelled meanwhile is left alone."""
-    import asyncio
-
     loop = future.get_loop()
-    if asyncio._get_running_loop() is loop:
+    if _running_loop is not None and _running_loop() is loop:
         if not future.done():
             future.set_result(None)
     elif not loop.is_closed():

@@ -205,18 +205,23 @@ class TableEncoder:
         schema: cython.pointer(ArrowSchema) = chunk.schema.c.children[i]
         array: cython.pointer(ArrowArray) = chunk.c.children[i]
         kind: str = cython.cast(bytes, schema.format).decode("ascii", "replace")
+        if kind == "n":
+            return None
         allowed = "of a whole-number type"
         if role == "timestamp":
-            allowed = "a timestamp, date64, or int64 of milliseconds since 1970"
+            allowed = "a timestamp, a date, or milliseconds since 1970 of a whole-number type"
             self._timestamp_numerator, self._timestamp_divisor = {
-                "tss": (1000, 1), "tsm": (1, 1), "tsu": (1, 1000), "tsn": (1, 1000000), "l": (1, 1), "tdm": (1, 1),
-            }.get(kind[:3] if kind[:2] == "ts" else kind, (0, 0))  # fmt: skip
+                "tss": (1000, 1), "tsm": (1, 1), "tsu": (1, 1000), "tsn": (1, 1000000), "tdm": (1, 1),
+                "tdD": (86_400_000, 1),
+            }.get(kind[:3] if kind[:2] == "ts" else kind, (1, 1) if kind in tuple("cCsSiIlL") else (0, 0))  # fmt: skip
         if schema.dictionary != cython.NULL or (
             self._timestamp_divisor == 0 if role == "timestamp" else kind not in tuple("cCsSiIlL")
         ):
             raise wrong_type(role, given, schema, allowed)
         self._timestamp_max = ((1 << 63) - 1) // max(self._timestamp_numerator, 1)
-        column.type = b"l"[0] if role == "timestamp" else schema.format[0]
+        column.type = schema.format[0]
+        if kind[:1] == "t":
+            column.type = b"i"[0] if kind == "tdD" else b"l"[0]
         column.offset = array.offset + chunk.c.offset
         column.validity = validity_of(array)
         column.values = array.buffers[1]
