@@ -499,6 +499,29 @@ def test_a_cancelled_table_stops_and_what_was_queued_arrives(kafka_cluster: ottl
     assert count(kafka_cluster, kafka_topic) == 30
 
 
+def test_once_a_table_is_cancelled_nothing_more_is_queued(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    pieces = [pa.record_batch({"value": [b"x" * 15_000], "partition": [0]}) for _ in range(4)]
+
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=20_000) as producer:
+            await producer.partitions_for(kafka_topic)
+            with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=300, times=1):
+                task = asyncio.create_task(
+                    producer.send_table(kafka_topic, iter(pieces), value="value", partition="partition")
+                )
+                while not producer._driver.appender.memory_waiters:
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                appended = producer._driver.appender.records_appended
+            await producer.flush()
+            assert appended == producer._driver.appender.records_appended == 2
+
+    run(work())
+    assert count(kafka_cluster, kafka_topic) == 2
+
+
 CODE = """
 import asyncio, sys
 import ottla

@@ -52,7 +52,7 @@ def test_a_block_of_the_guide_to_the_cluster_runs(block: str) -> None:
     exec(compile(block, "embedded-cluster.md", "exec"), {"ottla": ottla})
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", ASYNCIO, flags=re.DOTALL), ids=range(2))
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", ASYNCIO, flags=re.DOTALL), ids=range(3))
 def test_a_block_of_the_guide_to_asyncio_runs(block: str) -> None:
     exec(compile(block, "asyncio.md", "exec"), {"ottla": ottla})
 

@@ -11,20 +11,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.async_producer_driver import AsyncProducerDriver
 from ottla.client.channel import SocketBuffers
-from ottla.client.table_sender import TableSender
+from ottla.client.table_sender import TableGate, TableSender
 from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
+    from ottla.client.async_transactions import AsyncTransaction
     from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
     from ottla.client.table_delivery import AsyncTableDelivery
+    from ottla.client.transaction_verbs import Call, Offset
+    from ottla.producer.transaction_states import TransactionIdentity
     from ottla.records.delivery import Delivery
 
 _log = logging.getLogger("ottla.producer")
@@ -113,14 +116,14 @@ class AsyncProducer:
 
         Arguments, batches and errors are those of `Producer.send_table`; awaiting what it returns gives the Arrow
         table of its `result`. The table is read, encoded and queued in one of the event loop's worker threads, while
-        the event loop goes on. Cancelled, it stops after the step it is at (about 16 MiB of rows): rows queued until
-        then are delivered, and waited for by `flush`; the others are not sent.
+        the event loop goes on. Cancelled, it waits until no more rows are being queued, and stops: those queued by then
+        are delivered, and waited for by `flush`; the others are not sent.
         """
         from ottla.client.table_delivery import AsyncTableDelivery
 
         await self._driver.partitions(topic)
         delivery = AsyncTableDelivery(self._driver, topic)
-        cancelled = False
+        gate = TableGate()
         try:
             await asyncio.to_thread(
                 self._tables.send,
@@ -132,12 +135,68 @@ class AsyncProducer:
                 partition=partition,
                 timestamp_ms=timestamp_ms,
                 value_format=value_format,
-                wanted=lambda: not cancelled,
+                gate=gate,
             )
         except asyncio.CancelledError:
-            cancelled = True
+            gate.is_shut = True
+            if gate.lock.locked():
+                await asyncio.shield(asyncio.to_thread(gate.wait))
             raise
         return delivery
+
+    async def init_transactions(self) -> None:
+        """`Producer.init_transactions`, awaited; the first `begin_transaction` does it, too."""
+        await self._carry_out(self._driver.transactions.initialize())
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction: what is sent from now on counts when it is committed, all of it or nothing.
+
+        Cancelled, it may be open or not: `abort_transaction` ends it.
+        """
+        await self._carry_out(self._driver.transactions.begin())
+
+    async def commit_transaction(self) -> None:
+        """Wait until everything sent in the transaction is stored, and commit it; errors as in `Producer`.
+
+        Cancelled, or with TransactionUnfinished, it goes on: await it again to hear how it went. It never turns into
+        an abort.
+        """
+        await self._carry_out(self._driver.transactions.end(True))
+
+    async def abort_transaction(self) -> None:
+        """Take back everything sent in the transaction; what has not left yet fails with TransactionAborted."""
+        await self._carry_out(self._driver.transactions.end(False))
+
+    async def prepare_transaction(self) -> TransactionIdentity:
+        """Leave the end of the transaction to who has the identity returned, as `Producer.prepare_transaction` does."""
+        await self._carry_out(self._driver.transactions.end(None))
+        identity = self._driver.core.transaction_identity
+        assert identity is not None
+        return identity
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[tuple[str, int], Offset],
+        group_id: str,
+        *,
+        generation: int = -1,
+        member_id: str = "",
+        group_instance_id: str | None = None,
+    ) -> None:
+        """Commit a consumer group's offsets with the transaction (KIP-447); arguments as in `Producer`."""
+        transactions = self._driver.transactions
+        await self._carry_out(transactions.commit_offsets(offsets, group_id, generation, member_id, group_instance_id))
+
+    def transaction(self) -> AsyncTransaction:
+        """`async with producer.transaction():` begins one, commits it, and aborts it where the block raises."""
+        from ottla.client.async_transactions import AsyncTransaction
+
+        return AsyncTransaction(self)
+
+    async def _carry_out(self, calls: Iterator[Call]) -> None:
+        from ottla.client.async_transactions import carry_out
+
+        await carry_out(self._driver, calls)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far has an outcome.

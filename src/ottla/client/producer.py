@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.channel import SocketBuffers
 from ottla.client.producer_driver import ProducerDriver
-from ottla.client.table_sender import TableSender
+from ottla.client.table_sender import TableGate, TableSender
 from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 
@@ -132,6 +132,7 @@ class Producer:
             partition=partition,
             timestamp_ms=timestamp_ms,
             value_format=value_format,
+            gate=TableGate(),
         )
         return delivery
 
@@ -142,11 +143,13 @@ class Producer:
         raises TransactionUnfinished after that, TransactionMisuse where it does not fit, KafkaError for what the
         coordinator refuses, ProducerFenced where a newer producer has taken over.
         """
-        self._driver.transactions.initialize()
+        transactions = self._driver.transactions
+        transactions.wait(transactions.initialize())
 
     def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on counts when it is committed, all of it or nothing."""
-        self._driver.transactions.begin()
+        transactions = self._driver.transactions
+        transactions.wait(transactions.begin())
 
     def commit_transaction(self) -> None:
         """Wait until everything sent in the transaction is stored, and commit it.
@@ -155,11 +158,13 @@ class Producer:
         `max.block.ms`: whether it is committed is not known, the producer goes on asking for it, and this may be called
         again to hear how it went; it is never turned into an abort.
         """
-        self._driver.transactions.end(True)
+        transactions = self._driver.transactions
+        transactions.wait(transactions.end(True))
 
     def abort_transaction(self) -> None:
         """Take back everything sent in the transaction; what has not left yet fails with TransactionAborted."""
-        self._driver.transactions.end(False)
+        transactions = self._driver.transactions
+        transactions.wait(transactions.end(False))
 
     def prepare_transaction(self) -> TransactionIdentity:
         """Wait until everything sent in the transaction is stored, and leave its end to who has its identity.
@@ -167,7 +172,8 @@ class Producer:
         Any process can then commit or abort it by `ottla.TransactionHandle` within `transaction.timeout.ms`; closing
         this producer leaves it open. It can also be ended here.
         """
-        self._driver.transactions.end(None)
+        transactions = self._driver.transactions
+        transactions.wait(transactions.end(None))
         identity = self._driver.core.transaction_identity
         assert identity is not None
         return identity
@@ -186,7 +192,8 @@ class Producer:
         `offsets` is {(topic, partition): the next offset to read}; (offset, metadata) or (offset, metadata, leader
         epoch) may take an offset's place. With `generation` and `member_id` a member that was replaced is refused.
         """
-        self._driver.transactions.commit_offsets(offsets, group_id, generation, member_id, group_instance_id)
+        transactions = self._driver.transactions
+        transactions.wait(transactions.commit_offsets(offsets, group_id, generation, member_id, group_instance_id))
 
     def transaction(self) -> Transaction:
         """`with producer.transaction():` begins one, commits it at the end, and aborts it where the block raises."""

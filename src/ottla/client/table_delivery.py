@@ -63,12 +63,7 @@ class TableDelivery:
         need_pyarrow("TableDelivery.result")
         import pyarrow as pa
 
-        self.wait(timeout)
-        # A batch that was too large for the broker was split, and each part has its own outcome.
-        batches = [leaf for batch in self._batches for leaf in batch.leaves()]
-        for batch in batches:
-            batch.mark_looked()
-        return pa.table(_columns(batches), schema=_schema())
+        return pa.table(_columns(self._looked_at(timeout)), schema=_schema())
 
     def failures(self, timeout: float | None = None) -> pa.Table:
         """Wait as `result` does, and return only the rows that are not known to be stored, in the order of the input.
@@ -79,13 +74,19 @@ class TableDelivery:
         need_pyarrow("TableDelivery.failures")
         import pyarrow as pa
 
-        self.wait(timeout)
-        for batch in self._batches:
-            batch.mark_looked()
-        unhappy = [batch for batch in self._batches if batch.outcome != ACKED]
+        unhappy = [batch for batch in self._looked_at(timeout) if batch.outcome != ACKED]
         partitions, _, errors = _columns(unhappy)
         schema = _schema().remove(1).insert(0, pa.field("row", pa.int64()))
         return pa.table([_rows(unhappy).sort(), partitions, errors], schema=schema)
+
+    def _looked_at(self, timeout: float | None) -> list[SealedBatch]:
+        """All batches, once each has its outcome."""
+        self.wait(timeout)
+        # A batch that was too large for the broker was split, and each part has its own outcome.
+        batches = [leaf for batch in self._batches for leaf in batch.leaves()]
+        for batch in batches:
+            batch.mark_looked()
+        return batches
 
 
 class AsyncTableDelivery(TableDelivery):

@@ -6,7 +6,8 @@ go on. What it needs to encode is loaded with the first table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,21 @@ if TYPE_CHECKING:
 
 # A little under Kafka's usual limits of 1 MiB for requests and for batches.
 _TABLE_BATCH_BYTES = 1_000_000
+
+
+class TableGate:
+    """Held while rows are queued; once it is shut and nobody holds it any more, no more rows are queued."""
+
+    __slots__ = ("is_shut", "lock")
+
+    def __init__(self) -> None:
+        self.is_shut = False
+        self.lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Wait for whoever is queuing rows."""
+        with self.lock:
+            pass
 
 
 class TableSender:
@@ -47,9 +63,9 @@ class TableSender:
         partition: str | None,
         timestamp_ms: str | None,
         value_format: str,
-        wanted: Callable[[], bool] = lambda: True,
+        gate: TableGate,
     ) -> None:
-        """Encode the rows step by step, queue them and have `delivery` know; end early once they are not `wanted`."""
+        """Encode the rows step by step, queue them and have `delivery` know; end early once the gate is shut."""
         from ottla.records.encode_columns import StickyPartition, encode_stream
 
         settings, topic = self._driver.settings, delivery.topic
@@ -76,9 +92,10 @@ class TableSender:
         )
         try:
             for batches in steps:
-                if not wanted():
-                    return
-                self._queue(batches, delivery)
+                with gate.lock:
+                    if gate.is_shut:
+                        return
+                    self._queue(batches, delivery)
         except Exception as error:
             if len(delivery):
                 error.add_note(

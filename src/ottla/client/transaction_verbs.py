@@ -7,13 +7,16 @@ has everything flushed to the core; so what came before belongs to the transacti
 A call that has no answer within `max.block.ms` raises TransactionUnfinished and goes on in the background. Where it was
 to end the transaction, the same call must be repeated, and waits for the same answer; nothing else is possible until
 somebody has heard it (as with Java's producer).
+
+Each verb is written once, as a generator of the calls to be waited for in turn: threads wait in `wait`, coroutines in
+`async_transactions.py`, and both `hear` what the answer was before they go on.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import OttlaError, TransactionMisuse, TransactionUnfinished
@@ -61,21 +64,21 @@ class TransactionVerbs:
 
     # ---- users' threads ---------------------------------------------------------------------------------------------
 
-    def initialize(self) -> None:
+    def initialize(self) -> Iterator[Call]:
         """Get an identity, fencing older producers of the same id; does nothing where there is one."""
         self._check("init_transactions")
         token, call = self._make("init_transactions")
         self._driver.loop.post(InitializeTransactions(token))
-        self._wait(call)
+        yield call
 
-    def begin(self) -> None:
+    def begin(self) -> Iterator[Call]:
         """Open a transaction."""
         self._check("begin_transaction")
         if not self._driver.core.transactions_ready:
-            self.initialize()
+            yield from self.initialize()
         token, call = self._make("begin_transaction")
         self._driver.loop.post(BeginTransaction(token))
-        self._wait(call)
+        yield call
 
     def commit_offsets(
         self,
@@ -84,7 +87,7 @@ class TransactionVerbs:
         generation: int,
         member_id: str,
         group_instance_id: str | None,
-    ) -> None:
+    ) -> Iterator[Call]:
         """Have offsets of a group committed with the transaction."""
         self._check("send_offsets_to_transaction")
         rows = tuple(_offset_row(place, offset) for place, offset in offsets.items())
@@ -92,9 +95,9 @@ class TransactionVerbs:
             return
         token, call = self._make("send_offsets_to_transaction")
         self._driver.loop.post(CommitOffsets(token, group_id, rows, generation, member_id, group_instance_id))
-        self._wait(call)
+        yield call
 
-    def end(self, committed: bool | None) -> None:
+    def end(self, committed: bool | None) -> Iterator[Call]:
         """Commit, abort or (None) prepare the transaction, with everything sent so far."""
         name = _NAMES[committed]
         self._check(name)
@@ -109,7 +112,7 @@ class TransactionVerbs:
             if appender.closed_error is None:
                 appender.closed_error = TransactionMisuse(f"the transaction is being {_GATES[committed]}")
             self._driver.flush_before(EndTransaction(token, committed))
-        self._wait(call)
+        yield call
         if committed is False:
             # Who aborts knows that records were lost with it.
             self._driver.forget_unhappy()
@@ -131,11 +134,22 @@ class TransactionVerbs:
         call = self._calls[token] = Call(name)
         return token, call
 
-    def _wait(self, call: Call) -> None:
+    def wait(self, calls: Iterator[Call]) -> None:
+        """Carry a verb out, waiting for each of its calls."""
         driver = self._driver
-        max_block_ms = driver.settings.max_block_ms
-        driver.wait_for(lambda: call.answered or driver.is_over, max_block_ms / 1000)
+        for call in calls:
+            driver.wait_for(self.has_ended(call), driver.settings.max_block_ms / 1000)
+            self.hear(call)
+
+    def has_ended(self, call: Call) -> Callable[[], bool]:
+        """What is returned says whether there is an answer, or never will be one."""
+        return lambda: call.answered or self._driver.is_over
+
+    def hear(self, call: Call) -> None:
+        """Take note of the answer, and raise it if it is an error; TransactionUnfinished where there is none."""
+        driver = self._driver
         if not call.answered:
+            max_block_ms = driver.settings.max_block_ms
             if driver.is_over:
                 driver.check_usable()
             raise TransactionUnfinished(

@@ -1,0 +1,72 @@
+"""Transactions in an event loop: the verbs of `transaction_verbs.py`, awaited, and `async with producer.transaction()`.
+
+Whoever is cancelled stops waiting and changes nothing: an end that was asked for goes on, and the same verb must be
+awaited again to hear how it went. A block that is cancelled is aborted like one that raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ottla.errors import OttlaError, TransactionUnfinished, TransactionUnknown
+
+if TYPE_CHECKING:
+    from ottla.client.async_producer import AsyncProducer
+    from ottla.client.async_producer_driver import AsyncProducerDriver
+    from ottla.client.transaction_verbs import Call
+
+_log = logging.getLogger("ottla.producer")
+
+
+async def carry_out(driver: AsyncProducerDriver, calls: Iterator[Call]) -> None:
+    """Carry a verb out, awaiting each of its calls `max.block.ms` at most."""
+    transactions = driver.transactions
+    event_loop = driver.bind()
+    for call in calls:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(event_loop.time() + driver.settings.max_block_ms / 1000):
+                await driver.until(transactions.has_ended(call))
+        transactions.hear(call)
+
+
+class AsyncTransaction:
+    """One transaction as a context: committed at the end of the block, aborted when the block raises."""
+
+    def __init__(self, producer: AsyncProducer) -> None:
+        self._producer = producer
+
+    async def __aenter__(self) -> AsyncProducer:
+        try:
+            await self._producer.begin_transaction()
+        except asyncio.CancelledError as cancelled:
+            # It may be open by now.
+            await self._abort(cancelled)
+            raise
+        return self._producer
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            await self._abort(error)
+            return
+        try:
+            await self._producer.commit_transaction()
+        except (TransactionUnfinished, TransactionUnknown):
+            raise  # it may be committed: nothing may be done but to ask again
+        except OttlaError as failure:
+            if not failure.fatal:
+                await self._abort(failure)
+            raise
+
+    async def _abort(self, cause: BaseException) -> None:
+        try:
+            await self._producer.abort_transaction()
+        except OttlaError as failure:
+            # The error that ended the block is the one to hear of.
+            _log.error("aborting the transaction after %s: %s", type(cause).__name__, failure)
