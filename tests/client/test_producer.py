@@ -73,6 +73,23 @@ def test_settings_that_can_hardly_be_meant_are_warned_of(
     assert caplog.messages[1].startswith("retry.backoff.ms=5000 is above retry.backoff.max.ms=1000; ")
 
 
+def test_every_number_may_be_as_large_as_it_goes(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    """Java's users say "never" by the largest long, for times above all."""
+    largest = {
+        row.name: row.highest
+        for row in PRODUCER_SETTINGS
+        if row.kind is int and row.name.endswith(".ms") and row.name not in ("linger.ms", "transaction.timeout.ms")
+    }
+    with Producer.from_config({"bootstrap.servers": kafka_cluster.bootstrap_servers, **largest}) as producer:
+        assert producer.send(kafka_topic, b"one", partition=0).result(30).offset == 0
+        # The thread has slept without anything to wake it in between, or is about to.
+        assert producer.send(kafka_topic, b"two", partition=0).result(30).offset == 1
+    with Producer(kafka_cluster.bootstrap_servers, linger_ms=2**63 - 1, delivery_timeout_ms=2**31 - 1) as producer:
+        delivery = producer.send(kafka_topic, b"three", partition=0)
+        producer.flush()
+        assert delivery.result().offset == 2
+
+
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_with_a_batch_size_of_zero_every_record_goes_alone(
     kafka_cluster: ottla.Cluster, kafka_topic: str, codec: str

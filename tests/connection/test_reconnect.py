@@ -192,6 +192,14 @@ def test_an_idle_connection_is_closed_before_the_broker_does_and_opened_again_wh
     assert len(line.connects) == 1
 
 
+@pytest.mark.parametrize("never", [-1, 2**63 - 1])
+def test_an_idle_connection_may_be_kept_for_ever(make_line, never):
+    line = make_line(metadata_max_age_ms=2**63 - 1, connections_max_idle_ms=never)
+    ready(line)
+    line.pass_ms(10_000_000)
+    assert line.closed == []
+
+
 def test_a_broker_closing_an_idle_connection_is_no_reason_to_connect_at_once(line):
     line.hang_up(ready(line))
     assert not line.connects

@@ -38,6 +38,9 @@ from ottla.protocol.errors import ProtocolError
 
 _log = logging.getLogger("ottla.client")
 
+# Settings may say "never" by Java's largest long; no poller takes that, and looking once a day costs nothing.
+_SLEEP_MAX_S = 86_400.0
+
 SILENT = "it accepted the connection and did not answer"
 UNCONNECTED = "no answer to the attempt to connect"
 
@@ -226,7 +229,7 @@ class IoLoop:
             due_us = front_due_us
         if due_us is None:
             return -1
-        return max(0, due_us - now_us) / 1_000_000
+        return min(max(0, due_us - now_us) / 1_000_000, _SLEEP_MAX_S)
 
     def _carry_out(self, now_us: int) -> None:
         """Carry out what the core says until it has nothing more to say."""

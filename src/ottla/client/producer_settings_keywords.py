@@ -36,8 +36,8 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         row, with a fifth of jitter. Default 10000; 1 to 2^63-1.
     socket_connection_setup_timeout_max_ms: The longest that opening a connection may take. Default 30000; 1 to
         2^63-1.
-    connections_max_idle_ms: After how long without a request a connection is closed (before the broker does).
-        Default 540000; 1 to 2^63-1.
+    connections_max_idle_ms: After how long without a request a connection is closed (before the broker does); -1
+        for never. Default 540000; -1 to 2^63-1.
     send_buffer_bytes: The socket's send buffer (SO_SNDBUF); -1 leaves it to the operating system, which lets it
         grow with the connection (Kafka's own clients take 131072). Default -1; -1 to 2^31-1.
     receive_buffer_bytes: The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system, which lets
@@ -52,7 +52,7 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         is answered, and there is no limit. Default 5; 1 to 2^31-1.
     delivery_timeout_ms: How long after it was begun a batch is given up, however often it was sent. Default 120000;
         0 to 2^31-1.
-    linger_ms: How long a batch waits for more records before it is sent. Default 5; 0 to 2^31-1.
+    linger_ms: How long a batch waits for more records before it is sent. Default 5; 0 to 2^63-1.
     batch_size: The bytes at which a batch is full. Default 16384; 0 to 2^31-1.
     max_request_size: The most bytes of batches in one request, and of one record. Default 1048576; 0 to 2^31-1.
     buffer_memory: The most bytes of records that wait to be stored; then send blocks. Default 33554432; 0 to

@@ -58,6 +58,7 @@ from ottla.connection.node import (
     version_for,
 )
 from ottla.connection.refresh import MetadataRefresh
+from ottla.connection.setting import INT64_MAX
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import NotKafka, OttlaError, Unreachable
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -140,7 +141,8 @@ class ConnectionCore:
         self._version_caps = VERSION_CAPS
         self._rng = rng
         self._request_timeout_us = settings.request_timeout_ms * 1000
-        self._idle_us = settings.connections_max_idle_ms * 1000
+        idle_ms = settings.connections_max_idle_ms
+        self._idle_us = (INT64_MAX if idle_ms < 0 else idle_ms) * 1000
         self._rebootstraps = settings.metadata_recovery_strategy == "rebootstrap"
         self._rebootstrap_trigger_us = settings.metadata_recovery_rebootstrap_trigger_ms * 1000
         self._refresh = MetadataRefresh(settings, self.metadata, self.backoff_us, auto_create_topics)

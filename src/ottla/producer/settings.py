@@ -64,6 +64,7 @@ class ProducerSettings:
         defaults = {row.keyword: row.default for row in _OWN_SETTINGS}
         self.compression_level: int | None = None if level == defaults.get(level_name) else level
         self.in_flight_max = self.max_in_flight_requests_per_connection if self.acks else INT32_MAX
+        self.linger_ms = min(self.linger_ms, INT32_MAX)  # as Java does; it is 24 days
         self.idempotence_off_by = self._settle_idempotence("enable_idempotence" in explicit)
         self.idempotent = self.enable_idempotence and not self.idempotence_off_by
         self._check_transactional_id()

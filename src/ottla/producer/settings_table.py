@@ -93,7 +93,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         5,
         "How long a batch waits for more records before it is sent.",
         lowest=0,
-        highest=INT32_MAX,
+        highest=INT64_MAX,
         kip=1030,
         group="Batches and memory",
     ),
