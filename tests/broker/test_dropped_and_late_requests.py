@@ -39,6 +39,20 @@ def test_a_silent_connection_is_forgotten_when_its_client_leaves(world: World) -
     assert core._connections == {}
 
 
+def test_a_client_that_has_left_cannot_be_silenced() -> None:
+    world = World(3)
+    world.create_topic(partitions=1, replicas=3)
+    leader = world.leader()
+    rule_id = world.faults.add(FaultRule("drop_ack", nth=1))
+    world.unreachable = {1, 2, 3} - {leader}
+    connection = world.send(leader, produce_request({(TOPIC, 0): batch_of(b"a")}))
+    world.brokers[leader].receive(ConnectionLost(connection), world.now_us)
+    world.unreachable = set()
+    world.pass_time(2_000)
+    assert world.faults.fired(rule_id) == 1
+    assert values(world) == [b"a"]
+
+
 def test_without_an_answer_asked_for_a_dropped_request_silences_nobody(world: World) -> None:
     world.faults.add(FaultRule("drop_request", nth=1))
     connection = world.send(1, produce_request({(TOPIC, 0): batch_of(b"a")}, acks=0))

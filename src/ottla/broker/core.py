@@ -243,7 +243,9 @@ class BrokerCore:
 
     def go_deaf(self, connection_id: int) -> None:
         """Leave the connection open, and neither hear nor say anything on it any more."""
-        connection = self._connections[connection_id]
+        connection = self._connections.get(connection_id)
+        if connection is None:
+            return  # its client has gone
         connection.hung_up = True
         connection.waiting.clear()
 

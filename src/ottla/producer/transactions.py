@@ -11,7 +11,8 @@ one that the state calls for:
 
 Version 2 (KIP-890, the feature `transaction.version`): brokers add partitions by themselves, and every end gives the
 producer its next epoch. Version 1: the epoch stays, and after an abort that leaves gaps in the sequence numbers the
-producer asks for a new one by InitProducerId with the identity it has (KIP-360).
+producer asks for a new one by InitProducerId with the identity it has (KIP-360). Unlike Java's producer it does so,
+too, when a request to a coordinator stayed unanswered: a commit that arrives late would commit the next transaction.
 
 Invariants. A batch that failed or is unknown makes the transaction ABORTABLE; nothing but an abort follows. Once
 EndTxn(commit) has left, it is asked for again with the same verdict until there is an answer, and never turned into an
@@ -383,7 +384,10 @@ class Transactions:
             return
         if response is None:
             self.trouble = f"{request}: {answer.failure}"
-            self._end_doubted = self._end_doubted or (kind is RequestKind.END and answer.sent)
+            if answer.sent:
+                self._end_doubted = self._end_doubted or kind is RequestKind.END
+                # It may still be on its way, and would be taken for one of the next transaction if that had this epoch.
+                self._needs_epoch = self._needs_epoch or self._version == 1
             request.coordinator.forget()
             self._pause(now_us)
             return
@@ -418,7 +422,8 @@ class Transactions:
             if self.state is _S.INITIALIZING:
                 self._take_identity(response)
         elif request.kind is RequestKind.END:
-            if response.producer_id >= 0:
+            # Before version 5 of EndTxn the answer has no place for an identity.
+            if self._version > 1 and response.producer_id >= 0:
                 self._adopt(response.producer_id, response.producer_epoch)
             self._ended()
         elif not self.may_send:

@@ -23,6 +23,8 @@ from ottla.producer.events import (
     TopicForgotten,
     TopicKnown,
     TopicWanted,
+    TransactionAnswered,
+    TransactionChanged,
 )
 from ottla.producer.settings import ProducerSettings
 from ottla.reader.core import ReaderCore
@@ -32,6 +34,7 @@ from ottla.records.append import Appender
 from ottla.records.delivery import Delivery, SealedBatch
 from ottla.records.plain import Record, decode_batches
 from ottla.simulation.machine import Machine
+from ottla.simulation.transactions import SimulatedTransactions, committed_only
 
 if TYPE_CHECKING:
     from ottla.simulation.world import World
@@ -87,6 +90,8 @@ class SimulatedProducer:
             hooks=self,
         )
         self.appender.sleeping = True
+        if self.settings.transactional_id is not None:
+            self.transactions = SimulatedTransactions(self, world)
 
     def send(self, topic: str, value: Any = None, key: Any = None, **details: Any) -> Delivery:
         """As `Producer.send`."""
@@ -98,6 +103,10 @@ class SimulatedProducer:
         self._machine.turn()
         if not self._world.run_until(lambda: not self._unsettled):
             raise OttlaError("the simulated producer did not settle its batches")
+
+    def deliver(self, event: Any) -> None:
+        """Have the core take in an event now."""
+        self._machine.deliver(event)
 
     def feed(self, *, force: bool) -> None:
         """Hand the core what is sealed; with `force` also what is still open."""
@@ -152,6 +161,8 @@ class SimulatedProducer:
                 self.appender.set_topic(output.topic, output.partition_count)
         elif kind is TopicForgotten:
             self.appender.forget_topic(output.topic)
+        elif kind is TransactionAnswered or kind is TransactionChanged:
+            self.transactions.perform(output)
         elif kind is not Closed:
             self._settle(output)
 
@@ -173,8 +184,9 @@ class SimulatedProducer:
 class SimulatedReader:
     """One `ReaderCore` that reads partitions to their end. `bounds` tells the offsets it read between."""
 
-    def __init__(self, world: World, number: int, rng: Random) -> None:
-        self.core = ReaderCore(ReaderSettings({"bootstrap_servers": world.bootstrap_servers}), rng)
+    def __init__(self, world: World, number: int, settings: Mapping[str, Any], rng: Random) -> None:
+        self._settings = ReaderSettings({"bootstrap_servers": world.bootstrap_servers, **settings})
+        self.core = ReaderCore(self._settings, rng)
         self.bounds: dict[tuple[str, int], tuple[int, int | None]] = {}
         self._world = world
         self._number = number
@@ -183,7 +195,7 @@ class SimulatedReader:
         self._finished: dict[tuple[str, int], OttlaError | None] = {}
 
     def read(self, topic: str, partition: int) -> list[Record]:
-        """All records of a partition as it is now, in offset order."""
+        """All records of a partition as it is now, in offset order; with read_committed those that are committed."""
         place = topic, partition
         self._fetched[place] = []
         self._machine.deliver(Assign(topic, partition, start=-2, end=-1))
@@ -192,12 +204,15 @@ class SimulatedReader:
         error = self._finished.pop(place)
         if error is not None:
             raise error
+        fetched = self._fetched.pop(place)
+        if self._settings.read_committed:
+            return committed_only(fetched)
         return [
             record
-            for fetched in self._fetched.pop(place)
-            for _, records in decode_batches(fetched.records)
+            for buffer in fetched
+            for _, records in decode_batches(buffer.records)
             for record in records
-            if record.offset >= fetched.fetch_offset
+            if record.offset >= buffer.fetch_offset
         ]
 
     def _perform(self, output: Any) -> None:

@@ -191,10 +191,10 @@ class World:
         self._clients += 1
         return SimulatedProducer(self, self._clients, settings, self._fork(self._rng))
 
-    def reader(self) -> SimulatedReader:
+    def reader(self, **settings: Any) -> SimulatedReader:
         """A reader on a machine of its own."""
         self._clients += 1
-        return SimulatedReader(self, self._clients, self._fork(self._rng))
+        return SimulatedReader(self, self._clients, settings, self._fork(self._rng))
 
     # ---- between the machines -----------------------------------------------------------------------------------
 

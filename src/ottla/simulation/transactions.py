@@ -1,0 +1,103 @@
+"""The transaction calls of a producer in the simulated world, with simulated time passing while they wait.
+
+What `client/transaction_verbs.py` does with threads: the gate, one answer per call, and an end that was not heard of
+and is asked about again by the same call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.errors import OttlaError, TransactionMisuse, TransactionUnfinished
+from ottla.producer.events import (
+    BeginTransaction,
+    CommitOffsets,
+    EndTransaction,
+    InitializeTransactions,
+    TransactionAnswered,
+    TransactionChanged,
+)
+from ottla.reader.events import Fetched
+from ottla.records.plain import Record, decode_batches
+
+if TYPE_CHECKING:
+    from ottla.simulation.clients import SimulatedProducer
+    from ottla.simulation.world import World
+
+
+def committed_only(fetched: list[Fetched]) -> list[Record]:
+    """The committed records of buffers of one partition, as any client leaves out the aborted ones."""
+    kept: list[Record] = []
+    aborted: dict[int, None] = {}
+    for buffer in fetched:
+        begun = sorted((first_offset, producer_id) for producer_id, first_offset in buffer.aborted_transactions)
+        for header, records in decode_batches(buffer.records):
+            while begun and begun[0][0] <= header.last_offset:
+                aborted[begun.pop(0)[1]] = None
+            if header.is_control:
+                aborted.pop(header.producer_id, None)
+            elif not (header.is_transactional and header.producer_id in aborted):
+                kept += [record for record in records if record.offset >= buffer.fetch_offset]
+    return kept
+
+
+class SimulatedTransactions:
+    """Begins and ends transactions of one simulated producer; errors are those of `Producer`."""
+
+    def __init__(self, producer: SimulatedProducer, world: World) -> None:
+        self._producer = producer
+        self._world = world
+        self._tokens = 0
+        self._answers: dict[int, OttlaError | None] = {}
+        self._unheard: tuple[bool | None, int] | None = None
+        producer.appender.closed_error = producer.core.transaction_refusal
+
+    def begin(self) -> None:
+        """As `begin_transaction`, with `init_transactions` where it is needed."""
+        self._check(None)
+        if not self._producer.core.transactions_ready:
+            self._wait(self._ask(InitializeTransactions), "init_transactions")
+        self._wait(self._ask(BeginTransaction), "begin_transaction")
+
+    def send_offsets(self, offsets: Mapping[tuple[str, int], int], group_id: str) -> None:
+        """As `send_offsets_to_transaction`."""
+        self._check(None)
+        rows = tuple((topic, partition, offset, -1, "") for (topic, partition), offset in offsets.items())
+        self._wait(self._ask(CommitOffsets, group_id, rows), "send_offsets_to_transaction")
+
+    def end(self, committed: bool | None) -> None:
+        """Commit, abort or (None) prepare."""
+        self._check((committed,))
+        if self._unheard is None:
+            if self._producer.appender.closed_error is None:
+                self._producer.appender.closed_error = TransactionMisuse("the transaction is being ended")
+            self._producer.feed(force=True)
+            self._unheard = committed, self._ask(EndTransaction, committed)
+        self._wait(self._unheard[1], f"end({committed})")
+
+    def perform(self, output: TransactionAnswered | TransactionChanged) -> None:
+        """Take in an output of the core."""
+        if isinstance(output, TransactionChanged):
+            self._producer.appender.closed_error = output.error
+        else:
+            self._answers[output.token] = output.error
+
+    def _check(self, ending: tuple[bool | None] | None) -> None:
+        if self._unheard is not None and ending != (self._unheard[0],):
+            raise TransactionMisuse("nobody has heard yet how the end before went")
+
+    def _ask(self, kind: Any, *details: Any) -> int:
+        self._tokens += 1
+        self._producer.deliver(kind(self._tokens, *details))
+        return self._tokens
+
+    def _wait(self, token: int, name: str) -> None:
+        limit_us = self._producer.settings.max_block_ms * 1000
+        if not self._world.run_until(lambda: token in self._answers, limit_us=limit_us):
+            raise TransactionUnfinished(f"{name} has no answer: {self._producer.core.transaction_trouble()}")
+        if self._unheard is not None and self._unheard[1] == token:
+            self._unheard = None
+        error = self._answers.pop(token)
+        if error is not None:
+            raise error
