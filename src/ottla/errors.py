@@ -13,6 +13,8 @@ fatal       the client cannot go on: close it (and make a new one, once the caus
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class OttlaError(Exception):
     """The root of all errors raised by ottla; the message is one clear sentence.
@@ -149,7 +151,8 @@ class DeliveryError(OttlaError):
     """Records were not delivered, or nobody knows: `failed` and `unknown` count them, `first` is the first cause.
 
     It is retriable, abortable or fatal as the first cause is, and has its `topic`, `partition`, `broker_id`, `attempts`
-    and `age_ms` (None where the cause has none). Sending a record again that is unknown may store it twice.
+    and `age_ms` (None where the cause has none). Sending a record again that is unknown may store it twice. Raised by
+    `write_table`, it has the `TableDelivery` as `table`: `error.table.failures()` names the rows.
     """
 
     def __init__(self, message: str, *, failed: int = 0, unknown: int = 0, first: BaseException | None = None) -> None:
@@ -164,6 +167,7 @@ class DeliveryError(OttlaError):
         self.broker_id: int | None = getattr(first, "broker_id", None)
         self.attempts: int | None = getattr(first, "attempts", None)
         self.age_ms: int | None = getattr(first, "age_ms", None)
+        self.table: Any = None
 
 
 class DeliveryFailed(DeliveryError):

@@ -325,3 +325,13 @@ def test_write_table_returns_when_all_is_stored(
     delivery = write_table(kafka_cluster.bootstrap_servers, kafka_topic, table, key="tail", value="value")
     assert delivery.done()
     assert len(delivery) == len(stored(kafka_cluster, kafka_topic)) == ROWS
+
+
+def test_write_table_names_the_rows_that_were_not_stored(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    rows = pa.table({"value": [b"x"] * 9, "partition": [number % 3 for number in range(9)]})
+    with (
+        kafka_cluster.faults.refuse(topic=kafka_topic, partition=1, error=ErrorCode.INVALID_RECORD),
+        pytest.raises(ottla.DeliveryError, match="3 records were not delivered") as caught,
+    ):
+        write_table(kafka_cluster.bootstrap_servers, kafka_topic, rows, value="value", partition="partition")
+    assert caught.value.table.failures()["row"].to_pylist() == [1, 4, 7]

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "docs" / "embedded-cluster.md").read_text()
 ASYNCIO = (ROOT / "docs" / "asyncio.md").read_text()
+TABLES = (ROOT / "docs" / "tables.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 COLUMNS = {"tailnum": ["N14228", "N24211"], "origin": ["EWR", "LGA"], "dest": ["IAH", "IAH"]}
 
@@ -55,6 +56,11 @@ def test_a_block_of_the_guide_to_the_cluster_runs(block: str) -> None:
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", ASYNCIO, flags=re.DOTALL), ids=range(3))
 def test_a_block_of_the_guide_to_asyncio_runs(block: str) -> None:
     exec(compile(block, "asyncio.md", "exec"), {"ottla": ottla})
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", TABLES, flags=re.DOTALL), ids=range(2))
+def test_a_block_of_the_guide_to_tables_runs(block: str) -> None:
+    exec(compile(block, "tables.md", "exec"), {"ottla": ottla})
 
 
 def test_the_guide_names_every_fault_there_is() -> None:

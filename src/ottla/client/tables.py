@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ottla.client.arrow import need_pyarrow
 from ottla.client.producer import Producer
 from ottla.client.reader import End, Reader, Start
-from ottla.errors import ConfigError
+from ottla.errors import ConfigError, DeliveryError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,8 @@ def write_table(
     """Send every row of an Arrow table as a record and return when all are stored.
 
     Data and columns as in `Producer.send_table`, settings as for `Producer`. Raises DeliveryError when a row was not
-    stored, or nobody knows; `result()` of what is returned tells where each row went.
+    stored, or nobody knows: its `table` has `failures()`, which names these rows. `result()` of what is returned tells
+    where each row went.
     """
     with Producer(bootstrap_servers, **settings) as producer:
         delivery = producer.send_table(
@@ -47,7 +48,11 @@ def write_table(
             timestamp_ms=timestamp_ms,
             value_format=value_format,
         )
-        producer.flush()
+        try:
+            producer.flush()
+        except DeliveryError as error:
+            error.table = delivery
+            raise
     return delivery
 
 
