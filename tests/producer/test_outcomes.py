@@ -201,8 +201,20 @@ def test_an_answer_without_the_partition_is_tried_again(world):
     sealed = world.send("a")
     world.reply(world.produces.pop(0), ProduceResponse())
     world.turn()
-    # UNKNOWN_SERVER_ERROR, which Kafka does not call retriable.
+    assert world.outcome(sealed) is None
+    world.settle()
+    assert isinstance(world.outcome(sealed), BatchAcked)
+
+
+def test_an_answer_without_the_partition_leaves_the_outcome_open(make_world):
+    from ottla.protocol.messages.produce import ProduceResponse
+
+    world = make_world(retries=0, enable_idempotence=False)
+    sealed = world.send("a")
+    world.reply(world.produces.pop(0), ProduceResponse())
+    world.turn()
     assert isinstance(world.outcome(sealed), BatchUnknown)
+    assert "the broker's answer left the partition out" in str(world.outcome(sealed).error)
 
 
 def test_each_pause_before_another_attempt_is_longer(make_world):

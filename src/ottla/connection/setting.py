@@ -159,6 +159,13 @@ class Setting:
         if not isinstance(value, str) and not (self.allowed and isinstance(value, int)):
             raise ConfigError(f"{self.name}={self._shown(value)} is not text.")
         word = str(value) if self.secret else str(value).strip()
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(
+                f"{self.name}={self._shown(value)} cannot be written as UTF-8, in which it would be sent; "
+                "leave out surrogates (U+D800 to U+DFFF)."
+            ) from None
         if not self.allowed:
             return word
         for known in self.allowed:

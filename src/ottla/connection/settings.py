@@ -12,6 +12,9 @@ from typing import Any
 from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting, read_settings
 from ottla.errors import ConfigError
 
+# A request's header has two bytes for its length.
+CLIENT_ID_BYTES_MAX = 0x7FFF
+
 
 def parse_bootstrap(value: Any) -> tuple[tuple[str, int], ...]:
     """Return (host, port) pairs from "host:port,[::1]:port" or a list of such; `ConfigError` names what is wrong."""
@@ -231,6 +234,10 @@ class ConnectionSettings:
             setattr(self, row.keyword, values[row.keyword])
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers is missing; give host:port, several separated by commas.")
+        if len(self.client_id.encode()) > CLIENT_ID_BYTES_MAX:
+            raise ConfigError(
+                f"client.id is longer than the {CLIENT_ID_BYTES_MAX} bytes that the protocol has room for."
+            )
         self.warnings: list[str] = []
         if "reconnect_backoff_ms" in explicit and "reconnect_backoff_max_ms" not in explicit:
             # As in Java: who sets only the first pause, wants that pause and no other.

@@ -166,7 +166,7 @@ class Sender:
     def _take_part(self, batch: Batch, part: Any, node_id: int, now_us: int) -> None:
         if part is None:
             detail = "the broker's answer left the partition out"
-            self._not_acked(batch, BatchEvent.LOSE, ErrorCode.UNKNOWN_SERVER_ERROR, detail, node_id, now_us)
+            self._not_acked(batch, BatchEvent.LOSE, ErrorCode.UNKNOWN_SERVER_ERROR, detail, node_id, now_us, again=True)
             return
         code = part.error_code
         if code in _STORED:

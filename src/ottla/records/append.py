@@ -243,6 +243,8 @@ class Appender:
                 key_at = data_of(key, cython.address(key_bytes))
         if headers is not None:
             extra = encode_headers(headers)
+        if on_delivery is not None and not callable(on_delivery):
+            raise RecordError(f"on_delivery is called with the Delivery; {on_delivery!r:.60} cannot be called.")
         if timestamp_ms is not None:
             timestamp = checked_timestamp(timestamp_ms)
         elif self._clock_ms is not None:

@@ -1,0 +1,187 @@
+"""What a user can hand over by mistake: one clear error for it, and every other record still arrives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.records.plain import decode_batches
+
+
+def stored(cluster: ottla.Cluster, topic: str) -> list[bytes]:
+    """All values, by partition and offset."""
+    found: list[bytes] = []
+    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
+        for fetched in reader.iter_raw():
+            for _, records in decode_batches(fetched.records):
+                found += [bytes(record.value) for record in records]
+    return found
+
+
+class Unbuffered:
+    """Neither text nor bytes."""
+
+
+WRONG_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
+    "value of a wrong type": ({"value": {"a": 1}}, "A record's value is bytes, str or None, not dict"),
+    "value that is a number": ({"value": 7}, "A record's value is bytes, str or None, not int"),
+    "value of a user's class": ({"value": Unbuffered()}, "A record's value is bytes, str or None, not Unbuffered"),
+    "text that UTF-8 cannot write": ({"value": "\ud800"}, "cannot be sent as UTF-8"),
+    "key of a wrong type": ({"value": b"x", "key": 1.5}, "A record's key is bytes, str or None, not float"),
+    "headers without pairs": ({"value": b"x", "headers": [b"name"]}, "Headers are a list of"),
+    "headers that are a number": ({"value": b"x", "headers": 3}, "Headers are a list of"),
+    "header name of bytes": ({"value": b"x", "headers": [(b"n", b"v")]}, "A header's name is a str, not bytes"),
+    "header name of None": ({"value": b"x", "headers": [(None, b"v")]}, "A header's name is a str, not NoneType"),
+    "header name that UTF-8 cannot write": ({"value": b"x", "headers": [("\udcff", b"v")]}, "cannot be sent as UTF-8"),
+    "header value of a wrong type": ({"value": b"x", "headers": [("n", 1)]}, "header value is bytes, str or None"),
+    "partition that is not there": ({"value": b"x", "partition": 3}, "has partitions 0 to 2, not 3"),
+    "negative partition": ({"value": b"x", "partition": -1}, "has partitions 0 to 2, not -1"),
+    "partition of a wrong type": ({"value": b"x", "partition": "0"}, "has partitions 0 to 2, not '0'"),
+    "timestamp of a wrong type": ({"value": b"x", "timestamp_ms": 1.5}, "A timestamp_ms is an int"),
+    "timestamp before 1970": ({"value": b"x", "timestamp_ms": -5}, "A timestamp_ms is an int"),
+    "record over max.request.size": ({"value": bytes(60_000)}, r"max\.request\.size allows 50000"),
+    "key over max.request.size": ({"value": b"x", "key": bytes(60_000)}, r"max\.request\.size allows 50000"),
+    "callback that cannot be called": ({"value": b"x", "on_delivery": "print"}, "on_delivery is called with the Deliv"),
+}
+
+
+@pytest.mark.parametrize(("given", "sentence"), WRONG_RECORDS.values(), ids=WRONG_RECORDS.keys())
+def test_a_wrong_record_is_refused_and_every_other_arrives(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, given: dict[str, Any], sentence: str
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, max_request_size=50_000, linger_ms=100) as producer:
+        for n in range(30):
+            producer.send(kafka_topic, b"%d" % n, partition=n % 3)
+            if n % 10 == 5:
+                with pytest.raises(ottla.RecordError, match=sentence) as caught:
+                    producer.send(kafka_topic, **given)
+                assert caught.value.abortable
+    assert sorted(stored(kafka_cluster, kafka_topic), key=int) == [b"%d" % n for n in range(30)]
+
+
+REFUSED_NAMES = ["", ".", "..", "no spaces", "a/b", "a,b", "naïve", "\ud800", "x" * 250, "tab\t", "new\nline"]
+
+
+@pytest.mark.parametrize("name", [*REFUSED_NAMES, 7, None, b"bytes"], ids=ascii)
+def test_a_topic_name_kafka_refuses_is_refused_at_once_and_every_other_record_arrives(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, name: Any
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=100, max_block_ms=60_000) as producer:
+        for n in range(10):
+            producer.send(kafka_topic, b"%d" % n, partition=0)
+            with pytest.raises((ottla.RecordError, ottla.KafkaError)) as caught:
+                producer.send(name, b"x")
+            assert caught.value.abortable
+            if isinstance(caught.value, ottla.KafkaError):
+                assert caught.value.name == "INVALID_TOPIC_EXCEPTION"
+                assert caught.value.topic == name
+    assert stored(kafka_cluster, kafka_topic) == [b"%d" % n for n in range(10)]
+
+
+def test_an_unknown_topic_is_named_after_max_block_ms_and_every_other_record_arrives(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, max_block_ms=300, linger_ms=0) as producer:
+        for n in range(4):
+            producer.send(kafka_topic, b"%d" % n, partition=0)
+            with pytest.raises(ottla.KafkaError, match="topic 'nobody-made-it' could not be had within") as caught:
+                producer.send("nobody-made-it", b"x")
+            assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
+            assert caught.value.topic == "nobody-made-it"
+            assert caught.value.retriable
+    assert stored(kafka_cluster, kafka_topic) == [b"%d" % n for n in range(4)]
+
+
+def test_a_callback_that_raises_is_logged_and_every_other_record_and_callback_is_served(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[int] = []
+
+    def careless(delivery: ottla.Delivery) -> None:
+        raise SystemExit("a careless callback")
+
+    with ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=100) as producer:
+        for n in range(30):
+            producer.send(kafka_topic, b"%d" % n, partition=0, on_delivery=careless)
+            producer.send(
+                kafka_topic,
+                b"%d" % n,
+                partition=1,
+                on_delivery=lambda delivery: heard.append(delivery.result(0).offset),
+            )
+        producer.flush(60)
+        producer.send(kafka_topic, b"30", partition=0)
+    assert heard == list(range(30))
+    logged = [str(record.exc_info[1]) for record in caplog.records if record.exc_info]
+    assert logged == ["a careless callback"] * 30
+    assert len(stored(kafka_cluster, kafka_topic)) == 61
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("\ud800", r"client\.id='\\ud800' cannot be written as UTF-8"),
+        ("x" * 40_000, r"client\.id is longer than the 32767 bytes"),
+    ],
+)
+def test_a_client_id_that_no_request_can_carry_is_a_config_error_at_once(text: str, sentence: str) -> None:
+    for client in (ottla.Producer, ottla.Admin):
+        with pytest.raises(ottla.ConfigError, match=sentence):
+            client("localhost:9092", client_id=text)
+
+
+def test_a_client_id_may_be_any_text(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, client_id="Flüge ✈ 一") as producer:
+        assert producer.send(kafka_topic, b"x").result(60).offset == 0
+
+
+def test_a_forked_child_is_told_while_the_parents_records_arrive(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "ignore::DeprecationWarning",
+            "-c",
+            """
+import os, sys, ottla
+servers, topic = sys.argv[1:]
+producer = ottla.Producer(servers, linger_ms=200)
+deliveries = [producer.send(topic, b"%d" % n, partition=0) for n in range(100)]
+if (child := os.fork()) == 0:
+    told = 0
+    for use in (
+        lambda: producer.send(topic, b"child", partition=0),
+        lambda: producer.send_table(topic, [], value="v"),
+        producer.flush,
+        lambda: deliveries[0].result(1),
+    ):
+        try:
+            use()
+        except ottla.ForkError as error:
+            assert error.fatal
+            told += "make a new one in the child" in str(error)
+    producer.close()
+    os._exit(told)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+deliveries += [producer.send(topic, b"%d" % n, partition=0) for n in range(100, 200)]
+producer.close()
+assert [delivery.result(0).offset for delivery in deliveries] == list(range(200))
+""",
+            kafka_cluster.bootstrap_servers,
+            kafka_topic,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert stored(kafka_cluster, kafka_topic) == [b"%d" % n for n in range(200)]
