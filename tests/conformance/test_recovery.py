@@ -1,0 +1,99 @@
+"""What a producer lives through without a new one: batches too large, logs that forgot it or lost what they had."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import Any
+
+import pytest
+
+import ottla
+
+from .sides import Side
+
+PATIENCE_S = 60
+
+
+def test_a_batch_larger_than_the_topic_allows_arrives_in_parts_and_in_order(
+    side: Side, kafka_name: str, reading: Any
+) -> None:
+    side.create_topic(kafka_name, 3, 3, max_message_bytes="1000")
+    # Hexadecimal digits of long numbers: no codec makes a full batch of them fit.
+    values = [b"%d %x" % (n, pow(7, 200 + n % 200)) for n in range(900)]
+    with ottla.Producer(side.bootstrap_servers, linger_ms=50, compression_type="lz4") as producer:
+        deliveries = [producer.send(kafka_name, value, partition=n % 3) for n, value in enumerate(values)]
+        too_large = producer.send(kafka_name, Random(1).randbytes(5000), partition=0)
+        error = too_large.exception(PATIENCE_S)
+        assert [delivery.result(PATIENCE_S).offset for delivery in deliveries] == [n // 3 for n in range(900)]
+        assert producer.metrics()["batch-split-total"] > 0
+    assert isinstance(error, ottla.DeliveryFailed)
+    assert isinstance(error.first, ottla.KafkaError)
+    assert error.first.name == "MESSAGE_TOO_LARGE"
+    assert reading.values(side, kafka_name) == {p: values[p::3] for p in range(3)}
+
+
+def test_a_topic_deleted_and_made_anew_takes_the_records_of_a_producer_that_goes_on(
+    side: Side, kafka_name: str, reading: Any
+) -> None:
+    side.create_topic(kafka_name, 3, 3)
+    with ottla.Producer(side.bootstrap_servers, linger_ms=0) as producer:
+        for n in range(20):
+            producer.send(kafka_name, b"before %d" % n, partition=0).result(PATIENCE_S)
+        with ottla.Admin(side.bootstrap_servers) as admin:
+            admin.delete_topics(kafka_name)
+        side.create_topic(kafka_name, 3, 3)
+        deliveries = [producer.send(kafka_name, b"%d" % n, partition=0) for n in range(500)]
+        assert [delivery.result(PATIENCE_S).offset for delivery in deliveries] == list(range(500))
+    assert reading.values(side, kafka_name)[0] == [b"%d" % n for n in range(500)]
+
+
+def test_a_log_whose_records_were_all_deleted_takes_what_comes_next(side: Side, topic: str, reading: Any) -> None:
+    with ottla.Producer(side.bootstrap_servers, linger_ms=0) as producer:
+        for n in range(20):
+            producer.send(topic, b"before %d" % n, partition=0).result(PATIENCE_S)
+        with ottla.Admin(side.bootstrap_servers) as admin:
+            admin.delete_records(topic, {0: 20})
+        deliveries = [producer.send(topic, b"%d" % n, partition=0) for n in range(500)]
+        assert [delivery.result(PATIENCE_S).offset for delivery in deliveries] == list(range(20, 520))
+    assert reading.values(side, topic)[0] == [b"%d" % n for n in range(500)]
+
+
+def test_a_log_that_lost_what_it_acknowledged_takes_what_comes_next(side: Side, kafka_name: str, reading: Any) -> None:
+    side.create_topic(kafka_name, 1, 2, unclean_leader_election_enable="true", min_insync_replicas="1")
+    side.await_in_sync(kafka_name, 2)
+    with ottla.Admin(side.bootstrap_servers) as admin:
+        leader = side.leader(kafka_name, 0)
+        (follower,) = (broker for broker in admin.describe(kafka_name).partitions[0].replicas if broker != leader)
+    with ottla.Producer(side.bootstrap_servers, linger_ms=0, retry_backoff_ms=50) as producer:
+        for n in range(5):
+            producer.send(kafka_name, b"%d" % n).result(PATIENCE_S)
+        side.kill(follower)
+        for n in range(5, 10):
+            producer.send(kafka_name, b"%d" % n).result(PATIENCE_S)  # acknowledged by a leader that is alone
+        side.kill(leader)
+        side.start(follower)
+        _await_leader(side, kafka_name, follower)
+        deliveries = [producer.send(kafka_name, b"%d" % n) for n in range(10, 300)]
+        assert [delivery.result(PATIENCE_S).offset for delivery in deliveries] == list(range(5, 295))
+    side.start(leader)
+    assert reading.values(side, kafka_name)[0] == [b"%d" % n for n in [*range(5), *range(10, 300)]]
+
+
+def _await_leader(side: Side, topic: str, broker_id: int) -> None:
+    give_up_s = time.monotonic() + PATIENCE_S
+    with ottla.Admin(side.bootstrap_servers) as admin:
+        while admin.describe(topic).partitions[0].leader != broker_id:
+            assert time.monotonic() < give_up_s, f"broker {broker_id} does not lead {topic}"
+
+
+@pytest.mark.parametrize(
+    "name", [".", "no spaces", "a/b", "naïve", "x" * 250], ids=["dot", "space", "slash", "not ASCII", "long"]
+)
+def test_a_topic_name_kafka_refuses_is_refused_at_once(side: Side, topic: str, reading: Any, name: str) -> None:
+    with ottla.Producer(side.bootstrap_servers, linger_ms=50) as producer:
+        for n in range(5):
+            producer.send(topic, b"%d" % n, partition=1)
+            with pytest.raises(ottla.KafkaError, match="INVALID_TOPIC_EXCEPTION"):
+                producer.send(name, b"x")
+    assert reading.values(side, topic)[1] == [b"%d" % n for n in range(5)]
