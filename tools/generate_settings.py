@@ -34,6 +34,7 @@ SOURCE_OF = {
     "Any": "typing",
     "Callable": "collections.abc",
     "Mapping": "collections.abc",
+    "Metrics": "ottla.producer.figures",
     "Sequence": "collections.abc",
 }
 # None counts as not given. Numbers and truth values may come as text, as they do from property files.
@@ -89,8 +90,11 @@ def write_keywords(title: str, of_whom: str, table: Sequence[Setting]) -> str:
     sources["TypedDict"] = "typing"
     imports = [
         f"from {module} import {', '.join(sorted(name for name in sources if sources[name] == module))}"
-        for module in sorted(set(sources.values()))
+        for module in sorted(set(sources.values()), key=lambda module: (module.startswith("ottla."), module))
     ]
+    ours = sum(line.startswith("from ottla.") for line in imports)
+    if ours:
+        imports.insert(len(imports) - ours, "")
     lines = [
         f'"""The settings of {of_whom} as keywords: what type checkers, editors and `help` show.',
         "",

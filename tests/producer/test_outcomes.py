@@ -393,16 +393,3 @@ def test_batches_that_come_after_closing_fail(world):
     world.close(within_ms=0)
     sealed = world.send("late")
     assert isinstance(world.outcome(sealed), BatchFailed)
-
-
-def test_figures_under_kafkas_names(world):
-    world.send("a", "b")
-    world.answer(19)
-    world.settle()
-    figures = world.core.metrics()
-    assert figures["record-send-total"] == 2
-    assert figures["record-retry-total"] == 2
-    assert figures["record-error-total"] == 0
-    assert figures["request-total"] == 2
-    assert figures["ottla-record-acked-total"] == 2
-    assert figures["ottla-batches-in-flight"] == 0

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.client.table_delivery import AsyncTableDelivery
     from ottla.client.transaction_verbs import Call, Offset
     from ottla.producer.transaction_states import TransactionIdentity
+    from ottla.producer.figures import Metrics
     from ottla.records.delivery import Delivery
 
 _log = logging.getLogger("ottla.producer")
@@ -219,8 +220,8 @@ class AsyncProducer:
         """The numbers of the topic's partitions; waits for metadata as `send` does."""
         return list(range(await self._driver.partitions(topic)))
 
-    def metrics(self) -> dict[str, float]:
-        """The producer's figures so far, under Kafka's names."""
+    def metrics(self) -> Metrics:
+        """The producer's figures at this moment, as `Producer.metrics` tells them."""
         return self._driver.metrics()
 
     async def __aenter__(self) -> Self:

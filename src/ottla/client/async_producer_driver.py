@@ -24,7 +24,7 @@ from typing import Any
 
 from ottla.client import lifetime
 from ottla.client.channel import SocketBuffers
-from ottla.client.producer_driver import ProducerDriver
+from ottla.client.producer_driver import LAST_REPORT_S, ProducerDriver
 from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 from ottla.records.awaiting import MustWait
@@ -135,7 +135,8 @@ class AsyncProducerDriver(ProducerDriver):
     async def _room(self, nbytes: int) -> None:
         self.appender.waits_for_memory(True)
         try:
-            await self.until(self.room_for(nbytes))
+            with self.spent.on("buffer_wait_ns"):
+                await self.until(self.room_for(nbytes))
         finally:
             self.appender.waits_for_memory(False)
 
@@ -169,8 +170,9 @@ class AsyncProducerDriver(ProducerDriver):
         self.check_usable()
         if not self._known_count(topic):
             try:
-                async with asyncio.timeout_at(deadline_s):
-                    await self.until(self.ask_for_topic(topic))
+                with self.spent.on("metadata_wait_ns"):
+                    async with asyncio.timeout_at(deadline_s):
+                        await self.until(self.ask_for_topic(topic))
             except TimeoutError:
                 pass
             self.check_topic(topic)
@@ -187,8 +189,9 @@ class AsyncProducerDriver(ProducerDriver):
         self.bind()
         ticket = self._ask_for_flush()
         try:
-            async with asyncio.timeout(timeout_s):
-                await self.until(lambda: self._is_flushed(ticket))
+            with self.spent.on("flush_ns"):
+                async with asyncio.timeout(timeout_s):
+                    await self.until(lambda: self._is_flushed(ticket))
         except TimeoutError:
             raise TimeoutError(
                 f"records are still on their way after {timeout_s} s; flush again to wait for the rest"
@@ -208,6 +211,8 @@ class AsyncProducerDriver(ProducerDriver):
             raise TimeoutError(f"the producer could not be closed within {timeout_s} s") from None
         # At the end of its last turn: there is nothing left that it could wait for.
         self.loop.join()
+        if self._reporting is not None:
+            await asyncio.to_thread(self._reporting.join, LAST_REPORT_S)
         self.report_unhappy()
 
     async def until(self, done: Callable[[], bool]) -> None:

@@ -30,7 +30,8 @@ async def carry_out(driver: AsyncProducerDriver, calls: Iterator[Call]) -> None:
     for call in calls:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(event_loop.time() + driver.settings.max_block_ms / 1000):
-                await driver.until(transactions.has_ended(call))
+                with driver.spent.on(call.spent_on):
+                    await driver.until(transactions.has_ended(call))
         transactions.hear(call)
 
 

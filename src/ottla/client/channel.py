@@ -19,6 +19,7 @@ from typing import Any
 from ottla.client.resolve import Address
 from ottla.client.strangers import NOT_KAFKA, stranger
 from ottla.connection.settings import ConnectionSettings
+from ottla.connection.traffic import NodeMeter
 from ottla.protocol.errors import FrameTooLarge, MalformedMessage
 from ottla.protocol.frames import FrameBuffer, decode_response, encode_request
 
@@ -65,7 +66,6 @@ class Channel:
         "_frames",
         "_outgoing",
         "_outgoing_bytes",
-        "_sent_bytes",
         "_unanswered",
         "address",
         "answered",
@@ -74,12 +74,18 @@ class Channel:
         "connection_id",
         "fd",
         "host",
+        "meter",
         "port",
+        "received_bytes",
+        "sent_bytes",
         "sock",
         "waits_to_write",
     )
 
-    def __init__(self, connection_id: int, host: str, port: int, buffers: SocketBuffers) -> None:
+    def __init__(
+        self, connection_id: int, host: str, port: int, buffers: SocketBuffers, meter: NodeMeter | None = None
+    ) -> None:
+        """`meter` is the node's, for whoever moves the bytes to count them in."""
         self.connection_id = connection_id
         self.host = host
         self.port = port
@@ -94,8 +100,10 @@ class Channel:
         self._addresses: list[Address] = []
         self._outgoing: list[Any] = []
         self._outgoing_bytes = 0
-        self._sent_bytes = 0
-        # Requests that expect no answer: (value of _sent_bytes at which they are out, correlation id).
+        self.meter = NodeMeter() if meter is None else meter
+        self.sent_bytes = 0
+        self.received_bytes = 0
+        # Requests that expect no answer: (value of sent_bytes at which they are out, correlation id).
         self._unanswered: deque[tuple[int, int]] = deque()
         self._frames = FrameBuffer(FRAME_BYTES_MAX)
         self._buffers = buffers
@@ -143,15 +151,17 @@ class Channel:
         self._next_address(_said(OSError(error_number, os.strerror(error_number))))
         return False
 
-    def enqueue(self, correlation_id: int, client_id: str, message: Any, version: int, answered: bool) -> None:
-        """Put a request behind what waits to be sent."""
+    def enqueue(self, correlation_id: int, client_id: str, message: Any, version: int, answered: bool) -> int:
+        """Put a request behind what waits to be sent; how many bytes it has."""
         chunks = encode_request(correlation_id, client_id, message, version)
-        self._outgoing_bytes += 4 + int.from_bytes(chunks[0][:4], "big")
+        size_bytes = 4 + int.from_bytes(chunks[0][:4], "big")
+        self._outgoing_bytes += size_bytes
         self._outgoing += chunks
         if answered:
             self.awaited.append((correlation_id, type(message), version))
         else:
-            self._unanswered.append((self._sent_bytes + self._outgoing_bytes, correlation_id))
+            self._unanswered.append((self.sent_bytes + self._outgoing_bytes, correlation_id))
+        return size_bytes
 
     def push(self) -> bool:
         """Send what the socket takes; True when nothing is left."""
@@ -165,7 +175,7 @@ class Channel:
                 return False
             except OSError as error:
                 raise Lost(_said(error)) from None
-            self._sent_bytes += sent
+            self.sent_bytes += sent
             self._outgoing_bytes -= sent
             if self._outgoing_bytes:
                 _drop_front(outgoing, sent)
@@ -176,7 +186,7 @@ class Channel:
         """The correlation ids of requests without an answer whose last byte has gone since the last call."""
         gone = []
         unanswered = self._unanswered
-        while unanswered and unanswered[0][0] <= self._sent_bytes:
+        while unanswered and unanswered[0][0] <= self.sent_bytes:
             gone.append(unanswered.popleft()[1])
         return gone
 
@@ -203,6 +213,7 @@ class Channel:
                 raise Lost(_said(error)) from None
             if received == 0:
                 raise Lost(CLOSED_BY_BROKER if self.answered else CLOSED_UNANSWERED)
+            self.received_bytes += received
             try:
                 frames = self._frames.advance(received)
             except FrameTooLarge as error:

@@ -34,6 +34,7 @@ from ottla.connection.events import (
     Transmitted,
     Unsendable,
 )
+from ottla.connection.traffic import LoopMeter
 from ottla.protocol.errors import ProtocolError
 
 _log = logging.getLogger("ottla.client")
@@ -117,7 +118,12 @@ class IoLoop:
         client_id: str,
         thread_name: str,
         buffers: SocketBuffers,
+        meter: LoopMeter | None = None,
     ) -> None:
+        """`meter` counts the turns; the nodes' meters come with the core's `Connect`."""
+        self._meter = LoopMeter() if meter is None else meter
+        # When the last wait was over.
+        self._woke_ns = 0
         self._core = core
         self._front = front
         self._client_id = client_id
@@ -180,6 +186,7 @@ class IoLoop:
     # ---- the thread -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        self._woke_ns = time.monotonic_ns()
         try:
             while not self._stopping:
                 self._turn()
@@ -205,9 +212,14 @@ class IoLoop:
         if self._stopping:
             return
         timeout_s = self._timeout_s(now_us)
+        meter, idle_ns = self._meter, time.monotonic_ns()
+        meter.work_ns += idle_ns - self._woke_ns
         events = self._poller.wait(0) if timeout_s == 0 else self._sleep()
+        self._woke_ns = woke_ns = time.monotonic_ns()
+        meter.wait_ns += woke_ns - idle_ns
+        meter.selects += 1
         if events:
-            self._handle(events)
+            self._handle(events, woke_ns // 1000)
 
     def _sleep(self) -> list[tuple[int, int]]:
         """Say that the loop sleeps, look once more for something to do, and only then wait."""
@@ -261,23 +273,29 @@ class IoLoop:
         if channel is None:
             return
         try:
-            channel.enqueue(output.correlation_id, self._client_id, output.message, output.version, output.answered)
+            size_bytes = channel.enqueue(
+                output.correlation_id, self._client_id, output.message, output.version, output.answered
+            )
         except ProtocolError as error:
             unsendable = Unsendable(output.connection_id, output.correlation_id, f"it cannot be sent: {error}")
             self._core.receive(unsendable, now_us)
             return
+        channel.meter.request_written(size_bytes)
         if channel not in self._dirty:
             self._dirty.append(channel)
 
     def _push(self, channel: Channel, now_us: int) -> None:
         if not channel.connected:
             return
+        meter, sent_before = channel.meter, channel.sent_bytes
         try:
             empty = channel.push()
         except Lost as lost:
             self._report_transmitted(channel, now_us)
             self._lose(channel, str(lost), now_us)
             return
+        meter.outgoing_bytes += channel.sent_bytes - sent_before
+        meter.network_operations += 1
         self._report_transmitted(channel, now_us)
         if empty == channel.waits_to_write:
             channel.waits_to_write = not empty
@@ -287,8 +305,7 @@ class IoLoop:
         for correlation_id in channel.take_transmitted():
             self._core.receive(Transmitted(channel.connection_id, correlation_id), now_us)
 
-    def _handle(self, events: list[tuple[int, int]]) -> None:
-        now_us = time.monotonic_ns() // 1000
+    def _handle(self, events: list[tuple[int, int]], now_us: int) -> None:
         for fd, mask in events:
             channel = self._by_fd.get(fd)
             if channel is None:
@@ -305,8 +322,10 @@ class IoLoop:
 
     def _pull(self, channel: Channel, now_us: int) -> None:
         core, connection_id = self._core, channel.connection_id
-        had_answered = channel.answered
+        had_answered, received_before = channel.answered, channel.received_bytes
         answers, lost = channel.pull()
+        channel.meter.incoming_bytes += channel.received_bytes - received_before
+        channel.meter.network_operations += 1
         for correlation_id, message in answers:
             core.receive(Received(connection_id, correlation_id, message), now_us)
         if channel.answered and not had_answered:
@@ -318,7 +337,7 @@ class IoLoop:
     # ---- connections ------------------------------------------------------------------------------------------
 
     def _connect(self, output: Connect, now_us: int) -> None:
-        channel = Channel(output.connection_id, output.host, output.port, self._buffers)
+        channel = Channel(output.connection_id, output.host, output.port, self._buffers, output.meter)
         self._channels[output.connection_id] = channel
 
         def resolved(addresses: list[Address], reason: str) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ottla.client.table_delivery import TableDelivery
     from ottla.client.transaction import Transaction
     from ottla.client.transaction_verbs import Offset
+    from ottla.producer.figures import Metrics
     from ottla.producer.transaction_states import TransactionIdentity
     from ottla.records.delivery import Delivery
 
@@ -221,8 +222,14 @@ class Producer:
         """The numbers of the topic's partitions; waits for metadata as `send` does."""
         return list(range(self._driver.partition_count(topic)))
 
-    def metrics(self) -> dict[str, float]:
-        """The producer's figures so far, under Kafka's names."""
+    def metrics(self) -> Metrics:
+        """The producer's figures at this moment, under the names of Kafka's producer metrics.
+
+        `metrics()["record-send-rate"]` is the producer's, `metrics().nodes[1]["request-latency-avg"]` a broker's,
+        `metrics().topics["flights"]["byte-rate"]` a topic's; `all()` lists everything with group and tags. Rates,
+        averages and maxima are those of the last `metrics.num.samples` times `metrics.sample.window.ms`.
+        docs/metrics.md says what each name means.
+        """
         return self._driver.metrics()
 
     def __enter__(self) -> Self:

@@ -18,13 +18,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.client import lifetime
 from ottla.client.bootstrap import lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.resolve import expand_bootstrap
+from ottla.client.spent_time import SpentTime
 from ottla.client.transaction_verbs import TransactionVerbs
 from ottla.client.waiting import Waiting
 from ottla.errors import BufferFull, ClosedError, DeliveryError, KafkaError, OttlaError
@@ -43,15 +44,21 @@ from ottla.producer.events import (
     TransactionAnswered,
     TransactionChanged,
 )
+from ottla.producer.figures import Metrics
 from ottla.producer.settings import ProducerSettings
 from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
+
+if TYPE_CHECKING:
+    from ottla.client.metric_reporting import MetricReporting
 
 # Failed batches that are remembered one by one until somebody flushes; older ones are only counted.
 _UNHAPPY_MAX = 1000
 _log = logging.getLogger("ottla.producer")
 
 _AT_EXIT_S = 30
+# How long closing waits for metric reporters to take the last figures.
+LAST_REPORT_S = 5
 _FOR_EVER_US = 10**15
 _CLOSED = "this producer is closed; make a new one to send more"
 _DROPPED = (
@@ -80,6 +87,7 @@ class ProducerDriver:
         self.crash: OttlaError | None = None
         self._forked = False
         self._core = ProducerCore(settings, rng)
+        self.spent = SpentTime(self._core.meters.client)
         self._waiting = Waiting()
         self._topics: dict[str, TopicKnown] = {}
         self._label_of: dict[SealedBatch, int] = {}
@@ -121,7 +129,9 @@ class ProducerDriver:
             client_id=settings.connection.client_id,
             thread_name=f"ottla-producer-{settings.connection.client_id}",
             buffers=buffers,
+            meter=self._core.meters.loop,
         )
+        self._reporting = self._make_reporting()
 
     # ---- what the appender calls, on a user's thread ------------------------------------------------------------
 
@@ -146,7 +156,8 @@ class ProducerDriver:
         if self._known_count(topic):
             return
         self.refuse_own_thread("sending to a topic for the first time")
-        self._waiting.wait(self.ask_for_topic(topic), self.settings.max_block_ms / 1000)
+        with self.spent.on("metadata_wait_ns"):
+            self._waiting.wait(self.ask_for_topic(topic), self.settings.max_block_ms / 1000)
         self.check_topic(topic)
 
     def ask_for_topic(self, topic: str) -> Callable[[], bool]:
@@ -182,7 +193,8 @@ class ProducerDriver:
         self.check_usable()
         self.refuse_own_thread("sending while buffer.memory is full")
         # The appender has rung already, and has the loop seal the open batches that hold the memory.
-        room = self._waiting.wait(self.room_for(nbytes), self.settings.max_block_ms / 1000)
+        with self.spent.on("buffer_wait_ns"):
+            room = self._waiting.wait(self.room_for(nbytes), self.settings.max_block_ms / 1000)
         self.check_usable()
         if not room:
             raise self.buffer_full()
@@ -198,7 +210,8 @@ class ProducerDriver:
         return settled
 
     def buffer_full(self) -> BufferFull:
-        """The error of whoever has waited for memory in vain."""
+        """The error of whoever has waited for memory in vain, which is counted."""
+        self.spent.add("buffer_exhausted")
         settings = self.settings
         return BufferFull(
             f"buffer.memory ({settings.buffer_memory} bytes) stayed full for max.block.ms ({settings.max_block_ms} "
@@ -230,7 +243,9 @@ class ProducerDriver:
             raise lifetime.forked("producer")
         self.refuse_own_thread("flushing")
         ticket = self._ask_for_flush()
-        if not self._waiting.wait(lambda: self._is_flushed(ticket), timeout_s):
+        with self.spent.on("flush_ns"):
+            flushed = self._waiting.wait(lambda: self._is_flushed(ticket), timeout_s)
+        if not flushed:
             raise TimeoutError(f"records are still on their way after {timeout_s} s; flush again to wait for the rest")
         self.report_unhappy()
 
@@ -244,6 +259,8 @@ class ProducerDriver:
         if not self._waiting.wait(lambda: self._ended, None if timeout_s is None else timeout_s + 1):
             raise TimeoutError(f"the producer could not be closed within {timeout_s} s")
         self.loop.join()
+        if self._reporting is not None:
+            self._reporting.join(LAST_REPORT_S)
         self.report_unhappy()
 
     def abandon(self) -> None:
@@ -308,6 +325,8 @@ class ProducerDriver:
         """Start the thread."""
         lifetime.began(self)
         self.loop.start()
+        if self._reporting is not None:
+            self._reporting.start()
 
     def at_exit(self) -> None:
         """The interpreter ends and nobody has closed: deliver what was sent, as far as that goes in a while."""
@@ -322,13 +341,24 @@ class ProducerDriver:
         self.appender.closed_error = lifetime.forked("producer")
         self.loop.abandon_in_child()
 
-    def metrics(self) -> dict[str, float]:
+    def _make_reporting(self) -> MetricReporting | None:
+        settings = self.settings
+        if not settings.metric_reporters:
+            return None
+        from ottla.client.metric_reporting import MetricReporting
+
+        name = f"ottla-metrics-{settings.connection.client_id}"
+        return MetricReporting(settings.metric_reporters, self.metrics, settings.metrics_sample_window_ms, name)
+
+    def metrics(self) -> Metrics:
         """The core's figures and the buffer's, under Kafka's names."""
-        figures: dict[str, float] = dict(self._core.metrics())
-        buffered = self.appender.buffered_bytes
-        figures["buffer-total-bytes"] = self.settings.buffer_memory
-        figures["buffer-available-bytes"] = max(0, self.settings.buffer_memory - buffered)
-        return figures
+        memory = self.settings.buffer_memory
+        return self._core.metrics(
+            time.monotonic_ns() // 1000,
+            buffer_total_bytes=memory,
+            buffer_available_bytes=max(0, memory - self.appender.buffered_bytes),
+            waiting_threads=self.appender.memory_waiters,
+        )
 
     # ---- what the loop calls, on the I/O thread -----------------------------------------------------------------
 
@@ -466,6 +496,8 @@ class ProducerDriver:
         self._ended = True
         self._changed = True
         lifetime.ended(self)
+        if self._reporting is not None:
+            self._reporting.end()
         if self._abandoned:
             try:
                 self.report_unhappy()

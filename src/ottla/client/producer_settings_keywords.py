@@ -6,7 +6,10 @@ run time: what is given is checked against the table itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TypedDict
+
+from ottla.producer.figures import Metrics
 
 
 class ProducerSettingsKeywords(TypedDict, total=False):
@@ -67,6 +70,13 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         name is fenced. No default.
     transaction_timeout_ms: How long a transaction may stay open before its coordinator aborts it. Default 60000; 1
         to 2^31-1.
+    metrics_sample_window_ms: How long a sample is; rates, averages and maxima are those of the last samples. Also
+        how often metric.reporters are called. Default 30000; 1 to 2^63-1.
+    metrics_num_samples: How many samples are kept beside the one under way. Default 2; 1 to 2^31-1.
+    metrics_recording_level: Which metrics are recorded. All of a producer's are INFO, here and in Java, so every
+        level records the same. Default INFO; INFO, DEBUG, TRACE.
+    metric_reporters: Functions that get the producer's metrics every metrics.sample.window.ms and when it closes,
+        on a thread of their own; what they raise is logged. Java takes class names. No default.
     """
 
     client_id: str | None
@@ -102,3 +112,7 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     partitioner_ignore_keys: bool | str | None
     transactional_id: str | None
     transaction_timeout_ms: int | str | None
+    metrics_sample_window_ms: int | str | None
+    metrics_num_samples: int | str | None
+    metrics_recording_level: str | None
+    metric_reporters: Callable[[Metrics], object] | Sequence[Callable[[Metrics], object]] | None

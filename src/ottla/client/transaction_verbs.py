@@ -36,15 +36,25 @@ Offset = int | tuple[int, str] | tuple[int, str, int]
 
 _GATES = {True: "committed", False: "aborted", None: "prepared"}
 _NAMES = {True: "commit_transaction", False: "abort_transaction", None: "prepare_transaction"}
+# Which of the producer's sums the time of a call is added to.
+_SPENT_ON = {
+    "init_transactions": "txn_init_ns",
+    "begin_transaction": "txn_begin_ns",
+    "send_offsets_to_transaction": "txn_send_offsets_ns",
+    "commit_transaction": "txn_commit_ns",
+    "abort_transaction": "txn_abort_ns",
+    "prepare_transaction": "txn_prepare_ns",
+}
 
 
 class Call:
-    """One call that was made; `answered` is set last."""
+    """One call that was made; `answered` is set last. `spent_on` is the sum of the metrics that its time is added to."""
 
-    __slots__ = ("answered", "error", "name")
+    __slots__ = ("answered", "error", "name", "spent_on")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.spent_on = _SPENT_ON[name]
         self.error: OttlaError | None = None
         self.answered = False
 
@@ -138,7 +148,8 @@ class TransactionVerbs:
         """Carry a verb out, waiting for each of its calls."""
         driver = self._driver
         for call in calls:
-            driver.wait_for(self.has_ended(call), driver.settings.max_block_ms / 1000)
+            with driver.spent.on(call.spent_on):
+                driver.wait_for(self.has_ended(call), driver.settings.max_block_ms / 1000)
             self.hear(call)
 
     def has_ended(self, call: Call) -> Callable[[], bool]:

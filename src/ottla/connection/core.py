@@ -60,6 +60,7 @@ from ottla.connection.node import (
 from ottla.connection.refresh import MetadataRefresh
 from ottla.connection.setting import INT64_MAX
 from ottla.connection.settings import ConnectionSettings
+from ottla.connection.traffic import NodeMeter
 from ottla.errors import NotKafka, OttlaError, Unreachable
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 
@@ -132,9 +133,8 @@ class ConnectionCore:
         """
         self.settings = settings
         self.metadata = Metadata()
-        self.requests_sent = 0
-        self.answers_received = 0
-        self.connections_opened = 0
+        # What each node's connections carried; the meters outlive the nodes.
+        self.meters: dict[int, NodeMeter] = {}
         # The cluster's features in force (KIP-584), of the newest answer about them.
         self.features: dict[str, int] = {}
         self._features_epoch = -1
@@ -263,6 +263,15 @@ class ConnectionCore:
     def ready_nodes(self) -> list[int]:
         """Return the nodes there is a usable connection to."""
         return [node_id for node_id, node in self._nodes.items() if node.state is _READY]
+
+    def requests_in_flight(self) -> int:
+        """Return how many requests to all nodes are not settled yet."""
+        # A copy, made in one step: users ask for figures on their own threads.
+        return sum(len(node.pending) for node in list(self._nodes.values()))
+
+    def open_connections(self) -> int:
+        """Return how many connections are open."""
+        return sum(node.is_open for node in list(self._nodes.values()))
 
     def in_flight(self, node_id: int) -> int:
         """Return how many requests to this node are not settled yet."""
@@ -401,18 +410,23 @@ class ConnectionCore:
             return
         node.move(ConnectionEvent.WANTED)
         node.wanted = False
+        meter = self.meters.get(node.node_id)
+        if meter is None:
+            meter = self.meters[node.node_id] = NodeMeter(now_us)
+        node.meter = meter
         node.connection_id = self._next_connection_id
         self._next_connection_id += 1
         node.since_us = now_us
         node.setup_timeout_us = self._setup_timeout_us(node.unopened)
         self._by_connection[node.connection_id] = node
-        self._outputs.append(Connect(node.connection_id, node.host, node.port))
+        self._outputs.append(Connect(node.connection_id, node.host, node.port, meter))
 
     def _on_connected(self, node: Node, now_us: int) -> None:
         if node.state is not _CONNECTING:
             return
         node.move(ConnectionEvent.OPENED)
-        self.connections_opened += 1
+        node.meter.connections_opened += 1
+        node.is_open = True
         node.since_us = now_us
         node.versions = {}
         self._send_handshake(node, _HANDSHAKE_VERSION, now_us)
@@ -480,6 +494,9 @@ class ConnectionCore:
         connection_id = node.connection_id
         del self._by_connection[connection_id]
         node.connection_id = -1
+        if node.is_open:
+            node.is_open = False
+            node.meter.connections_closed += 1
         unsent: list[int] = []
         if self._outputs:
             # What the driver has not been given yet certainly never left (correlation ids are the core's, not the
@@ -524,7 +541,7 @@ class ConnectionCore:
         self._next_correlation_id = 1 if correlation_id == _CORRELATION_ID_MAX else correlation_id + 1
         node.pending[correlation_id] = Pending(token, now_us, answered)
         node.last_used_us = now_us
-        self.requests_sent += 1
+        node.meter.requests += 1
         self._outputs.append(Transmit(node.connection_id, correlation_id, message, version, answered))
 
     def _on_received(self, node: Node, correlation_id: int, message: Any, now_us: int) -> None:
@@ -533,14 +550,15 @@ class ConnectionCore:
             self._lose(node, "answered a request that was never made", now_us, close=True)
             self._advance(now_us)
             return
-        self.answers_received += 1
+        throttle_ms = getattr(message, "throttle_time_ms", 0)
+        node.meter.answered(throttle_ms)
         node.last_used_us = now_us
         if request.token is _HANDSHAKE:
             self._on_handshake(node, message, now_us)
             self._advance(now_us)
             return
-        if getattr(message, "throttle_time_ms", 0) > 0:
-            node.throttled_until_us = now_us + message.throttle_time_ms * 1000
+        if throttle_ms > 0:
+            node.throttled_until_us = now_us + throttle_ms * 1000
         if request.token is _METADATA:
             self._on_metadata(message, now_us)
             self._advance(now_us)
@@ -676,8 +694,17 @@ class ConnectionCore:
             if node_id < 0 and node.host == broker.host and node.port == broker.port:
                 del self._nodes[node_id]
                 node.node_id = broker.broker_id
+                self._rename_meter(node_id, broker.broker_id)
                 return node
         return None
+
+    def _rename_meter(self, bootstrap_id: int, node_id: int) -> None:
+        meter, earlier = self.meters.pop(bootstrap_id, None), self.meters.get(node_id)
+        if meter is None:
+            return
+        if earlier is not None:
+            meter.absorb(earlier)
+        self.meters[node_id] = meter
 
     # --- time ----------------------------------------------------------------------------------------------------
 

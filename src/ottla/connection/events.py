@@ -7,17 +7,23 @@ remembers which response class and version the correlation id stands for) and tu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from ottla.connection.traffic import NodeMeter
 
 
 @dataclass(slots=True, frozen=True)
 class Connect:
-    """Output: open a connection to this address; the driver answers with `Connected` or `Disconnected`."""
+    """Output: open a connection to this address; the driver answers with `Connected` or `Disconnected`.
+
+    The driver adds the bytes it writes and reads to `meter`.
+    """
 
     connection_id: int
     host: str
     port: int
+    meter: NodeMeter = field(default_factory=NodeMeter, compare=False, repr=False)
 
 
 @dataclass(slots=True, frozen=True)

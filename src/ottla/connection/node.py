@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
+from ottla.connection.traffic import NodeMeter
+
 
 class ConnectionState(IntEnum):
     """Where the connection to one node is in its life."""
@@ -73,7 +75,8 @@ class Node:
     `pending` maps correlation ids to requests in the order they were sent, so its first entry is the oldest.
     `versions` maps API keys to the (lowest, highest) version the broker speaks; empty before the handshake.
     `failures` counts lost connections since the last one that became ready, `unopened` those in a row that never
-    opened; `setup_timeout_us` is how long the present attempt may take.
+    opened; `setup_timeout_us` is how long the present attempt may take. `meter` is there once a
+    connection was wanted; `is_open` says that the connection is counted as open in it.
     """
 
     __slots__ = (
@@ -81,7 +84,9 @@ class Node:
         "connection_id",
         "failures",
         "host",
+        "is_open",
         "last_used_us",
+        "meter",
         "node_id",
         "pending",
         "port",
@@ -96,6 +101,8 @@ class Node:
         "wanted",
     )
 
+    meter: NodeMeter
+
     def __init__(self, node_id: int, host: str, port: int) -> None:
         self.node_id = node_id
         self.host = host
@@ -109,6 +116,7 @@ class Node:
         self.failures = 0
         self.unopened = 0
         self.setup_timeout_us = 0
+        self.is_open = False
         self.since_us = 0
         self.rest_until_us = 0
         self.throttled_until_us = 0

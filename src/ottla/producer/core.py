@@ -11,11 +11,13 @@ Invariant: every batch that came in by `BatchesReady` comes out in exactly one o
 
 from __future__ import annotations
 
+from math import nan
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ottla.connection.core import ConnectionCore
 from ottla.connection.metadata import Metadata
+from ottla.connection.sampled import SampleClock
 from ottla.errors import ClosedError, OttlaError
 from ottla.producer.accumulator import Accumulator
 from ottla.producer.events import (
@@ -31,6 +33,7 @@ from ottla.producer.events import (
     TopicForgotten,
     TopicWanted,
 )
+from ottla.producer.figures import Metrics
 from ottla.producer.idempotence import Idempotence
 from ottla.producer.in_flight import InFlightRequest
 from ottla.producer.metrics import ProducerMetrics
@@ -54,7 +57,8 @@ class ProducerCore:
         """Begin without a connection; `rng` serves backoff jitter and the choice of a first broker."""
         self.settings = settings
         self._connection = ConnectionCore(settings.connection, rng, auto_create_topics=True)
-        self._counts = ProducerMetrics()
+        clock = SampleClock(settings.metrics_sample_window_ms, settings.metrics_num_samples)
+        self.meters = ProducerMetrics(clock, self._connection.meters, settings.connection.client_id)
         self._idempotence = Idempotence(settings.idempotent, self._connection, self._backoff_us)
         self._accumulator = Accumulator(
             self._connection,
@@ -62,7 +66,7 @@ class ProducerCore:
             settings.in_flight_max,
             settings.delivery_timeout_ms * 1000,
         )
-        self._sender = Sender(settings, self._connection, self._accumulator, self._idempotence, self._counts)
+        self._sender = Sender(settings, self._connection, self._accumulator, self._idempotence, self.meters)
         self._transactions: Transactions | None = None
         if settings.transactional_id is not None:
             # Imported here: most producers never see a transaction.
@@ -119,20 +123,29 @@ class ProducerCore:
         told = self._transactions.trouble if self._transactions is not None else ""
         return told or str(self.trouble() or "batches are still on their way")
 
-    def metrics(self) -> dict[str, float]:
-        """Return the figures under the names of Kafka's producer metrics."""
-        figures = self._counts.figures()
+    def metrics(self, now_us: int | None = None, **gauges: float) -> Metrics:
+        """Return the figures under the names of Kafka's producer metrics, as of `now_us` or of the last event.
+
+        `gauges` are figures that only the driver can look up, with `_` for `-`. Any thread may ask.
+        """
+        if now_us is None:
+            now_us = self._now_us
+        updated_us = self.metadata.updated_us
         # A copy, made in one step: users ask on their own threads while this core goes on.
         in_flight = sum(len(queue.in_flight) for queue in list(self._accumulator.queues.values()))
-        figures["ottla-batches-in-flight"] = in_flight
-        figures["ottla-batches-unsettled"] = self._sender.unsettled
-        figures["ottla-idempotence-enabled"] = float(self.settings.idempotent)
-        figures["connection-creation-total"] = self._connection.connections_opened
-        return figures
+        looked_up = {name.replace("_", "-"): value for name, value in gauges.items()}
+        looked_up["ottla-batches-in-flight"] = in_flight
+        looked_up["ottla-batches-unsettled"] = self._sender.unsettled
+        looked_up["ottla-idempotence-enabled"] = self.settings.idempotent
+        looked_up["requests-in-flight"] = self._connection.requests_in_flight()
+        looked_up["metadata-age"] = (now_us - updated_us) / 1_000_000 if self.metadata.version else nan
+        looked_up["connection-count"] = self._connection.open_connections()
+        return self.meters.read(now_us, looked_up)
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take in one event of `producer.events` or `connection.events`."""
         self._now_us = now_us
+        self.meters.tick(now_us)
         self._work_to_do = True
         kind = type(event)
         if kind is BatchesReady:
@@ -161,6 +174,7 @@ class ProducerCore:
     def tick(self, now_us: int) -> None:
         """Let time pass."""
         self._now_us = now_us
+        self.meters.tick(now_us)
         self._work_to_do = True
         self._connection.tick(now_us)
 

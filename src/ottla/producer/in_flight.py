@@ -11,11 +11,12 @@ from ottla.producer.batch import Batch
 class InFlightRequest:
     """The batches of one request, in the order in which they stand in it: at most one per partition."""
 
-    __slots__ = ("batches", "node_id")
+    __slots__ = ("batches", "node_id", "sent_us")
 
-    def __init__(self, node_id: int, batches: list[Batch]) -> None:
+    def __init__(self, node_id: int, batches: list[Batch], sent_us: int) -> None:
         self.node_id = node_id
         self.batches = batches
+        self.sent_us = sent_us
 
     def answers(self, response: Any) -> Iterator[tuple[Batch, Any]]:
         """Yield every batch with its part of the ProduceResponse, None where the broker left it out."""

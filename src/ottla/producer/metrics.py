@@ -1,49 +1,174 @@
-"""What the producer counts, and its figures under the names of Kafka's producer metrics."""
+"""What the producer counts: per batch and request, never per record.
+
+Three kinds of `Meter`: one for each topic, one for the producer as a whole, and (in `connection.traffic`) one for
+each node and for the I/O thread. What Kafka tells of a client is added up out of its topics and nodes when somebody
+asks. `metric_table` says which figure is made of which of these sums, under which of Kafka's names.
+
+As in Java's producer a batch that is sent again counts among the records sent again, and is waited for from the
+moment its first record was appended.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
-class ProducerMetrics:
-    """Counters since the producer was made; plain integers, added to once per batch or request."""
+from ottla.connection.sampled import Meter, SampleClock, Window
+from ottla.connection.traffic import LoopMeter, NodeMeter
+from ottla.producer.figures import Metrics
+from ottla.producer.metric_table import CLIENT_ROWS, NODE_ROWS, TOPIC_ROWS, figures_of
+from ottla.records.batch_header import HEADER_BYTES
 
-    __slots__ = (
-        "batches_acked",
-        "batches_sent",
-        "batches_split",
-        "bytes_sent",
+if TYPE_CHECKING:
+    from ottla.records.delivery import SealedBatch
+
+
+class TopicMeter(Meter):
+    """What was sent to one topic and what became of it."""
+
+    SUMS = (
+        "batches",
+        "records",
+        "bytes",
+        "record_bytes",
+        "compression_ratio",
+        "queue_us",
+        "records_retried",
         "records_acked",
         "records_failed",
-        "records_retried",
-        "records_sent",
         "records_unknown",
-        "requests_sent",
+        "record_errors",
+        "splits",
     )
+    PEAKS = ("batch_bytes_max", "record_bytes_max", "queue_us_max")
+    __slots__ = SUMS + PEAKS
 
-    def __init__(self) -> None:
-        self.requests_sent = 0
-        self.batches_sent = 0
-        self.batches_acked = 0
-        self.batches_split = 0
-        self.bytes_sent = 0
-        self.records_sent = 0
-        self.records_retried = 0
-        self.records_acked = 0
-        self.records_failed = 0
-        self.records_unknown = 0
+    batches: int
+    records: int
+    bytes: int
+    record_bytes: int
+    compression_ratio: float
+    queue_us: int
+    records_retried: int
+    records_acked: int
+    records_failed: int
+    records_unknown: int
+    record_errors: int
+    splits: int
+    batch_bytes_max: int
+    record_bytes_max: int
+    queue_us_max: int
 
-    def figures(self) -> dict[str, float]:
-        """Return the figures by name; those that Kafka's producer does not have begin with `ottla-`."""
-        batches = max(self.batches_sent, 1)
-        return {
-            "record-send-total": self.records_sent,
-            "record-retry-total": self.records_retried,
-            "record-error-total": self.records_failed + self.records_unknown,
-            "batch-split-total": self.batches_split,
-            "byte-total": self.bytes_sent,
-            "request-total": self.requests_sent,
-            "batch-size-avg": self.bytes_sent / batches,
-            "records-per-request-avg": self.records_sent / max(self.requests_sent, 1),
-            "ottla-record-acked-total": self.records_acked,
-            "ottla-record-failed-total": self.records_failed,
-            "ottla-record-unknown-total": self.records_unknown,
-        }
+    def sent(self, batch: SealedBatch, now_us: int) -> None:
+        """A batch leaves in a request, for the first time or again."""
+        size, uncompressed, queue_us = batch.size_bytes, batch.uncompressed_bytes, now_us - batch.created_us
+        self.batches += 1
+        self.records += batch.record_count
+        self.bytes += size
+        self.record_bytes += uncompressed - HEADER_BYTES
+        self.compression_ratio += size / uncompressed
+        self.queue_us += queue_us
+        if size > self.batch_bytes_max:
+            self.batch_bytes_max = size
+        if queue_us > self.queue_us_max:
+            self.queue_us_max = queue_us
+        if batch.record_bytes_max > self.record_bytes_max:
+            self.record_bytes_max = batch.record_bytes_max
+
+    def gave_up(self, batch: SealedBatch, *, unknown: bool) -> None:
+        """A batch ends without having been acked; Kafka's errors do not tell the two ways apart."""
+        self.record_errors += batch.record_count
+        if unknown:
+            self.records_unknown += batch.record_count
+        else:
+            self.records_failed += batch.record_count
+
+
+class ClientMeter(Meter):
+    """What concerns no single topic; the times are those that users' threads spent waiting in the producer's calls."""
+
+    SUMS = (
+        "produce_requests",
+        "buffer_wait_ns",
+        "buffer_exhausted",
+        "metadata_wait_ns",
+        "flush_ns",
+        "txn_init_ns",
+        "txn_begin_ns",
+        "txn_send_offsets_ns",
+        "txn_prepare_ns",
+        "txn_commit_ns",
+        "txn_abort_ns",
+    )
+    __slots__ = SUMS
+
+    produce_requests: int
+    buffer_wait_ns: int
+    buffer_exhausted: int
+    metadata_wait_ns: int
+    flush_ns: int
+    txn_init_ns: int
+    txn_begin_ns: int
+    txn_send_offsets_ns: int
+    txn_prepare_ns: int
+    txn_commit_ns: int
+    txn_abort_ns: int
+
+
+class ProducerMetrics:
+    """All meters of one producer; `nodes` are the connection core's."""
+
+    __slots__ = ("_client_id", "_nodes", "client", "clock", "loop", "topics")
+
+    def __init__(self, clock: SampleClock, nodes: Mapping[int, NodeMeter], client_id: str) -> None:
+        self.clock = clock
+        self.client = ClientMeter()
+        self.loop = LoopMeter()
+        self.topics: dict[str, TopicMeter] = {}
+        self._nodes = nodes
+        self._client_id = client_id
+
+    def topic(self, name: str) -> TopicMeter:
+        """Return the topic's meter, made when it is first asked for."""
+        meter = self.topics.get(name)
+        if meter is None:
+            meter = self.topics[name] = TopicMeter(self.clock.last_us)
+        return meter
+
+    def tick(self, now_us: int) -> None:
+        """Let time pass: begin new samples where the window is over."""
+        clock = self.clock
+        if now_us >= clock.due_us:
+            clock.turn(self._meters(), now_us)
+        clock.last_us = now_us
+
+    def _meters(self) -> Iterator[Meter]:
+        yield self.client
+        yield self.loop
+        yield from self.topics.values()
+        yield from self._nodes.values()
+
+    def read(self, now_us: int, gauges: Mapping[str, float]) -> Metrics:
+        """Return every figure there is at this moment; `gauges` are those that are not counted but looked up."""
+        clock = self.clock
+        # Copies, each made in one step: users ask on their own threads while the core goes on.
+        topics = {name: meter.read(clock, now_us) for name, meter in list(self.topics.items())}
+        nodes = {node_id: meter.read(clock, now_us) for node_id, meter in list(self._nodes.items())}
+        client = _together(topics.values(), TopicMeter, clock)
+        client.add(_together(nodes.values(), NodeMeter, clock))
+        client.add(self.client.read(clock, now_us))
+        client.add(self.loop.read(clock, now_us))
+        return Metrics(
+            self._client_id,
+            figures_of(CLIENT_ROWS, client, gauges),
+            {node_id: figures_of(NODE_ROWS, window, {}) for node_id, window in nodes.items()},
+            {name: figures_of(TOPIC_ROWS, window, {}) for name, window in topics.items()},
+        )
+
+
+def _together(windows: Iterable[Window], kind: type[Meter], clock: SampleClock) -> Window:
+    """Add up what meters of one kind counted; zeros where there is none."""
+    total = kind().read(clock, 0)
+    for window in windows:
+        total.add(window)
+    return total

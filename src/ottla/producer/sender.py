@@ -117,11 +117,9 @@ class Sender:
         metrics = self._metrics
         for batch in batches:
             queue, sealed = batch.queue, batch.sealed
-            if batch.numbered:
-                metrics.records_retried += sealed.record_count
-            else:
+            if not batch.numbered:
                 self._idempotence.number(batch)
-                metrics.records_sent += sealed.record_count
+            metrics.topic(queue.topic).sent(sealed, now_us)
             data = PartitionProduceData(index=queue.partition, records=sealed.buffers())
             topic = topics.get(queue.topic)
             if topic is None:
@@ -129,17 +127,15 @@ class Sender:
             else:
                 topic.partition_data.append(data)
             batch.move(BatchEvent.SEND)
-            metrics.bytes_sent += batch.size_bytes
             batch.attempts += 1
-        metrics.requests_sent += 1
-        metrics.batches_sent += len(batches)
+        metrics.client.produce_requests += 1
         message = ProduceRequest(
             transactional_id=self._idempotence.transactional_id,
             acks=self._acks,
             timeout_ms=self._timeout_ms,
             topic_data=list(topics.values()),
         )
-        self._connection.request(node_id, message, InFlightRequest(node_id, batches), now_us, self._answered)
+        self._connection.request(node_id, message, InFlightRequest(node_id, batches, now_us), now_us, self._answered)
 
     # --- answers -------------------------------------------------------------------------------------------------
 
@@ -147,6 +143,7 @@ class Sender:
         """Take in what became of one Produce request."""
         request: InFlightRequest = answer.token
         if answer.message is not None:
+            self._connection.meters[request.node_id].produced(now_us - request.sent_us)
             for batch, part in request.answers(answer.message):
                 self._accumulator.back(batch)
                 self._take_part(batch, part, request.node_id, now_us)
@@ -194,8 +191,7 @@ class Sender:
         if batch.state >= BatchState.ACKED:
             return  # given up while it was in flight
         batch.move(BatchEvent.ACK)
-        self._metrics.batches_acked += 1
-        self._metrics.records_acked += batch.sealed.record_count
+        self._metrics.topic(batch.queue.topic).records_acked += batch.sealed.record_count
         self.unsettled -= 1
         self.settled.append(BatchAcked(batch.sealed, base_offset, log_append_time_ms))
 
@@ -213,7 +209,7 @@ class Sender:
         parts = split(batch.sealed, self._compression, self._compression_level)
         for part in batch.divide(parts):
             batch.queue.put_back(part)
-        self._metrics.batches_split += 1
+        self._metrics.topic(batch.queue.topic).splits += 1
         self.unsettled += len(parts) - 1
         self.settled.append(BatchSplit(batch.sealed, parts))
 
@@ -224,7 +220,7 @@ class Sender:
             # A batch ahead of it is to blame: one that was refused and comes again first, or one that was given up.
             batch.move(BatchEvent.REFUSE)
             batch.attempts -= 1
-            queue.put_back(batch)
+            self._put_back(batch)
             return
         if not queue.hole:
             # Everything before it was acked, so the log has lost what it had acknowledged (an election of a replica
@@ -264,7 +260,11 @@ class Sender:
             queue.blocked_until_us = now_us + self._connection.backoff_us(
                 batch.attempts, self._backoff_ms, self._backoff_max_ms
             )
-            queue.put_back(batch)
+            self._put_back(batch)
+
+    def _put_back(self, batch: Batch) -> None:
+        self._metrics.topic(batch.queue.topic).records_retried += batch.sealed.record_count
+        batch.queue.put_back(batch)
 
     # --- giving up -----------------------------------------------------------------------------------------------
 
@@ -302,11 +302,10 @@ class Sender:
         self.unsettled -= 1
         if self._idempotence.enabled and batch.numbered and not was_in_flight:
             batch.queue.hole = True
+        self._metrics.topic(batch.queue.topic).gave_up(batch.sealed, unknown=state is BatchState.UNKNOWN)
         if state is BatchState.FAILED:
-            self._metrics.records_failed += batch.sealed.record_count
             self.settled.append(BatchFailed(batch.sealed, error))
         else:
-            self._metrics.records_unknown += batch.sealed.record_count
             self.settled.append(BatchUnknown(batch.sealed, error))
 
     def _too_late(self, batch: Batch, now_us: int) -> OttlaError:

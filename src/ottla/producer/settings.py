@@ -12,13 +12,16 @@ producer's `repr` and metrics.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ottla.connection.setting import INT32_MAX, read_settings
 from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings
 from ottla.errors import ConfigError
 from ottla.producer.settings_table import PRODUCER_SETTINGS
+
+if TYPE_CHECKING:
+    from ottla.producer.figures import Metrics
 
 IN_FLIGHT_MAX_WITH_IDEMPOTENCE = 5
 _OWN_SETTINGS = PRODUCER_SETTINGS[len(CONNECTION_SETTINGS) :]
@@ -45,6 +48,10 @@ class ProducerSettings:
     max_in_flight_requests_per_connection: int
     max_request_size: int
     metadata_max_idle_ms: int
+    metric_reporters: tuple[Callable[[Metrics], object], ...] | None
+    metrics_num_samples: int
+    metrics_recording_level: str
+    metrics_sample_window_ms: int
     partitioner_ignore_keys: bool
     retries: int
     transaction_timeout_ms: int

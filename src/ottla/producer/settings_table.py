@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting
 from ottla.connection.settings import CONNECTION_SETTINGS
+from ottla.producer.metric_settings import METRIC_SETTINGS
 
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 PRODUCER_SETTINGS: tuple[Setting, ...] = (
     *CONNECTION_SETTINGS,
+    *METRIC_SETTINGS,
     Setting(
         "metadata.max.idle.ms",
         int,

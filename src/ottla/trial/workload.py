@@ -160,7 +160,7 @@ def send_records(
             offset=learned.column("offset"),
             error=learned.column("error"),
         )
-    return int(producer.metrics()["request-total"])
+    return int(producer.metrics()["ottla-produce-request-total"])
 
 
 def _partitions_of_keyless(keys: Any, partitions: int) -> Any:

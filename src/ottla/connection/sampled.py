@@ -1,0 +1,160 @@
+"""Counters that remember the last while: averages, rates and maxima over moving time, at the price of an addition.
+
+How it works. A `Meter` is a bunch of attributes that somebody adds to, once per batch or request: its `SUMS` only
+grow, its `PEAKS` keep the largest value. Counting never asks for the time. Once per `metrics.sample.window.ms` the
+`SampleClock` notes where the sums stand and empties the peaks; what was counted lately is then the difference between
+now and the oldest note that is still fresh.
+
+The rules are those of Kafka's SampledStat and Rate: `metrics.num.samples` samples are kept beside the one under way; a
+sample in which nothing was counted for that many windows is forgotten; and a rate's time runs from the start of the
+oldest sample kept, with windows that are missing taken for empty ones, so that the first second of a producer does not
+look like its pace. One thing is simpler: the samples of all meters begin together when the clock says so, rather than
+each with the first value of its own.
+
+Invariants: each attribute is written by one thread (or under a lock of its writers), samples begin on the core's
+thread. `read` may be called by any thread meanwhile: the samples are one tuple that is replaced as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+# What a peak says while nothing has been counted.
+NOTHING = -1
+
+
+class Sample:
+    """One stretch of time: where the sums stood when it began, when it was last in use, its peaks once it is over."""
+
+    __slots__ = ("last_us", "peaks", "start_us", "sums")
+
+    def __init__(self, start_us: int, last_us: int, sums: tuple[Any, ...], peaks: tuple[Any, ...]) -> None:
+        self.start_us = start_us
+        self.last_us = last_us
+        self.sums = sums
+        self.peaks = peaks
+
+
+class SampleClock:
+    """Says when samples begin and which of them still count.
+
+    `last_us` is the owner's to keep: nothing was counted after it. `due_us` is when `turn` must come before anything
+    more is counted.
+    """
+
+    __slots__ = ("due_us", "last_us", "sample_count", "window_us")
+
+    def __init__(self, window_ms: int, sample_count: int) -> None:
+        self.window_us = window_ms * 1000
+        self.sample_count = sample_count
+        self.last_us = 0
+        self.due_us = 0
+
+    def turn(self, meters: Iterable[Meter], now_us: int) -> None:
+        """Begin a new sample in each of all meters there are."""
+        for meter in meters:
+            meter.begin_sample(now_us, self.last_us, self.sample_count)
+        self.due_us = now_us + self.window_us
+
+    def forgets_until_us(self, now_us: int) -> int:
+        """Return the time up to which samples that were last in use then do not count any more."""
+        return now_us - self.window_us * self.sample_count
+
+    def elapsed_us(self, start_us: int, now_us: int) -> int:
+        """Return the time that a rate refers to when the oldest sample that counts began at `start_us`."""
+        elapsed_us = now_us - start_us
+        missing = self.sample_count - 1 - elapsed_us // self.window_us
+        return max(1, elapsed_us + max(0, missing) * self.window_us)
+
+
+class Meter:
+    """Attributes to add to; subclasses name them in `SUMS` and `PEAKS` and declare them."""
+
+    SUMS: ClassVar[tuple[str, ...]] = ()
+    PEAKS: ClassVar[tuple[str, ...]] = ()
+
+    __slots__ = ("_samples",)
+
+    def __init__(self, now_us: int | None = None) -> None:
+        """Begin at 0; without `now_us` the first sample begins when the clock first turns."""
+        for name in self.SUMS:
+            setattr(self, name, 0)
+        for name in self.PEAKS:
+            setattr(self, name, NOTHING)
+        self._samples: tuple[Sample, ...] = ()
+        if now_us is not None:
+            self.begin_sample(now_us, now_us, 0)
+
+    def _sums(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.SUMS])
+
+    def _peaks(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.PEAKS])
+
+    def begin_sample(self, now_us: int, last_us: int, kept: int) -> None:
+        """End the sample under way, in which nothing was counted after `last_us`, and begin another one."""
+        over = self._samples
+        if over:
+            begun = over[-1]
+            over = (*over[:-1], Sample(begun.start_us, last_us, begun.sums, self._peaks()))[-kept:]
+        self._samples = (*over, Sample(now_us, now_us, self._sums(), ()))
+        for name in self.PEAKS:
+            setattr(self, name, NOTHING)
+
+    def absorb(self, other: Meter) -> None:
+        """Add what another meter of this kind has counted in all its life; its samples are not taken over."""
+        for name in self.SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self._samples = tuple(
+            Sample(s.start_us, s.last_us, tuple(map(sum, zip(s.sums, other._sums(), strict=True))), s.peaks)
+            for s in self._samples
+        )
+
+    def read(self, clock: SampleClock, now_us: int) -> Window:
+        """Return what it has counted, in all and lately."""
+        # In this order: should a sample begin meanwhile, a peak is seen twice rather than never.
+        peaks = self._peaks()
+        samples = self._samples
+        sums = self._sums()
+        window = Window()
+        window.totals = dict(zip(self.SUMS, sums, strict=True))
+        horizon_us = clock.forgets_until_us(now_us)
+        if not samples or clock.last_us <= horizon_us:
+            window.recent = dict.fromkeys(self.SUMS, 0)
+            window.rates = dict.fromkeys(self.SUMS, 0.0)
+            window.peaks = dict.fromkeys(self.PEAKS, NOTHING)
+            return window
+        fresh = [sample for sample in samples[:-1] if sample.last_us > horizon_us]
+        oldest = fresh[0] if fresh else samples[-1]
+        elapsed_s = clock.elapsed_us(oldest.start_us, now_us) / 1_000_000
+        recent = [now - then for now, then in zip(sums, oldest.sums, strict=True)]
+        window.recent = dict(zip(self.SUMS, recent, strict=True))
+        window.rates = {name: value / elapsed_s for name, value in window.recent.items()}
+        highest = [max(of_all) for of_all in zip(peaks, *(sample.peaks for sample in fresh), strict=True)]
+        window.peaks = dict(zip(self.PEAKS, highest, strict=True))
+        return window
+
+
+class Window:
+    """What meters counted: `totals` in all; `recent`, `rates` (per second) and `peaks` over the samples that count."""
+
+    __slots__ = ("peaks", "rates", "recent", "totals")
+
+    def __init__(self) -> None:
+        self.totals: dict[str, float] = {}
+        self.recent: dict[str, float] = {}
+        self.rates: dict[str, float] = {}
+        self.peaks: dict[str, float] = {}
+
+    def add(self, other: Window) -> None:
+        """Take in what another meter counted: the same sums add up, other sums stand beside."""
+        for mine, theirs in (
+            (self.totals, other.totals),
+            (self.recent, other.recent),
+            (self.rates, other.rates),
+        ):
+            for name, value in theirs.items():
+                mine[name] = mine.get(name, 0) + value
+        for name, value in other.peaks.items():
+            self.peaks[name] = max(self.peaks.get(name, NOTHING), value)

@@ -1,0 +1,230 @@
+"""`Producer.metrics()` and metric reporters over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from math import isnan
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.cluster.cluster import Cluster
+from ottla.errors import BufferFull, ConfigError
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Any:
+    with Cluster(brokers=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
+    name = "".join(c if c.isalnum() else "-" for c in request.node.name)
+    cluster.create_topic(name, partitions=4)
+    return name
+
+
+def test_bytes_requests_and_latencies_of_each_node(cluster: Cluster, topic: str) -> None:
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        for number in range(2000):
+            producer.send(topic, b"v" * 100, partition=number % 4)
+        producer.flush(30)
+        figures = producer.metrics()
+    assert figures["record-send-total"] == 2000
+    for name in ("outgoing-byte-total", "incoming-byte-total", "request-total", "response-total"):
+        assert figures[name] == sum(node[name] for node in figures.nodes.values()) > 0
+    assert figures["outgoing-byte-total"] > figures.topics[topic]["byte-total"] > 2000 * 100
+    assert figures["request-size-max"] > figures["request-size-avg"] > 0
+    assert figures["request-size-avg"] * figures["request-total"] == pytest.approx(figures["outgoing-byte-total"])
+    for broker_id in (1, 2):
+        node = figures.nodes[broker_id]
+        assert node["request-latency-max"] >= node["request-latency-avg"] > 0
+    assert figures["connection-count"] == figures["connection-creation-total"] == len(figures.nodes)
+    assert figures["metadata-age"] >= 0
+
+
+def test_the_io_thread_accounts_for_its_time(cluster: Cluster, topic: str) -> None:
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        producer.send(topic, b"v").result(30)
+        figures = producer.metrics()
+    assert figures["select-total"] > 0
+    assert figures["io-time-ns-total"] > 0
+    assert figures["io-wait-time-ns-total"] > 0
+    assert 0 < figures["io-ratio"] + figures["io-wait-ratio"] < 1.01
+    assert figures["metadata-wait-time-ns-total"] > 0
+    assert figures["flush-time-ns-total"] == 0
+
+
+def test_compression_shows_in_the_ratio(cluster: Cluster, topic: str) -> None:
+    with ottla.Producer(cluster.bootstrap_servers, compression_type="lz4") as producer:
+        producer.send(topic, b"v" * 10_000).result(30)
+        figures = producer.metrics()
+    assert figures["compression-rate-avg"] < 0.1
+    assert figures["batch-size-max"] < 1000 < 10_000 < figures["record-size-max"]
+    assert figures.topics[topic]["compression-rate"] == figures["compression-rate-avg"]
+
+
+def test_columns_are_counted_like_records(cluster: Cluster, topic: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        producer.send_table(topic, pa.table({"v": [b"a" * 10, b"b" * 300]}), value="v").result(30)
+        figures = producer.metrics()
+    assert figures["record-send-total"] == 2
+    assert figures["record-size-max"] == 309
+
+
+def send_many(producer: ottla.Producer, topic: str, count: int) -> None:
+    for _ in range(count):
+        producer.send(topic, b"v" * 1000, partition=0)
+
+
+async def send_many_async(producer: ottla.AsyncProducer, topic: str, count: int) -> None:
+    for _ in range(count):
+        await producer.send(topic, b"v" * 1000, partition=0)
+
+
+def test_a_full_buffer_shows_who_waits_and_who_was_refused(cluster: Cluster, topic: str) -> None:
+    with ottla.Producer(cluster.bootstrap_servers, buffer_memory=40_000, max_block_ms=100) as producer:
+        producer.send(topic, b"first", partition=0).result(30)
+        leader = cluster.leader(topic, 0)
+        cluster.pause(leader)
+        try:
+            with pytest.raises(BufferFull):
+                send_many(producer, topic, 100)
+            figures = producer.metrics()
+        finally:
+            cluster.resume(leader)
+        assert figures["buffer-exhausted-total"] == 1
+        assert figures["buffer-exhausted-rate"] > 0
+        assert figures["bufferpool-wait-time-ns-total"] >= 100_000_000
+        assert 0 < figures["bufferpool-wait-ratio"] < 1
+        assert figures["buffer-available-bytes"] < 40_000 == figures["buffer-total-bytes"]
+        assert figures["waiting-threads"] == 0
+        producer.flush(30)
+        assert producer.metrics()["buffer-available-bytes"] == 40_000
+
+
+def test_coroutines_that_wait_for_room_are_counted_too(cluster: Cluster, topic: str) -> None:
+    async def story() -> None:
+        settings: Any = {"buffer_memory": 40_000, "max_block_ms": 100}
+        async with ottla.AsyncProducer(cluster.bootstrap_servers, **settings) as producer:
+            await (await producer.send(topic, b"first", partition=0))
+            leader = cluster.leader(topic, 0)
+            cluster.pause(leader)
+            try:
+                with pytest.raises(BufferFull):
+                    await send_many_async(producer, topic, 100)
+            finally:
+                cluster.resume(leader)
+            await producer.flush(30)
+            figures = producer.metrics()
+            assert figures["buffer-exhausted-total"] == 1
+            for name in ("bufferpool-wait", "metadata-wait", "flush"):
+                assert figures[f"{name}-time-ns-total"] > 0
+
+    asyncio.run(story())
+
+
+def test_metrics_may_be_asked_for_by_others_while_everybody_sends(cluster: Cluster, topic: str) -> None:
+    """With the shortest window there is, samples begin all the time."""
+    seen: list[float] = []
+    over = threading.Event()
+    with ottla.Producer(cluster.bootstrap_servers, metrics_sample_window_ms=1, batch_size=500) as producer:
+
+        def watch() -> None:
+            while not over.is_set():
+                figures = producer.metrics()
+                seen.append(figures["record-send-total"])
+                assert all(value >= 0 or isnan(value) for value in figures.values()), figures
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            for number in range(20_000):
+                producer.send(topic, b"v" * 100, partition=number % 4)
+            producer.flush(30)
+        finally:
+            over.set()
+            watcher.join()
+    assert seen
+    assert seen == sorted(seen)
+
+
+# ---- reporters --------------------------------------------------------------------------------------------------
+
+
+def test_reporters_hear_every_window_and_once_at_the_end(cluster: Cluster, topic: str) -> None:
+    heard: list[float] = []
+    twice = threading.Event()
+
+    def report(metrics: Any) -> None:
+        heard.append(metrics["record-send-total"])
+        if len(heard) == 2:
+            twice.set()
+
+    with ottla.Producer(cluster.bootstrap_servers, metrics_sample_window_ms=20, metric_reporters=report) as producer:
+        assert twice.wait(30)
+        producer.send(topic, b"v").result(30)
+    assert heard[0] == 0
+    assert heard[-1] == 1
+
+
+def test_a_producer_that_lives_shorter_than_a_window_is_reported_once(cluster: Cluster, topic: str) -> None:
+    heard: list[Any] = []
+    with ottla.Producer(cluster.bootstrap_servers, metric_reporters=[heard.append]) as producer:
+        producer.send(topic, b"v")
+    (metrics,) = heard
+    assert metrics["ottla-record-acked-total"] == 1
+
+
+def test_a_reporter_that_raises_is_logged_and_harms_nobody(
+    cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[Any] = []
+
+    def broken(metrics: Any) -> None:
+        raise ValueError("no room for figures")
+
+    caplog.set_level(logging.ERROR, "ottla.producer")
+    with ottla.Producer(cluster.bootstrap_servers, metric_reporters=[broken, heard.append]) as producer:
+        assert producer.send(topic, b"v").result(30).offset >= 0
+    assert len(heard) == 1
+    assert "no room for figures" in caplog.text
+
+
+def test_a_reporter_may_close_the_producer(cluster: Cluster, topic: str) -> None:
+    closed = threading.Event()
+    made: list[ottla.Producer] = []
+
+    def close_it(metrics: Any) -> None:
+        if made:
+            made[0].close()
+            closed.set()
+
+    made.append(
+        ottla.Producer(cluster.bootstrap_servers, metrics_sample_window_ms=20, metric_reporters=close_it),
+    )
+    assert closed.wait(30)
+
+
+@pytest.mark.parametrize("reporters", ["org.apache.kafka.common.metrics.JmxReporter", [print, 3], 7])
+def test_a_reporter_that_cannot_be_called_is_refused(reporters: Any) -> None:
+    with pytest.raises(ConfigError, match="not a function"):
+        ottla.Producer("127.0.0.1:1", metric_reporters=reporters)
+
+
+def test_transaction_calls_tell_how_long_they_took(cluster: Cluster, topic: str) -> None:
+    with ottla.Producer(cluster.bootstrap_servers, transactional_id=topic) as producer:
+        with producer.transaction():
+            producer.send(topic, b"v")
+            producer.send_offsets_to_transaction({(topic, 0): 1}, "some-group")
+        producer.begin_transaction()
+        producer.abort_transaction()
+        figures = producer.metrics()
+    for verb in ("init", "begin", "send-offsets", "commit", "abort"):
+        assert figures[f"txn-{verb}-time-ns-total"] > 0, verb
+    assert figures["txn-prepare-time-ns-total"] == 0

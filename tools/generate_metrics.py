@@ -1,0 +1,124 @@
+"""Writes docs/metrics.md out of the table of metrics.
+
+python tools/generate_metrics.py            # write the page
+python tools/generate_metrics.py --check    # exit 1 where the page is not what would be written
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from ottla.producer.metric_table import CLIENT_ROWS, NODE_ROWS, TOPIC_ROWS, Kind, MetricRow  # noqa: E402
+
+PAGE = ROOT / "docs" / "metrics.md"
+
+INTRODUCTION = """\
+# Metrics
+
+What an `ottla.Producer` tells of itself, under the names that Kafka's own producer uses (4.3), so that dashboards and
+alerts keep working. Written by `tools/generate_metrics.py` from `src/ottla/producer/metric_table.py`; changes belong
+there.
+
+```python
+import ottla
+
+with ottla.Producer("localhost:9092") as producer:
+    producer.send("flights", b"value").result()
+    metrics = producer.metrics()
+    print(metrics["record-send-rate"])  # of the producer
+    print(metrics.nodes[1]["request-latency-avg"])  # of the broker with id 1
+    print(metrics.topics["flights"]["byte-rate"])  # of a topic
+    print(metrics)  # everything, a line each, with group and tags
+```
+
+`metrics()` is a snapshot: a mapping from name to value, with the same for each broker and topic beside it.
+`metrics().all()` lists every figure as `Metric(name, group, tags, value)`. Asking costs the sending threads nothing,
+and counting is done per batch and request, never per record.
+
+Rates, averages and maxima are those of the last while: `metrics.num.samples` samples of `metrics.sample.window.ms`
+beside the one under way, by default 60 to 90 seconds. As in Java, a window that is missing because the producer is
+young counts as an empty one. The average or maximum of nothing is NaN.
+
+## Reporters
+
+`metric_reporters` takes functions that are called with the metrics every `metrics.sample.window.ms` and once when the
+producer closes, on a thread of their own. One that is slow or raises does the producer no harm; what it raises is
+logged under `ottla.producer`.
+
+```python
+import ottla
+
+figures = []
+with ottla.Producer("localhost:9092", metric_reporters=figures.append) as producer:
+    producer.send("flights", b"value")
+assert figures[-1]["ottla-record-acked-total"] == 1
+```
+"""
+
+DIFFERENCES = """\
+## Where Java's figures mean something else
+
+- `record-size-avg` and `record-size-max` are bytes that records take in their batch, before compression. Java takes the
+  largest record of each batch, estimates it from above with a whole batch header, and averages those.
+- A connection to a bootstrap address that turns out to be a broker's is kept for that broker, and so are its figures:
+  there is one node where Java has two (`node--1` and `node-1`).
+- `io-time` is all the work of the I/O thread, which does more than Java's selector: deciding, encoding, calling back.
+- Not there: `app-info` and `kafka-metrics-count`, which are no figures of a producer's work, and those of
+  authentication.
+"""
+
+
+def write_page() -> str:
+    """docs/metrics.md."""
+    own = [row for row in CLIENT_ROWS if row.name.startswith("ottla-")]
+    kafkas = [row for row in CLIENT_ROWS if row not in own]
+    return "\n".join(
+        (
+            INTRODUCTION,
+            "## Of the producer: group `producer-metrics`, tag `client-id`\n",
+            write_table(kafkas),
+            "Names that Kafka does not have:\n",
+            write_table(own),
+            "## Of a broker: group `producer-node-metrics`, tags `client-id` and `node-id`\n",
+            write_table(NODE_ROWS),
+            "## Of a topic: group `producer-topic-metrics`, tags `client-id` and `topic`\n",
+            write_table(TOPIC_ROWS),
+            DIFFERENCES,
+        )
+    )
+
+
+def write_table(rows: Sequence[MetricRow]) -> str:
+    """The rows as a Markdown table, in the order of the alphabet."""
+    lines = ["| name | what it says | when |", "|---|---|---|"]
+    lines += [f"| `{row.name}` | {row.doc} | {when(row)} |" for row in sorted(rows, key=lambda row: row.name)]
+    return "\n".join(lines) + "\n"
+
+
+def when(row: MetricRow) -> str:
+    """Whether a figure is of now, of lately, or of all the producer's life."""
+    return {Kind.TOTAL: "ever", Kind.GAUGE: "now"}.get(row.kind, "lately")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Write docs/metrics.md from the table of metrics.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the page would change")
+    given = parser.parse_args(arguments)
+    page = write_page()
+    if PAGE.exists() and PAGE.read_text() == page:
+        return 0
+    if given.check:
+        print("docs/metrics.md is not what tools/generate_metrics.py would write; run it", file=sys.stderr)
+        return 1
+    PAGE.write_text(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
