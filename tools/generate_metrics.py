@@ -59,6 +59,21 @@ with ottla.Producer("localhost:9092", metric_reporters=figures.append) as produc
     producer.send("flights", b"value")
 assert figures[-1]["ottla-record-acked-total"] == 1
 ```
+
+## OpenTelemetry
+
+With the extra (`pip install 'ottla[otel]'`), `observe_metrics` has OpenTelemetry collect them as observable
+instruments: counters for what grows, gauges for the rest. Names are those of its instrumentation for Java
+(`kafka.producer.record_send_total`), Kafka's tags are attributes. What exists per topic or per broker is told per topic
+or broker only, so that sums do not count twice.
+
+```python
+import ottla
+
+with ottla.Producer("localhost:9092") as producer:
+    ottla.observe_metrics(producer)  # or with a meter_provider of your own
+    producer.send("flights", b"value")
+```
 """
 
 DIFFERENCES = """\

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ottla.client.admin import Admin as Admin
     from ottla.client.async_producer import AsyncProducer as AsyncProducer
+    from ottla.client.opentelemetry import observe_metrics as observe_metrics
     from ottla.client.producer import Producer as Producer
     from ottla.client.reader import Reader as Reader
     from ottla.client.tables import read_table as read_table
@@ -30,6 +31,7 @@ _HOMES = {
     "Reader": "ottla.client.reader",
     "RecordMetadata": "ottla.records.delivery",
     "TableDelivery": "ottla.client.table_delivery",
+    "observe_metrics": "ottla.client.opentelemetry",
     "read_table": "ottla.client.tables",
     "write_table": "ottla.client.tables",
 }

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+
+import pytest
 
 from ottla.records.append import Appender
-from ottla.records.delivery import SealedBatch
+from ottla.records.delivery import Delivery, SealedBatch
 
 BATCH = 10_000
 MEMORY = 8 * BATCH
@@ -21,6 +24,7 @@ class SlowBroker:
         self.sizes: list[int] = []
         self.records = 0
         self.waits = 0
+        self.most_records = 0
         self.now_us = 0
 
     def take(self) -> None:
@@ -28,6 +32,7 @@ class SlowBroker:
             self.under_way.append(batch)
             self.sizes.append(batch.size_bytes)
             self.records += batch.record_count
+        self.most_records = max(self.most_records, sum(batch.record_count for batch in self.under_way))
         self.appender.sleeping = True
 
     def memory_wanted(self, nbytes: int) -> None:
@@ -53,7 +58,9 @@ class SlowBroker:
         raise AssertionError
 
 
-def send_many(partitions: int, records: int) -> SlowBroker:
+def send_many(
+    partitions: int, records: int, *, value: bytes = VALUE, on_delivery: Callable[[Delivery], object] | None = None
+) -> SlowBroker:
     broker = SlowBroker()
     broker.appender = Appender(
         batch_size=BATCH,
@@ -67,7 +74,7 @@ def send_many(partitions: int, records: int) -> SlowBroker:
     broker.appender.set_topic("flights", partitions)
     broker.appender.sleeping = True
     for number in range(records):
-        broker.appender.send("flights", VALUE, partition=number % partitions)
+        broker.appender.send("flights", value, partition=number % partitions, on_delivery=on_delivery)
     broker.now_us = 10_000
     broker.take()
     assert broker.waits > 0
@@ -85,3 +92,38 @@ def test_open_batches_of_many_partitions_share_the_buffer_and_leave_with_more_th
     # Forty open batches share eight batches' worth of memory, half of it at most: ten records each.
     broker = send_many(partitions=40, records=20_000)
     assert len(broker.sizes) < 20_000 / 4
+
+
+def test_callbacks_count_because_they_outweigh_small_records() -> None:
+    heard: list[int] = []
+    broker = send_many(partitions=3, records=20_000, value=b"v", on_delivery=lambda delivery: heard.append(1))
+    # Each takes ten bytes or so itself; with what its callback keeps alive fewer than these fit at a time.
+    at_a_time = MEMORY // 72
+    assert broker.most_records < at_a_time
+    assert len(broker.sizes) < 20_000 / 4
+    while broker.under_way:
+        batch = broker.under_way.popleft()
+        batch.complete(0)
+        broker.appender.release(batch.buffer_bytes)
+    assert broker.appender.buffered_bytes == 0
+    assert len(heard) == 20_000
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_what_callbacks_take_is_given_back_with_their_batch(codec: str) -> None:
+    broker = SlowBroker()
+    broker.appender = made = Appender(
+        batch_size=BATCH,
+        max_request_size=1 << 20,
+        buffer_memory=MEMORY,
+        linger_us=0,
+        hooks=broker,
+        compression=codec,
+    )
+    made.set_topic("flights", 1)
+    for _ in range(10):
+        made.send("flights", VALUE, on_delivery=print)
+    [batch] = made.take_ready(0, force=True)
+    assert made.buffered_bytes == batch.buffer_bytes == batch.size_bytes + 10 * 72
+    made.release(batch.buffer_bytes)
+    assert made.buffered_bytes == 0

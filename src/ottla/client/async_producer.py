@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
     from ottla.client.table_delivery import AsyncTableDelivery
     from ottla.client.transaction_verbs import Call, Offset
-    from ottla.producer.transaction_states import TransactionIdentity
     from ottla.producer.figures import Metrics
+    from ottla.producer.transaction_states import TransactionIdentity
     from ottla.records.delivery import Delivery
 
 _log = logging.getLogger("ottla.producer")

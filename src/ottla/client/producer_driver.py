@@ -341,6 +341,11 @@ class ProducerDriver:
         self.appender.closed_error = lifetime.forked("producer")
         self.loop.abandon_in_child()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether everything is settled and the thread has nothing more to do."""
+        return self._ended
+
     def _make_reporting(self) -> MetricReporting | None:
         settings = self.settings
         if not settings.metric_reporters:

@@ -48,7 +48,7 @@ _SPENT_ON = {
 
 
 class Call:
-    """One call that was made; `answered` is set last. `spent_on` is the sum of the metrics that its time is added to."""
+    """One call that was made; `answered` is set last, `spent_on` names the metrics' sum that its time is added to."""
 
     __slots__ = ("answered", "error", "name", "spent_on")
 

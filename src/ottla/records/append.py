@@ -11,8 +11,8 @@ Invariants
   looks again from the beginning after each such step, and from the last look to the end of writing nothing else runs.
 - A partition's batches are handed out in the order in which they were sealed, also while one of them is still being
   compressed by another thread.
-- `buffered_bytes` counts the memory of every open and sealed batch until `release`; only `add_sealed` with nothing
-  else buffered may pass `buffer_memory`.
+- `buffered_bytes` counts the memory of every open and sealed batch, and of its callbacks, until `release`; only
+  `add_sealed` with nothing else buffered may pass `buffer_memory`.
 - `hooks.wake()` is called at most once for each time the I/O thread sets `sleeping`. The I/O thread sets `sleeping`,
   then asks `linger_deadline_us()`, then waits: what arrives in between is in that answer.
 - In an event loop (`landing` is given) nothing here waits: hooks raise `MustWait`, compression is left to the I/O
@@ -71,6 +71,8 @@ from ottla.records.compression import CODEC_IDS, check_level, compress
 
 _TURN_BYTES = cython.declare(cython.Py_ssize_t, 65536)
 _TURN_US = cython.declare(cython.longlong, 2000)
+# What a callback keeps alive until its batch is settled: a Delivery, and a place in a list for each of the two.
+_CALLBACK_BYTES = cython.declare(cython.Py_ssize_t, 72)
 # In an event loop: so many records in a row, then others get their turn; and so much may be sealed while one of its
 # coroutines waits for the I/O thread, until all of them do.
 _TURN_RECORDS = cython.declare(cython.int, 1000)
@@ -284,6 +286,13 @@ class Appender:
         while True:
             if unlikely(self.closed_error is not None):
                 raise self.closed_error
+            if (
+                on_delivery is not None
+                and self.buffered_bytes > 0
+                and self.buffered_bytes + _CALLBACK_BYTES > self.buffer_memory
+            ):
+                self._wait_for_memory(_CALLBACK_BYTES)
+                continue
             if likely(topic is self._last_name):
                 state = self._last_topic
             else:
@@ -346,6 +355,10 @@ class Appender:
             home.record_bytes_max = need
         self.records_appended += 1
         if on_delivery is not None:
+            # Counted first: making the list may let the I/O thread seal the batch.
+            home.callback_bytes += _CALLBACK_BYTES
+            self._open_bytes += _CALLBACK_BYTES
+            self.buffered_bytes += _CALLBACK_BYTES
             delivery._add_callback(on_delivery)
         if opened and self.sleeping and (self.linger_us == 0 or self._first_open is home):
             self._wake()
@@ -435,7 +448,7 @@ class Appender:
         capacity: cython.Py_ssize_t = home.capacity
         home.close()
         self.buffered_bytes -= capacity - batch.size_bytes
-        self._open_bytes -= capacity
+        self._open_bytes -= capacity + home.callback_bytes
         self._unlink(home)
         if self._codec_id:
             batch._compressing = True
@@ -503,9 +516,10 @@ class Appender:
             batch.base_timestamp,
             batch.max_timestamp,
         )
-        self.buffered_bytes -= batch.buffer_bytes - size
+        self.buffered_bytes -= batch.size_bytes - size
+        batch.buffer_bytes -= batch.size_bytes - size
         batch.codec = self._compression
-        batch.size_bytes = batch.buffer_bytes = size
+        batch.size_bytes = size
         return None
 
     # ------------------------------------------------------------------ with the I/O thread

@@ -18,6 +18,7 @@ cdef class Partition:
     cdef int64_t base_timestamp
     cdef int64_t max_timestamp
     cdef int64_t record_bytes_max
+    cdef Py_ssize_t callback_bytes
     cdef Py_ssize_t last_bytes  # what the batch before needed: the next one's first capacity
     cdef Partition earlier
     cdef Partition later

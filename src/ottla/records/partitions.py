@@ -47,6 +47,7 @@ class Partition:
         self.position = HEADER_BYTES
         self.count = 0
         self.record_bytes_max = 0
+        self.callback_bytes = 0
         return None
 
     @cython.cfunc
@@ -66,7 +67,8 @@ class Partition:
         batch.record_count = self.count
         batch.base_timestamp = self.base_timestamp
         batch.max_timestamp = self.max_timestamp
-        batch.size_bytes = batch.buffer_bytes = batch.uncompressed_bytes = self.position
+        batch.size_bytes = batch.uncompressed_bytes = self.position
+        batch.buffer_bytes = self.position + self.callback_bytes
         batch.record_bytes_max = self.record_bytes_max
         put_header(self.data, self.position, 0, self.count, self.base_timestamp, self.max_timestamp)
         self.batch = None

@@ -1,0 +1,85 @@
+"""Millions of small records through one producer: its resident memory must not grow.
+
+    python -m benchmarks.soak_producer                        200 million records of one byte (about 2 GB of log)
+    python -m benchmarks.soak_producer --records 10000000     a try
+
+The embedded cluster stands in a process of its own and deletes what is old, so the figures are those of the producer
+alone. After a tenth of the records everything that grows once has grown; from then on the peak of each twentieth is
+looked at. Exits 1 where memory went up by more than `--allowed-mib` after that, or where a record was not acked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from pathlib import Path
+
+import ottla
+
+_STEPS = 20
+_WARM_STEPS = 2
+_MIB = 1 << 20
+_RETENTION = {"retention.bytes": str(64 * _MIB), "segment.bytes": str(32 * _MIB)}
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) * 1024
+    raise OSError("/proc/self/status has no VmRSS")
+
+
+def send(producer: ottla.Producer, topic: str, count: int) -> None:
+    """Send records that differ in nothing, every fourth with a key; their deliveries are dropped."""
+    give = producer.send
+    for _ in range(count // 4):
+        give(topic, b"a")
+        give(topic, b"b", b"key")
+        give(topic, b"c")
+        give(topic, b"d")
+
+
+def soak(records: int, partitions: int, settings: dict[str, str]) -> list[int]:
+    """Send them all in equal steps; resident bytes after each."""
+    seen: list[int] = []
+    with ottla.Cluster(brokers=1, settings={"log_retention_check_interval_ms": 10_000}) as cluster:
+        cluster.create_topic("soak", partitions=partitions, configs=_RETENTION)
+        with ottla.Producer.from_config({"bootstrap.servers": cluster.bootstrap_servers, **settings}) as producer:
+            began = time.perf_counter()
+            for step in range(1, _STEPS + 1):
+                send(producer, "soak", records // _STEPS)
+                seen.append(resident_bytes())
+                metrics = producer.metrics()
+                sent, spent_s = step * (records // _STEPS), time.perf_counter() - began
+                print(
+                    f"{sent:>12,} records  {sent / spent_s:>10,.0f} /s  {seen[-1] / _MIB:>7.1f} MiB resident  "
+                    f"{metrics['batch-size-avg']:>7.0f} bytes a batch  {metrics['request-latency-avg']:.1f} ms",
+                    flush=True,
+                )
+            producer.flush()
+            acked = producer.metrics()["ottla-record-acked-total"]
+        if acked != records // _STEPS // 4 * 4 * _STEPS:
+            sys.exit(f"only {acked:,.0f} records were acked")
+    return seen
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=int, default=200_000_000)
+    parser.add_argument("--partitions", type=int, default=6)
+    parser.add_argument("--allowed-mib", type=float, default=4, help="growth that is let pass (default 4)")
+    parser.add_argument("--setting", action="append", default=[], help="name=value of the producer's, several times")
+    arguments = parser.parse_args()
+    gc.collect()
+    seen = soak(arguments.records, arguments.partitions, dict(each.split("=", 1) for each in arguments.setting))
+    grown = max(seen[_STEPS // 2 :]) - max(seen[_WARM_STEPS : _STEPS // 2])
+    print(f"grown after the first half: {grown / _MIB:.1f} MiB")
+    if grown > arguments.allowed_mib * _MIB:
+        sys.exit(f"memory grew by {grown / _MIB:.1f} MiB; allowed are {arguments.allowed_mib}")
+
+
+if __name__ == "__main__":
+    main()
