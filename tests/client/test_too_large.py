@@ -77,6 +77,27 @@ def test_a_record_too_large_for_the_topic_fails_alone(kafka_cluster: ottla.Clust
     assert len(stored(kafka_cluster, narrow_topic)[0]) == 98
 
 
+def test_a_transaction_with_batches_too_large_is_committed_whole(
+    kafka_cluster: ottla.Cluster, narrow_topic: str
+) -> None:
+    values = [b"%d %x" % (n, pow(7, 200 + n % 200)) for n in range(300)]
+    with ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=20, transactional_id=narrow_topic) as producer:
+        for part in (values[:150], values[150:]):
+            with producer.transaction():
+                for value in part:
+                    producer.send(narrow_topic, value, partition=0)
+        assert producer.metrics()["batch-split-total"] > 0
+    with ottla.Reader(kafka_cluster.bootstrap_servers, narrow_topic, isolation_level="read_committed") as reader:
+        found = [
+            bytes(record.value)
+            for fetched in reader.iter_raw()
+            for header, records in decode_batches(fetched.records)
+            for record in records
+            if not header.is_control
+        ]
+    assert found == values
+
+
 async def sent_one_by_one(servers: str, topic: str) -> list[ottla.RecordMetadata]:
     async with ottla.AsyncProducer(servers, linger_ms=20) as producer:
         deliveries = [await producer.send(topic, b"x" * 50, partition=0) for _ in range(200)]

@@ -16,6 +16,7 @@ README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "docs" / "embedded-cluster.md").read_text()
 ASYNCIO = (ROOT / "docs" / "asyncio.md").read_text()
 TABLES = (ROOT / "docs" / "tables.md").read_text()
+DELIVERY = (ROOT / "docs" / "delivery.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 COLUMNS = {"tailnum": ["N14228", "N24211"], "origin": ["EWR", "LGA"], "dest": ["IAH", "IAH"]}
 
@@ -61,6 +62,11 @@ def test_a_block_of_the_guide_to_asyncio_runs(block: str) -> None:
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", TABLES, flags=re.DOTALL), ids=range(2))
 def test_a_block_of_the_guide_to_tables_runs(block: str) -> None:
     exec(compile(block, "tables.md", "exec"), {"ottla": ottla})
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", DELIVERY, flags=re.DOTALL), ids=range(2))
+def test_a_block_of_the_guide_to_delivery_runs(block: str) -> None:
+    exec(compile(block, "delivery.md", "exec"), {"ottla": ottla})
 
 
 def test_the_guide_names_every_fault_there_is() -> None:

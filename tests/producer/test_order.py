@@ -43,8 +43,22 @@ def test_nothing_follows_the_first_batch_of_an_identity_before_it_is_stored(worl
     assert world.stored() == ["a", "b"]
 
 
+def test_nothing_follows_the_first_batch_after_a_pause_before_it_is_stored(world):
+    # Meanwhile the broker may have forgotten the producer, and would take any first sequence again.
+    world.send("first")
+    world.ack()
+    world.pass_ms(60_001)
+    world.log().producers.clear()
+    world.send_each("a", "b")
+    assert len(world.produces) == 1
+    world.answer(19)
+    world.settle()
+    assert world.stored() == ["first", "a", "b"]
+
+
 def test_without_idempotence_five_leave_at_once(make_world):
     world = make_world(enable_idempotence=False)
+    world.pass_ms(60_001)
     world.send_each(*"abcdefg")
     assert len(world.produces) == 5
 

@@ -20,7 +20,7 @@ OPEN_ENDS = [7, 20, 56]
 class Storm:
     """Drives one world for a number of steps; `sent` are the values by partition, in order."""
 
-    def __init__(self, world, seed: int, *, fatal: bool, steps: int = 150) -> None:
+    def __init__(self, world, seed: int, *, fatal: bool, steps: int = 150, prefix: str = "") -> None:
         self.world = world
         self.rng = Random(seed)
         self.fatal = fatal
@@ -29,7 +29,7 @@ class Storm:
         for step in range(steps):
             for _ in range(self.rng.randrange(3)):
                 partition = self.rng.randrange(3)
-                value = f"{partition}-{step}-{len(self.sent[partition])}"
+                value = f"{prefix}{partition}-{step}-{len(self.sent[partition])}"
                 self.sent[partition].append(value)
                 self.batches[value] = world.send(value, partition=partition)
             self.strike()
@@ -118,6 +118,49 @@ def test_without_idempotence_acked_is_stored_and_failed_is_not(make_world, seed)
     copies = storm.copies()
     assert all(copies[value] >= 1 for value in storm.outcomes(BatchAcked))
     assert all(copies[value] == 0 for value in storm.outcomes(BatchFailed))
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("in_flight", [1, 5])
+def test_logs_that_forget_or_lose_between_storms_get_everything_that_follows(make_world, seed, in_flight):
+    world = make_world(partitions=3, brokers=3, max_in_flight_requests_per_connection=in_flight)
+    rng = Random(f"losses of {seed}")
+    unknown = 0
+    for number in range(5):
+        kept = [world.stored(partition) for partition in range(3)]
+        storm = Storm(world, 100 * seed + number, fatal=False, steps=40, prefix=f"{number}:")
+        assert storm.outcomes(BatchFailed) == []
+        unknown += len(storm.outcomes(BatchUnknown))
+        acked = dict.fromkeys(storm.outcomes(BatchAcked))
+        for partition in range(3):
+            stored = world.stored(partition)
+            assert stored[: len(kept[partition])] == kept[partition]
+            came = stored[len(kept[partition]) :]
+            assert came == [value for value in storm.sent[partition] if value in came]
+            assert set(came) >= {value for value in storm.sent[partition] if value in acked}
+        for partition in range(3):
+            lose(rng, world.log(partition))
+        # Brokers forget only those who were idle.
+        world.pass_ms(60_001)
+        if rng.random() < 0.3:
+            world.topic_ids["flights"] = rng.randbytes(16)
+            world.logs.clear()
+    # What was in doubt when its log lost what came before stays in doubt: at most five batches of each such log.
+    assert unknown <= 4 * 3 * 5
+
+
+def lose(rng: Random, log) -> None:
+    """Take from a log what it knows of producers, or its last batches with what it knew of them, or nothing."""
+    chance = rng.random()
+    if chance < 0.3:
+        log.producers.clear()
+    elif chance < 0.6 and log.producers:
+        ((producer_id, (epoch, batches)),) = log.producers.items()
+        kept = rng.randrange(len(batches)) if batches else 0
+        if kept:
+            log.producers[producer_id] = epoch, batches[:kept]
+            first, last, base_offset = batches[kept - 1]
+            del log.values[base_offset + last - first + 1 :]
 
 
 def test_the_storms_do_bring_about_every_outcome(make_world):

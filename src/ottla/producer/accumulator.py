@@ -7,7 +7,8 @@ backoff, or the list of those without a known leader; or in none, when answers i
 Invariants, all per partition: batches leave in the order in which they came, first attempts and retries alike. A batch
 that is sent again goes alone, when nothing else is in flight. All batches in flight are on one node. With idempotence
 nothing follows the first batch of an identity until it is stored: a broker without state for a producer accepts any
-first sequence, so that a second batch could otherwise overtake a refused first one.
+first sequence, so that a second batch could otherwise overtake a refused first one. The same holds for the first batch
+after a pause in which the broker may have forgotten the producer.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from ottla.producer.idempotence import Idempotence
 
 if TYPE_CHECKING:
     from ottla.records.delivery import SealedBatch
+
+
+# Brokers forget a producer that was idle (`producer.id.expiration.ms`, a day by default, is theirs to set).
+FORGOTTEN_AFTER_US = 60_000_000
 
 
 class PartitionQueue:
@@ -41,6 +46,7 @@ class PartitionQueue:
         "producer_epoch",
         "producer_id",
         "retrying",
+        "sent_us",
         "topic",
         "topic_id",
         "waiting",
@@ -56,6 +62,8 @@ class PartitionQueue:
         self.next_number = 0
         self.node_id = -1
         self.blocked_until_us = 0
+        # When a batch last left.
+        self.sent_us = 0
         self.listed = False
         # A batch that is being sent again is in flight: nothing goes with it.
         self.retrying = False
@@ -176,6 +184,9 @@ class Accumulator:
                 ready.appendleft(queue)
                 queue.listed = True
                 break
+            if now_us - queue.sent_us > FORGOTTEN_AFTER_US and self._idempotence.enabled:
+                queue.established = False
+            queue.sent_us = now_us
             queue.waiting.popleft()
             queue.in_flight.append(batch)
             queue.retrying = batch.attempts > 0
