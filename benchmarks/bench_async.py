@@ -1,8 +1,8 @@
 """AsyncProducer against aiokafka, on the same embedded cluster, in turn: every acknowledgement is awaited.
 
-A record is an 8-byte key and a 92-byte value. Both are asked for the same: acks=all, idempotent, batches of 16 KiB that
-linger 5 ms. `at once`: ten thousand records are sent, then their acknowledgements awaited one after the other, from one
-coroutine. `tasks`: a hundred coroutines, each of which sends a hundred records and awaits their acknowledgements.
+A record is an 8-byte key and a 92-byte value. Both are asked for the same: acks=all, idempotent, batches of 16 KiB
+that linger 5 ms. `at once`: fifty thousand records are sent, then their acknowledgements awaited one after the other,
+by one coroutine. `tasks`: a hundred coroutines, each of which sends five hundred records and awaits theirs.
 
     python -m benchmarks.bench_async CLIENT PATTERN BOOTSTRAP TOPIC RECORDS    one client, in a process of its own
 """
@@ -26,7 +26,7 @@ from rich.table import Table
 CLIENTS = ("aiokafka", "ottla")
 PATTERNS = ("at once", "tasks")
 PARTITIONS = 6
-ROUND = 10_000
+ROUND = 50_000
 TASKS = 100
 RECORDS = [(b"%092d" % i, b"%08d" % (i * 7919 % 100_000_000)) for i in range(ROUND)]
 # aiokafka needs ten times as long; a fraction of the records tells as much.
@@ -46,11 +46,11 @@ async def in_tasks(send: Send, topic: str) -> None:
     """The same, by a hundred coroutines at a time."""
 
     async def some(first: int) -> None:
-        deliveries = [await send(topic, value, key) for value, key in RECORDS[first::TASKS]]
+        deliveries = [await send(topic, value, key) for value, key in RECORDS[first : first + ROUND // TASKS]]
         for delivery in deliveries:
             await delivery
 
-    await asyncio.gather(*[some(first) for first in range(TASKS)])
+    await asyncio.gather(*[some(first) for first in range(0, ROUND, ROUND // TASKS)])
 
 
 async def timed(send: Send, pattern: str, topic: str, records: int) -> dict[str, float]:

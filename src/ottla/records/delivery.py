@@ -298,7 +298,7 @@ def run_callbacks(callbacks: list) -> object:
 @cython.freelist(64)
 @cython.cclass
 class Delivery:
-    """What became of one record sent: ask `result()`, or be told by `add_done_callback`."""
+    """What became of one record sent: ask `result()`, `await` it, or be told by `add_done_callback`."""
 
     def __init__(self) -> None:
         raise TypeError("A Delivery is what Producer.send returns; it cannot be made otherwise.")
@@ -402,8 +402,9 @@ class Delivery:
         return batch
 
     def add_done_callback(self, fn: object) -> None:
-        """Call `fn(delivery)` when the outcome is known: in the I/O thread, or at once if it is known already.
+        """Call `fn(delivery)` when the outcome is known, or at once if it is known already.
 
+        In the I/O thread; deliveries of an AsyncProducer do it in its event loop.
         What `fn` raises is logged under `ottla.producer`.
         """
         self._add_callback(fn)
