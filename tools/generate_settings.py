@@ -58,6 +58,13 @@ producer = ottla.Producer.from_config({"bootstrap.servers": "localhost:9092", "l
 
 Times are in milliseconds, sizes in bytes. Numbers, true and false may be given as text. A name that is not in these
 tables is refused with the one that comes nearest, and so is a value out of range, before anything is connected.
+
+What contradicts each other ends as in Java. Refused, with both names, both values and the way out: idempotence that was
+asked for together with `acks` other than all, with `retries=0`, or (asked for or not) with more than five requests in
+flight; a `transactional.id` without idempotence; a `delivery.timeout.ms` below `linger.ms` + `request.timeout.ms`.
+Switched off: idempotence that is on by default, by `acks=0`, `acks=1` or `retries=0`; the logger `ottla.producer` says
+so, and so do `repr(producer)` and the figure `ottla-idempotence-enabled` of `producer.metrics()`. Warned of: a
+`buffer.memory` below `batch.size`, and a first pause above its maximum, which then is the only one.
 """
 
 

@@ -93,7 +93,7 @@ def test_words_are_taken_in_the_case_java_takes():
         ),
         (
             {"retry_backof_ms": 5},
-            "retry_backof_ms is not a setting this client knows; did you mean retry.backoff.ms?",
+            "retry_backof_ms is not a setting this client knows; did you mean retry_backoff_ms?",
         ),
         (
             {"sasl_kerberos_service_name": "kafka"},

@@ -44,6 +44,23 @@ def test_the_keywords_are_not_loaded_at_run_time() -> None:
     assert "ottla" not in done.stdout
 
 
+def test_type_checkers_know_every_keyword(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
+        """import ottla
+
+ottla.Producer("localhost:9092", linger_ms=5, compression_type="lz4", acks=1, enable_idempotence=None)
+ottla.Reader("localhost:9092", "flights", isolation_level="read_committed")
+ottla.Producer("localhost:9092", lingr_ms=5)
+ottla.Producer("localhost:9092", linger_ms=0.5)
+ottla.Admin("localhost:9092", linger_ms=5)
+"""
+    )
+    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(wrong)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT).stdout
+    assert re.findall(r"wrong\.py:(\d+): error", said) == ["5", "6", "7"], said
+
+
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
 def test_a_block_of_the_page_runs(block: str) -> None:
     with ottla.Cluster(brokers=1) as cluster:

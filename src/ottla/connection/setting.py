@@ -208,6 +208,8 @@ def _unknown(name: str, table: Sequence[Setting]) -> str:
     if dotted in KAFKA_SETTINGS:
         return f"{dotted} is a setting of Kafka's that ottla does not support here; leave it out."
     nearest = nearest_name(dotted, [row.name for row in table])
+    if nearest and "_" in name:
+        nearest = nearest.replace(".", "_")  # as keywords are written
     hint = f"did you mean {nearest}?" if nearest else "known are " + ", ".join(row.name for row in table) + "."
     return f"{name} is not a setting this client knows; {hint}"
 
