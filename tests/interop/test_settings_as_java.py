@@ -26,10 +26,25 @@ pytestmark = pytest.mark.kafka
 _SOURCE = Path(__file__).with_name("SettingsOfJava.java")
 _KINDS = {"INT": int, "LONG": int, "SHORT": int, "DOUBLE": float, "BOOLEAN": bool, "STRING": str, "PASSWORD": str}
 # Settings of ours whose defaults are not Java's; why stands in each row's sentence or in the reader's docstring.
-OTHER_DEFAULTS = {"client.id", "send.buffer.bytes", "receive.buffer.bytes", "max.partition.fetch.bytes"}
-# 0 of these can be given in Java and means that nothing can ever succeed.
-NOT_ZERO = {"request.timeout.ms", "fetch.max.bytes", "max.partition.fetch.bytes", "default.api.timeout.ms"}
-OTTLAS_OWN = {"prefetch.max.bytes"}
+OTHER_DEFAULTS = {
+    "client.id",
+    "max.partition.fetch.bytes",
+    "receive.buffer.bytes",
+    "sasl.mechanism",
+    "send.buffer.bytes",
+    "ssl.keystore.type",
+    "ssl.truststore.type",
+}
+# 0 of these can be given in Java and means that nothing can ever succeed, or be measured.
+NOT_ZERO = {
+    "default.api.timeout.ms",
+    "fetch.max.bytes",
+    "max.partition.fetch.bytes",
+    "metrics.sample.window.ms",
+    "request.timeout.ms",
+}
+# What Java's clients take as classes, or not at all.
+OTTLAS_OWN = {"prefetch.max.bytes", "sasl.oauthbearer.token.provider", "sasl.password", "sasl.username"}
 CHOICES: dict[str, tuple[Any, ...]] = {
     "acks": (None, "all", "-1", "1", "0"),
     "retries": (None, 0, 3),
