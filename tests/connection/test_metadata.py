@@ -256,3 +256,27 @@ def test_a_name_no_broker_takes_is_refused_here_and_keeps_no_other_topic_waiting
     line.agree()
     assert [topic.name for topic in line.sent[0].message.topics] == ["flights"]
     assert line.core.metadata.topics[name].error_code == 17
+
+
+def test_a_topic_forgotten_while_its_answer_was_under_way_is_asked_for_when_it_is_used_again(line, make_metadata):
+    line.core.want_topic("flights", line.now_us)
+    line.core.want_topic("other", line.now_us)
+    line.turn()
+    line.agree()
+    asked = line.take(MetadataRequest)
+    line.core.forget_topic("flights")
+    line.answer(asked, make_metadata(topics={"flights": [1], "other": [1]}))
+    assert not line.sent
+    line.core.use_topic("flights", line.now_us)
+    line.turn()
+    assert [topic.name for topic in line.take(MetadataRequest).message.topics] == ["other", "flights"]
+
+
+def test_a_topic_with_a_lasting_error_is_not_asked_for_with_every_batch(line):
+    line.core.want_topic("secret", line.now_us)
+    line.turn()
+    line.agree()
+    line.tell_metadata(topics={"secret": 29})
+    line.core.use_topic("secret", line.now_us)
+    line.pass_ms(10_000)
+    assert not line.sent

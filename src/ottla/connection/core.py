@@ -225,7 +225,10 @@ class ConnectionCore:
         """Note that records for this topic have come; asks for its metadata where it was forgotten."""
         if topic in self._refresh.topics:
             self._refresh.topics[topic] = now_us
-        elif topic not in self.metadata.topics:
+            return
+        known = self.metadata.topics.get(topic)
+        # A topic that is known by a lasting error is not asked for with every batch.
+        if known is None or not known.error_code:
             self.want_topic(topic, now_us)
 
     def topics_unused_since(self, since_us: int) -> list[str]:
