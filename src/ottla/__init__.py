@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from ottla.client.reader import Reader as Reader
     from ottla.client.tables import read_table as read_table
     from ottla.client.tables import write_table as write_table
+    from ottla.client.transaction_handle import TransactionHandle as TransactionHandle
+    from ottla.client.transaction_handle import end_transactions as end_transactions
     from ottla.cluster.cluster import Cluster as Cluster
     from ottla.cluster.listener import Listener as Listener
+    from ottla.producer.transaction_states import TransactionIdentity as TransactionIdentity
     from ottla.records.delivery import Delivery as Delivery
 
 _HOMES = {
@@ -31,6 +34,9 @@ _HOMES = {
     "Reader": "ottla.client.reader",
     "RecordMetadata": "ottla.records.delivery",
     "TableDelivery": "ottla.client.table_delivery",
+    "TransactionHandle": "ottla.client.transaction_handle",
+    "TransactionIdentity": "ottla.producer.transaction_states",
+    "end_transactions": "ottla.client.transaction_handle",
     "observe_metrics": "ottla.client.opentelemetry",
     "read_table": "ottla.client.tables",
     "write_table": "ottla.client.tables",

@@ -210,7 +210,8 @@ class AsyncProducer:
     async def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent and end the I/O thread; raises as `flush` does.
 
-        What has no outcome after `timeout` seconds is given up: failed, or unknown where its request has left.
+        What has no outcome after `timeout` seconds is given up: failed, or unknown where its request has left. An open
+        transaction is aborted, one that is being committed goes on for `max.block.ms`, a prepared one stays.
         Cancelled, the producer is closed nevertheless; call it again to wait for that.
         """
         await self._driver.close_async(timeout)

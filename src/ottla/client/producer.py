@@ -213,7 +213,8 @@ class Producer:
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent and end the I/O thread; raises as `flush` does.
 
-        What has no outcome after `timeout` seconds is given up: failed, or unknown where its request has left.
+        What has no outcome after `timeout` seconds is given up: failed, or unknown where its request has left. An open
+        transaction is aborted, one that is being committed goes on for `max.block.ms`, a prepared one stays.
         """
         self._driver.close(timeout)
         self._abandon.detach()

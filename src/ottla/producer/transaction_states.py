@@ -5,6 +5,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+FEATURE = "transaction.version"
+# The newest versions of Produce, EndTxn and TxnOffsetCommit that do not speak of transaction version 2.
+VERSION_1_CAPS = {0: 11, 26: 4, 28: 4}
+# A coordinator that cannot be reached for so long may have moved.
+REACH_US = 1_000_000
+
 
 class TransactionState(IntEnum):
     """Where a transactional producer stands."""

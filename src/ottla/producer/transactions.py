@@ -52,14 +52,17 @@ from ottla.producer.transaction_requests import (
     offset_codes,
     partition_codes,
 )
-from ottla.producer.transaction_states import TRANSITIONS, TransactionEvent, TransactionIdentity, TransactionState
+from ottla.producer.transaction_states import (
+    FEATURE,
+    REACH_US,
+    TRANSITIONS,
+    VERSION_1_CAPS,
+    TransactionEvent,
+    TransactionIdentity,
+    TransactionState,
+)
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 
-FEATURE = "transaction.version"
-# The newest versions of Produce, EndTxn and TxnOffsetCommit that do not speak of version 2.
-_VERSION_1_CAPS = {0: 11, 26: 4, 28: 4}
-# A coordinator that cannot be reached for so long may have moved.
-_REACH_US = 1_000_000
 # The pause where the transaction before is still being completed, which takes no longer as a rule.
 _CONCURRENT_MS = 20
 
@@ -183,7 +186,7 @@ class Transactions:
         version = min(2, max(1, self._connection.features.get(FEATURE, 0)))
         if version != self._version:
             self._version = version
-            self._connection.cap_versions({} if version == 2 else _VERSION_1_CAPS)
+            self._connection.cap_versions({} if version == 2 else VERSION_1_CAPS)
         for queue in self._accumulator.queues.values():
             queue.admitted = version == 2
         self._move(_V.BEGIN)
@@ -361,7 +364,7 @@ class Transactions:
         if kind in (RequestKind.ADD_PARTITIONS, RequestKind.ADD_OFFSETS, RequestKind.COMMIT_OFFSETS):
             self._begun = True
         self._in_flight = request = TransactionRequest(kind, message, coordinator)
-        self._connection.ask(message, request, now_us, where=node_id, deadline_us=now_us + _REACH_US)
+        self._connection.ask(message, request, now_us, where=node_id, deadline_us=now_us + REACH_US)
 
     def deadline_us(self) -> int | None:
         """Return when `work` can do more without any event."""

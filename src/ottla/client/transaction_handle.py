@@ -1,0 +1,133 @@
+"""`TransactionHandle`: a prepared transaction, ended by whoever was told its identity, in whatever process.
+
+The decisions are `EndingCore`'s, which an I/O thread of its own drives for as long as a call lasts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from ottla.client.bootstrap import lasting_trouble
+from ottla.client.channel import SocketBuffers
+from ottla.client.driver import Driver
+from ottla.errors import OttlaError, TransactionUnfinished
+from ottla.producer.events import TransactionAnswered
+from ottla.producer.transaction_endings import EndingCore, EndWanted
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.reader.settings import ReaderSettings
+
+
+class TransactionHandle:
+    """A transaction that `Producer.prepare_transaction` left open, to be committed or aborted; it can be pickled.
+
+    `identity` is what that call returned; settings are those of `ottla.Admin`. The coordinator aborts by itself what is
+    not ended within the producer's `transaction.timeout.ms`.
+    """
+
+    def __init__(
+        self,
+        identity: TransactionIdentity | tuple[str, int, int],
+        bootstrap_servers: str | Sequence[str],
+        **settings: Any,
+    ) -> None:
+        self.identity = TransactionIdentity(*identity)
+        self._given = {"bootstrap_servers": bootstrap_servers, **settings}
+
+    def __repr__(self) -> str:
+        return f"<TransactionHandle for {self.identity}>"
+
+    def end(self, committed: bool) -> None:
+        """Commit (or abort) it, and return when that is written down; the same call again does no harm.
+
+        Raises TransactionUnfinished when there is no answer within `default.api.timeout.ms`: end it again, with the
+        same verdict. TransactionError: it was ended the other way before. ProducerFenced: a newer producer of the
+        transactional id has ended it. TransactionUnknown: an earlier question was not answered, and by now nobody can
+        tell. Unreachable and NotKafka as everywhere.
+        """
+        error = end_transactions([self.identity], committed, **self._given)[self.identity]
+        if error is not None:
+            raise error
+
+
+def end_transactions(
+    identities: Iterable[TransactionIdentity | tuple[str, int, int]],
+    committed: bool,
+    bootstrap_servers: str | Sequence[str],
+    **settings: Any,
+) -> Mapping[TransactionIdentity, OttlaError | None]:
+    """Commit (or abort) prepared transactions at the same time: what `TransactionHandle.end` raises, None for success.
+
+    Returns when all are ended or `default.api.timeout.ms` is over; settings are those of `ottla.Admin`.
+    """
+    wanted = list(dict.fromkeys(TransactionIdentity(*identity) for identity in identities))
+    given = {"bootstrap_servers": bootstrap_servers, **settings}
+    read = ReaderSettings(given)
+    driver = _EndingDriver(read, SocketBuffers.of(read.connection, given))
+    driver.start()
+    try:
+        return driver.end(wanted, committed)
+    finally:
+        driver.close()
+
+
+class _EndingDriver(Driver):
+    """Front of the loop that ends transactions."""
+
+    KIND = "transaction handle"
+    THREAD = "ottla-transactions"
+    CLOSED = "the transaction handle is closed"
+    AFTER_CRASH = "end the transaction again"
+
+    def __init__(self, settings: ReaderSettings, buffers: SocketBuffers) -> None:
+        self._settings = settings
+        self._core = EndingCore(settings.connection, Random())
+        self._answers: dict[int, OttlaError | None] = {}
+        self._tokens = itertools.count(1)
+        super().__init__(self._core, settings.connection, buffers)
+
+    def end(
+        self, identities: Sequence[TransactionIdentity], committed: bool
+    ) -> dict[TransactionIdentity, OttlaError | None]:
+        """What became of each."""
+        tokens = {next(self._tokens): identity for identity in identities}
+        for token, identity in tokens.items():
+            self.loop.post(EndWanted(token, identity, committed))
+        addresses = self._settings.connection.bootstrap_servers
+        timeout_ms = self._settings.default_api_timeout_ms
+
+        def settled() -> bool:
+            return (
+                len(self._answers) == len(tokens)
+                or self._is_over()
+                or lasting_trouble(self.loop, addresses) is not None
+            )
+
+        began = time.monotonic()
+        self._waiting.wait(settled, timeout_ms / 1000)
+        self._check_usable()
+        trouble = lasting_trouble(self.loop, addresses)
+        if trouble is not None:
+            raise trouble
+        waited_ms = round((time.monotonic() - began) * 1000)
+        found: dict[TransactionIdentity, OttlaError | None] = {}
+        for token, identity in tokens.items():
+            found[identity] = (
+                self._answers[token] if token in self._answers else self._unfinished(token, identity, waited_ms)
+            )
+        return found
+
+    def _unfinished(self, token: int, identity: TransactionIdentity, waited_ms: int) -> OttlaError:
+        return TransactionUnfinished(
+            f"{identity} has no end that is known after {waited_ms} ms (default.api.timeout.ms): "
+            f"{self._core.trouble(token)}; end it again with the same verdict"
+        )
+
+    def perform(self, output: Any) -> None:
+        """Take an answer for whoever waits."""
+        if isinstance(output, TransactionAnswered):
+            self._answers[output.token] = output.error
+            self._changed = True

@@ -1,0 +1,191 @@
+"""Ends prepared transactions by their identities: EndTxn with one verdict each, asked again until it is answered.
+
+The other half of `Producer.prepare_transaction`, for whoever was told the identity, in another process as a rule. Any
+number of transactions at once; each has its own coordinator, its own pauses, and its own doubt: once an EndTxn stayed
+unanswered, only an answer that tells how it went is taken for one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from ottla.connection.core import Answer, ConnectionCore
+from ottla.connection.settings import ConnectionSettings
+from ottla.errors import OttlaError, TransactionError, TransactionUnknown
+from ottla.producer.coordinator import TRANSACTION, Coordinator
+from ottla.producer.events import TransactionAnswered
+from ottla.producer.transaction_answers import LEAVES_OPEN, Reaction, RequestKind, reaction_to
+from ottla.producer.transaction_requests import end
+from ottla.producer.transaction_states import FEATURE, REACH_US, VERSION_1_CAPS, TransactionIdentity
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+
+
+@dataclass(slots=True, frozen=True)
+class EndWanted:
+    """Event: end this transaction; answered by `TransactionAnswered`."""
+
+    token: int
+    identity: TransactionIdentity
+    committed: bool
+
+
+class Ending:
+    """One transaction on its way to its end; `trouble` says why it is not there yet."""
+
+    __slots__ = (
+        "committed",
+        "coordinator",
+        "failures",
+        "identity",
+        "in_flight",
+        "is_doubted",
+        "not_before_us",
+        "token",
+        "trouble",
+    )
+
+    def __init__(self, wanted: EndWanted, coordinator: Coordinator) -> None:
+        self.token = wanted.token
+        self.identity = wanted.identity
+        self.committed = wanted.committed
+        self.coordinator = coordinator
+        self.in_flight = False
+        self.is_doubted = False
+        self.failures = 0
+        self.not_before_us = 0
+        self.trouble = ""
+
+
+class EndingCore:
+    """A core whose only outputs, beside the connections', are `TransactionAnswered`."""
+
+    def __init__(self, settings: ConnectionSettings, rng: Random) -> None:
+        self._connection = ConnectionCore(settings, rng)
+        self._settings = settings
+        self._endings: dict[int, Ending] = {}
+        self._outputs: list[TransactionAnswered] = []
+        self._now_us = 0
+        self._wake_us: int | None = None
+        self._version = 0
+
+    def trouble(self, token: int) -> str:
+        """Why this one has no answer yet, as a clause for a person."""
+        ending = self._endings.get(token)
+        told = "" if ending is None else ending.trouble or ending.coordinator.trouble
+        return told or str(self._connection.trouble() or "its coordinator has not answered")
+
+    def receive(self, event: Any, now_us: int) -> None:
+        """Take in what is wanted, or what became of a connection."""
+        self._now_us = now_us
+        if isinstance(event, EndWanted):
+            key = event.identity.transactional_id
+            coordinator = Coordinator(self._connection, TRANSACTION, key, self._backoff_us)
+            self._endings[event.token] = Ending(event, coordinator)
+        else:
+            self._connection.receive(event, now_us)
+
+    def tick(self, now_us: int) -> None:
+        """Let time pass."""
+        self._now_us = now_us
+        self._connection.tick(now_us)
+
+    def outputs(self) -> list[Any]:
+        """Return what must now be done."""
+        self._work()
+        taken: list[Any] = [*self._connection.outputs(), *self._outputs]
+        self._outputs = []
+        return taken
+
+    def deadline_us(self) -> int | None:
+        """Return when `tick` must be called at the latest."""
+        self._work()
+        due = self._connection.deadline_us()
+        return self._wake_us if due is None or (self._wake_us is not None and self._wake_us < due) else due
+
+    def _work(self) -> None:
+        now_us = self._now_us
+        for answer in self._connection.take_answers():
+            self._take_answer(answer, now_us)
+        self._wake_us = None
+        for ending in list(self._endings.values()):
+            if not ending.in_flight:
+                self._ask(ending, now_us)
+
+    def _ask(self, ending: Ending, now_us: int) -> None:
+        due_us: int | None = ending.not_before_us
+        if ending.not_before_us <= now_us:
+            node_id = ending.coordinator.find(now_us)
+            due_us = ending.coordinator.deadline_us()
+            if node_id is not None:
+                # Some broker has told of the coordinator, so the features are known.
+                self._choose_version()
+                ending.in_flight = True
+                message = end(ending.identity, ending.committed)
+                self._connection.ask(message, ending, now_us, where=node_id, deadline_us=now_us + REACH_US)
+                return
+        if due_us is not None and (self._wake_us is None or due_us < self._wake_us):
+            self._wake_us = due_us
+
+    def _choose_version(self) -> None:
+        version = 2 if self._connection.features.get(FEATURE, 0) > 1 else 1
+        if version != self._version:
+            self._version = version
+            self._connection.cap_versions({} if version == 2 else VERSION_1_CAPS)
+
+    def _take_answer(self, answer: Answer, now_us: int) -> None:
+        if isinstance(answer.token, Coordinator):
+            coordinator = answer.token
+            error = coordinator.take_answer(answer, now_us)
+            for ending in list(self._endings.values()):
+                if error is not None and ending.coordinator is coordinator:
+                    self._finish(ending, error)
+            return
+        ending = answer.token
+        ending.in_flight = False
+        if answer.unsupported:
+            self._finish(ending, kafka_error(ErrorCode.UNSUPPORTED_VERSION, answer.failure or ""))
+        elif answer.message is None:
+            ending.is_doubted = ending.is_doubted or answer.sent
+            self._again(ending, f"EndTxn: {answer.failure}", now_us)
+        elif not answer.message.error_code:
+            self._finish(ending, None)
+        else:
+            self._react(ending, answer.message.error_code, now_us)
+
+    def _react(self, ending: Ending, code: int, now_us: int) -> None:
+        ending.is_doubted = ending.is_doubted or code in LEAVES_OPEN
+        reaction = reaction_to(RequestKind.END, code)
+        if reaction is Reaction.AGAIN or reaction is Reaction.LOOK:
+            self._again(ending, str(kafka_error(code)), now_us, is_elsewhere=reaction is Reaction.LOOK)
+            return
+        verdict = "committed" if ending.committed else "aborted"
+        if reaction is Reaction.GONE:
+            said = f"{ending.identity} cannot be {verdict}: it was ended the other way, or nothing was sent in it"
+            self._finish(ending, TransactionError(said))
+            return
+        if reaction is Reaction.FENCED:
+            code = ErrorCode.PRODUCER_FENCED
+        error: OttlaError = kafka_error(code, str(ending.identity))
+        if ending.is_doubted:
+            said = f"whether {ending.identity} is {verdict} is not known: that was asked for and not answered"
+            cause, error = error, TransactionUnknown(f"{said}, then {error}")
+            error.__cause__ = cause
+        self._finish(ending, error)
+
+    def _again(self, ending: Ending, trouble: str, now_us: int, *, is_elsewhere: bool = True) -> None:
+        ending.trouble = trouble
+        ending.failures += 1
+        ending.not_before_us = now_us + self._backoff_us(ending.failures)
+        if is_elsewhere:
+            ending.coordinator.forget()
+
+    def _finish(self, ending: Ending, error: OttlaError | None) -> None:
+        del self._endings[ending.token]
+        self._outputs.append(TransactionAnswered(ending.token, error))
+
+    def _backoff_us(self, failures: int) -> int:
+        # The first pauses are short: what is waited for is markers, as a rule.
+        most_ms = self._settings.retry_backoff_max_ms
+        return self._connection.backoff_us(failures, min(20, self._settings.retry_backoff_ms), most_ms)
