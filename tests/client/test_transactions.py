@@ -6,6 +6,7 @@ Every test runs with both transaction versions (KIP-890's 2, and 1 as brokers be
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -324,3 +325,24 @@ def test_a_call_from_a_delivery_callback_says_why_not(cluster: ottla.Cluster, na
         producer.send(name, b"x", on_delivery=delivered).result(30)
     assert len(told) == 1
     assert "commit_transaction() inside a delivery callback" in str(told[0])
+
+
+def test_a_timeout_that_the_broker_refuses_is_named(cluster: ottla.Cluster, name: str) -> None:
+    with producer_of(cluster, name, transaction_timeout_ms=10_000_000) as producer:
+        with pytest.raises(ottla.KafkaError, match="timeout is larger than the broker allows") as caught:
+            producer.init_transactions()
+        assert caught.value.fatal
+
+
+def test_a_child_process_cannot_end_its_parents_transaction(cluster: ottla.Cluster, name: str) -> None:
+    with producer_of(cluster, name) as producer, producer.transaction():
+        producer.send(name, b"parent")
+        child = os.fork()
+        if child == 0:
+            try:
+                producer.commit_transaction()
+            except ottla.ForkError:
+                os._exit(7)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert committed(cluster, name) == [b"parent"]

@@ -318,14 +318,15 @@ class Transactions:
             elif self.state is not _S.OPEN and self._is_quiet():
                 self._all_is_stored(now_us)
         elif self.state is _S.ABORTING and self._is_quiet():
-            self._needs_epoch = self._needs_epoch or any(queue.hole for queue in self._accumulator.queues.values())
+            self._needs_epoch = self._needs_epoch or any(queue.hole for queue in self._partitions.values())
             if self._identity_unknown:
                 self._renew()
             else:
                 self._ask_to_end(committed=False, now_us=now_us)
 
     def _is_quiet(self) -> bool:
-        return not any(queue.waiting or queue.in_flight for queue in self._accumulator.queues.values())
+        # Of the transaction before nothing is left, so its partitions need not be looked at.
+        return not any(queue.waiting or queue.in_flight for queue in self._partitions.values())
 
     def _all_is_stored(self, now_us: int) -> None:
         if self.state is _S.COMMITTING:
