@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.groups.members import GroupRefusal
 from ottla.errors import BufferFull, OttlaError, TransactionUnfinished, TransactionUnknown
 from ottla.faults.rule import FaultRule
 from ottla.records.plain import Record
@@ -45,7 +46,9 @@ class Transaction:
         self.sent: list[tuple[bytes, Any]] = []
         self.verdict = ABORTED
         self.is_asked_to_commit = False
+        # What was to be committed for the group, and whether its coordinator said that it has it.
         self.offset: int | None = None
+        self.is_offset_taken = False
 
 
 class Writer:
@@ -92,11 +95,12 @@ class Writer:
 
     def send_offsets(self, transaction: Transaction) -> None:
         self.storm.offsets += 1
+        transaction.offset = self.storm.offsets
         try:
             self.producer.transactions.send_offsets({(TOPIC, 0): self.storm.offsets}, f"group-{self.name}")
         except OttlaError:
             return
-        transaction.offset = self.storm.offsets
+        transaction.is_offset_taken = True
 
     def end(self, producer: SimulatedProducer, transaction: Transaction, committed: bool, patience: int) -> bool:
         """Commit or abort, and write down what was told; False where nothing was told yet."""
@@ -306,7 +310,32 @@ class Storm:
         for writer in self.writers:
             for transaction in writer.transactions:
                 told += self.judge_one(transaction, seen, stored)
+            told += self.judge_offsets(writer)
         return told
+
+    def judge_offsets(self, writer: Writer) -> list[str]:
+        """The group's offset is that of the last transaction which was committed, or may have been."""
+        allowed: list[int | None] = [None]
+        for transaction in writer.transactions:
+            if transaction.offset is None or transaction.verdict == ABORTED:
+                continue
+            if transaction.verdict == COMMITTED and transaction.is_offset_taken:
+                allowed = []
+            allowed.append(transaction.offset)
+        found = self.offset_of(f"group-{writer.name}")
+        return [] if found in allowed else [f"the offset of {writer.name} is {found}, not one of {allowed}"]
+
+    def offset_of(self, group_id: str) -> int | None:
+        """What the coordinator of the group has, pending offsets left out."""
+        for machine in self.world.brokers:
+            core: Any = machine.core
+            try:
+                group = core.groups.find(group_id, self.world.scheduler.now_us)
+            except GroupRefusal:
+                continue  # coordinated elsewhere
+            committed = None if group is None else group.offsets.get((TOPIC, 0))
+            return None if committed is None else committed.offset
+        return None
 
     def judge_one(
         self,
