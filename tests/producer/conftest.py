@@ -22,6 +22,7 @@ from ottla.producer.events import (
     BatchUnknown,
     Closed,
     CloseRequested,
+    LoadKnown,
     TopicForgotten,
     TopicKnown,
     TopicWanted,
@@ -129,6 +130,7 @@ class World:
         self.outcomes: list[Any] = []
         self.topics_known: list[TopicKnown] = []
         self.topics_forgotten: list[str] = []
+        self.loads: list[LoadKnown] = []
         self.closed = False
         self._appender = Appender(
             batch_size=1 << 20,
@@ -231,6 +233,8 @@ class World:
             self.topics_known.append(output)
         elif isinstance(output, TopicForgotten):
             self.topics_forgotten.append(output.topic)
+        elif isinstance(output, LoadKnown):
+            self.loads.append(output)
         elif isinstance(output, Closed):
             self.closed = True
         else:

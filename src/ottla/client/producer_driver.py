@@ -38,6 +38,7 @@ from ottla.producer.events import (
     BatchUnknown,
     Closed,
     CloseRequested,
+    LoadKnown,
     TopicForgotten,
     TopicKnown,
     TopicWanted,
@@ -48,6 +49,7 @@ from ottla.producer.figures import Metrics
 from ottla.producer.settings import ProducerSettings
 from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
+from ottla.records.partitions import PartitionLoad
 
 if TYPE_CHECKING:
     from ottla.client.metric_reporting import MetricReporting
@@ -90,6 +92,7 @@ class ProducerDriver:
         self.spent = SpentTime(self._core.meters.client)
         self._waiting = Waiting()
         self._topics: dict[str, TopicKnown] = {}
+        self._loads: dict[str, PartitionLoad | None] = {}
         self._label_of: dict[SealedBatch, int] = {}
         self._outstanding: dict[int, int] = {}
         # Held for one addition, never while something happens.
@@ -115,6 +118,7 @@ class ProducerDriver:
             linger_us=settings.linger_ms * 1000,
             compression=settings.compression_type,
             compression_level=settings.compression_level,
+            partitioner=settings.partitioner,
             ignore_keys=settings.partitioner_ignore_keys,
             seed=rng.getrandbits(63),
             landing=landing,
@@ -236,6 +240,10 @@ class ProducerDriver:
         """The topic's partition count, waited for as `topic_missing` does."""
         self.topic_missing(topic)
         return self._known_count(topic)
+
+    def load(self, topic: str) -> PartitionLoad | None:
+        """Where the topic's keyless records should go now; None: to all partitions alike."""
+        return self._loads.get(topic)
 
     def flush(self, timeout_s: float | None) -> None:
         """Wait until everything sent so far is settled; TimeoutError, or DeliveryError for what went wrong."""
@@ -425,6 +433,9 @@ class ProducerDriver:
             self.appender.forget_topic(output.topic)
         elif kind is TransactionAnswered or kind is TransactionChanged:
             self.transactions.perform(output)
+        elif kind is LoadKnown:
+            self._loads[output.topic] = output.load
+            self.appender.set_load(output.topic, output.load)
         elif kind is Closed:
             for batch in self.appender.take_ready(time.monotonic_ns() // 1000, True):
                 self._settle_at_last(batch, ClosedError(_CLOSED), unknown=False)

@@ -111,6 +111,8 @@ class Accumulator:
         self.queues: dict[tuple[str, int], PartitionQueue] = {}
         self.ready: dict[int, deque[PartitionQueue]] = {}
         self.leaderless: list[PartitionQueue] = []
+        # When a node last took batches.
+        self.drained_us: dict[int, int] = {}
         self._connection = connection
         self._idempotence = idempotence
         self._in_flight_max = in_flight_max
@@ -193,6 +195,8 @@ class Accumulator:
             taken.append(batch)
         for batch in taken:
             self.schedule(batch.queue, now_us)
+        if taken:
+            self.drained_us[node_id] = now_us
         return taken
 
     def back(self, batch: Batch) -> None:

@@ -37,6 +37,7 @@ from ottla.producer.figures import Metrics
 from ottla.producer.idempotence import Idempotence
 from ottla.producer.in_flight import InFlightRequest
 from ottla.producer.metrics import ProducerMetrics
+from ottla.producer.partition_load import PartitionLoads
 from ottla.producer.partitioner import TopicPartitions
 from ottla.producer.sender import Sender
 from ottla.producer.settings import ProducerSettings
@@ -82,6 +83,11 @@ class ProducerCore:
             )
         self._topics = TopicPartitions()
         self._topic_idle_us = settings.metadata_max_idle_ms * 1000
+        self._loads = PartitionLoads(
+            self._accumulator,
+            adaptive=settings.partitioner_adaptive_partitioning_enable and settings.partitioner != "round_robin",
+            availability_timeout_us=settings.partitioner_availability_timeout_ms * 1000,
+        )
         self._outputs: list[Any] = []
         self._now_us = 0
         self._work_to_do = False
@@ -218,6 +224,7 @@ class ProducerCore:
             # Asked for now rather than with the first batch, which would have to wait for it.
             self._idempotence.ready(now_us)
             self._news_wanted = True
+            self._loads.metadata_changed()
         if self._news_wanted:
             self._news_wanted = False
             self._outputs.extend(self._topics.news(self.metadata))
@@ -236,6 +243,7 @@ class ProducerCore:
                 self._sender.send_ready(now_us)
         if self._close_at_us is not None:
             self._close(self._close_at_us, now_us)
+        self._outputs.extend(self._loads.news(self._topics.topics(), self.metadata, now_us))
         if self._sender.settled:
             self._outputs.extend(self._sender.settled)
             self._sender.settled = []

@@ -15,6 +15,7 @@ from ottla.errors import KafkaError, OttlaError
 
 if TYPE_CHECKING:
     from ottla.records.delivery import SealedBatch
+    from ottla.records.partitions import PartitionLoad
 
 
 @dataclass(slots=True, frozen=True)
@@ -113,6 +114,14 @@ class TopicForgotten:
     """Output: nothing was sent to the topic for `metadata.max.idle.ms`; who sends to it again must want it first."""
 
     topic: str
+
+
+@dataclass(slots=True, frozen=True)
+class LoadKnown:
+    """Output: records without a key should now go where `load` says; None: to all of the topic's partitions alike."""
+
+    topic: str
+    load: PartitionLoad | None
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,11 +1,13 @@
 """What the partitioner decides between: how many partitions each topic has, and who waits to hear it.
 
-The decision itself (murmur2 of the key, or the sticky partition of KIP-794) is made per record by the compiled
-`records/append`, on the figures this file announces. A topic is announced when somebody asked for it, and again when
+The decision itself (a hash of the key, or the sticky partition of KIP-794) is made per record by the compiled
+`records/append`, on the figures this file and `partition_load` announce. A topic is announced when somebody asked for it, and again when
 its figure or its error changes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from ottla.connection.metadata import Metadata
 from ottla.producer.events import TopicKnown
@@ -21,6 +23,10 @@ class TopicPartitions:
         self._told: dict[str, tuple[int, int]] = {}
         # A dict for its order.
         self._waited_for: dict[str, bool] = {}
+
+    def topics(self) -> Iterable[str]:
+        """Return the topics something was announced of."""
+        return self._told
 
     def want(self, topic: str) -> None:
         """Somebody waits for this topic: the next `news` speaks of it whether it changed or not."""

@@ -1,7 +1,7 @@
 """One record into its partition's open batch: the only path that runs once per record (compiled).
 
-`Appender.send` checks the record, picks its partition (murmur2 of the key, or KIP-794's uniform sticky partition),
-writes it in wire format straight behind the records already in that partition's open batch, and returns a
+`Appender.send` checks the record, picks its partition (a hash of the key, KIP-794's sticky partition, or the next in
+turn), writes it in wire format straight behind the records already in that partition's open batch, and returns a
 `Delivery`. Everything behind it works per batch: the I/O thread calls `take_ready`, `assign`s producer id and
 sequence, sends `buffers()` and settles the batch by `complete`, `fail` or `lose`.
 
@@ -36,7 +36,7 @@ from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.ottla.records.awaiting import at_once
 from cython.cimports.ottla.records.delivery import Delivery, SealedBatch
-from cython.cimports.ottla.records.partitions import Partition, Topic
+from cython.cimports.ottla.records.partitions import KeyRule, Partition, PartitionLoad, Topic, key_rule
 from cython.cimports.ottla.records.record_parts import (
     checked_partition,
     checked_timestamp,
@@ -87,7 +87,7 @@ class Appender:
     `hooks` has `topic_missing(topic)`, `memory_wanted(nbytes)`, `wake()`, `wait(batch, timeout_s)` and
     `check_usable()`; in an event loop also `send_later`, which takes what `send` takes. `landing`, a deque, is where
     callbacks go that an event loop is to run. `clock_us` and `clock_ms` (callables) replace the monotonic and the wall
-    clock.
+    clock. `partitioner` is a short name of producer/partitioner_class.py.
     """
 
     sleeping = cython.declare(cython.bint, visibility="public")
@@ -104,7 +104,7 @@ class Appender:
     _compression = cython.declare(str)
     _level = cython.declare(object)
     _codec_id = cython.declare(cython.int)
-    _ignore_keys = cython.declare(cython.bint)
+    _rule = cython.declare(KeyRule)
     _clock_us = cython.declare(object)
     _clock_ms = cython.declare(object)
     _hooks = cython.declare(object)
@@ -145,6 +145,7 @@ class Appender:
         hooks: object,
         compression: str = "none",
         compression_level: object = None,
+        partitioner: str = "default",
         ignore_keys: bool = False,
         seed: int = 0,
         landing: object = None,
@@ -159,7 +160,7 @@ class Appender:
         self._compression = compression
         self._level = compression_level
         self._codec_id = CODEC_IDS[compression]
-        self._ignore_keys = ignore_keys
+        self._rule = key_rule(partitioner, ignore_keys)
         self._clock_us = clock_us
         self._clock_ms = clock_ms
         self._hooks = hooks
@@ -277,7 +278,7 @@ class Appender:
         index: int32_t
         body: cython.Py_ssize_t
         need: cython.Py_ssize_t
-        keyed: cython.bint = key_bytes >= 0 and not self._ignore_keys
+        keyed: cython.bint = key_bytes >= self._rule.least_bytes
         fixed: cython.Py_ssize_t = 1  # the attributes, and all that does not depend on the batch
         fixed += varint_bytes(zigzag(key_bytes)) + (key_bytes if key_bytes > 0 else 0)
         fixed += varint_bytes(zigzag(value_bytes)) + (value_bytes if value_bytes > 0 else 0)
@@ -302,7 +303,7 @@ class Appender:
             if partition is not None:
                 index = checked_partition(topic, partition, state.count)
             elif keyed:
-                index = partition_of(key_at, key_bytes, state.count)
+                index = partition_of(self._rule.hash, key_at, key_bytes, state.count)
             else:
                 index = state.sticky
             home = cython.cast(Partition, PyList_GET_ITEM(state.partitions, index))
@@ -346,6 +347,8 @@ class Appender:
             memcpy(to, PyBytes_AS_STRING(extra), PyBytes_GET_SIZE(extra))
         if partition is None and not keyed:
             state.sticky_bytes += need
+            if unlikely(self._rule.in_turn):
+                state.take_turn()
         delivery._batch = home.batch
         delivery._timestamp = timestamp
         delivery._row = home.count
@@ -578,9 +581,16 @@ class Appender:
         state: Topic = self._topics.get(topic)
         if state is None:
             state = Topic()
-            state.sticky = split_mix(cython.address(self._random)) % cython.cast(uint32_t, partition_count)
+            if not self._rule.in_turn:
+                state.sticky = split_mix(cython.address(self._random)) % cython.cast(uint32_t, partition_count)
         self._partitions += state.set_count(topic, partition_count)
         self._topics[topic] = state
+
+    def set_load(self, topic: str, load: object) -> None:
+        """The core says: from now on keyless records to the topic go where this PartitionLoad says (None: anywhere)."""
+        state: Topic = self._topics.get(topic)
+        if state is not None:
+            state.set_load(load, cython.address(self._random))
 
     def forget_topic(self, topic: str) -> None:
         """The next `send` to the topic asks `hooks.topic_missing` again; what is buffered stays."""

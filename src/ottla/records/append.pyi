@@ -3,6 +3,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
 from ottla.records.delivery import Delivery, SealedBatch
+from ottla.records.partitions import PartitionLoad
 
 BytesLike = bytes | bytearray | memoryview
 
@@ -27,6 +28,7 @@ class Appender:
         hooks: Hooks,
         compression: str = "none",
         compression_level: int | None = None,
+        partitioner: str = "default",
         ignore_keys: bool = False,
         seed: int = 0,
         landing: deque[list[Any]] | None = None,
@@ -72,6 +74,7 @@ class Appender:
     def turn_is_due(self) -> bool: ...
     def waits_for_memory(self, waits: bool) -> None: ...
     def set_topic(self, topic: str, partition_count: int) -> None: ...
+    def set_load(self, topic: str, load: PartitionLoad | None) -> None: ...
     def forget_topic(self, topic: str) -> None: ...
     def partition_count(self, topic: str) -> int: ...
     def take_ready(self, now_us: int, force: bool = False) -> list[SealedBatch]: ...

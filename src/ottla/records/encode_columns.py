@@ -21,7 +21,7 @@ from cython.cimports.cpython.bytearray import (
     PyByteArray_Resize,
 )
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.libc.stdint import int32_t, int64_t, uint64_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memset
 from cython.cimports.ottla.records.arrow_columns import (
@@ -45,6 +45,7 @@ from cython.cimports.ottla.records.arrow_layout import (
     number_at,
 )
 from cython.cimports.ottla.records.delivery import SealedBatch, sealed_batch
+from cython.cimports.ottla.records.partitions import KeyRule, PartitionLoad, key_rule
 from cython.cimports.ottla.records.wire import (
     HEADER_BYTES,
     partition_of,
@@ -80,15 +81,22 @@ _BAD_LAYOUT = cython.declare(cython.int, 7)
 @cython.final
 @cython.cclass
 class StickyPartition:
-    """Where keyless rows go at the moment: keep one for each topic and give it to every call for that topic."""
+    """Where keyless rows go at the moment: keep one for each topic and give it to every call for that topic.
+
+    Rows move on to the next partition in order. Where `load` is set (a PartitionLoad; asked for with every step), it
+    says which partition is next.
+    """
 
     partition = cython.declare(int32_t, visibility="readonly")
     sent_bytes = cython.declare(int64_t, visibility="readonly")
+    load = cython.declare(PartitionLoad, visibility="public")
+    _random = cython.declare(uint64_t)
 
-    def __init__(self, partition: int = 0) -> None:
+    def __init__(self, partition: int = 0, seed: int = 0) -> None:
         if partition < 0:
             raise ValueError(f"There is no partition {partition}.")
         self.partition = partition
+        self._random = seed & 0xFFFFFFFFFFFFFFFF
 
 
 @cython.final
@@ -104,10 +112,14 @@ class TableEncoder:
     _max_request_size = cython.declare(int64_t)
     _compression = cython.declare(str)
     _level = cython.declare(object)
-    _ignore_keys = cython.declare(cython.bint)
+    _rule = cython.declare(KeyRule)
     _sticky = cython.declare(StickyPartition)
+    # The sticky partition as this step has left it; it holds for others once the step is done.
     _sticky_partition = cython.declare(int32_t)
     _sticky_bytes = cython.declare(int64_t)
+    _load = cython.declare(PartitionLoad)
+    _has_load = cython.declare(cython.bint)
+    _random = cython.declare(uint64_t)
     _clock_ms = cython.declare(object)
     _busy = cython.declare(cython.bint)
     # The chunk being encoded, and where its columns are.
@@ -251,8 +263,7 @@ class TableEncoder:
     ) -> list:
         size: int64_t = 0
         status: cython.int
-        self._sticky_partition = self._sticky.partition % self._partition_count
-        self._sticky_bytes = self._sticky.sent_bytes
+        self._take_sticky()
         with cython.nogil:
             status = self._find_partitions(partitions, starts, cython.address(rows), cython.address(size))
         if status != _DONE:
@@ -272,8 +283,21 @@ class TableEncoder:
         self._row += rows
         self._sticky.partition = self._sticky_partition
         self._sticky.sent_bytes = self._sticky_bytes
+        self._sticky._random = self._random
         # The partitions' batches take turns, so that all brokers have something to do from the start.
         return [batch for tier in zip_longest(*lanes) for batch in tier if batch is not None]
+
+    @cython.cfunc
+    def _take_sticky(self) -> object:
+        self._load = self._sticky.load
+        self._has_load = self._load is not None and self._load.end <= self._partition_count
+        self._random = self._sticky._random
+        self._sticky_partition = self._sticky.partition % self._partition_count
+        self._sticky_bytes = self._sticky.sent_bytes
+        if self._has_load and not self._load.has(self._sticky_partition):
+            self._sticky_partition = self._load.pick(cython.address(self._random))
+            self._sticky_bytes = 0
+        return None
 
     @cython.cfunc
     @cython.nogil
@@ -308,8 +332,10 @@ class TableEncoder:
                     self._stopped_at = row
                     return _BAD_PARTITION
                 p = cython.cast(int32_t, number)
-            elif key_bytes >= 0 and not self._ignore_keys:
-                p = partition_of(data, key_bytes, self._partition_count)
+            elif key_bytes >= self._rule.least_bytes:
+                p = partition_of(self._rule.hash, data, key_bytes, self._partition_count)
+            elif self._rule.in_turn:
+                p = self._next_in_turn()
             else:
                 p = self._stick(row, key_bytes, value_bytes, header_bytes)
             partitions[i] = p
@@ -331,9 +357,24 @@ class TableEncoder:
         body += (key_bytes if key_bytes > 0 else 0) + (value_bytes if value_bytes > 0 else 0)
         need: int64_t = body + varint_bytes(zigzag(body))
         if self._sticky_bytes > 0 and self._sticky_bytes + need + HEADER_BYTES > self._batch_size:
-            self._sticky_partition = (self._sticky_partition + 1) % self._partition_count
             self._sticky_bytes = 0
+            if self._has_load:
+                self._sticky_partition = self._load.pick(cython.address(self._random))
+            else:
+                self._sticky_partition = (self._sticky_partition + 1) % self._partition_count
         self._sticky_bytes += need
+        return self._sticky_partition
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _next_in_turn(self) -> int32_t:
+        """The next partition of round robin; those without a leader are passed over."""
+        tries: int32_t
+        for tries in range(self._partition_count):
+            self._sticky_partition = (self._sticky_partition + 1) % self._partition_count
+            if not self._has_load or self._load.has(self._sticky_partition):
+                break
         return self._sticky_partition
 
     @cython.cfunc
@@ -583,6 +624,7 @@ def encode_stream(
     max_request_size: int = 1048576,
     compression: str = "none",
     compression_level: object = None,
+    partitioner: str = "default",
     ignore_keys: bool = False,
     sticky: object = None,
     clock_ms: object = None,
@@ -591,8 +633,8 @@ def encode_stream(
 
     `data` is what `chunks` takes. `value`, `key`, `headers`, `partition` and `timestamp` name columns; `value` and
     `key` may also be functions that take a `Chunk` and return Arrow data of one byte string for each row. A null
-    value is a tombstone; a row without a key or partition goes to `sticky`'s partition, one without a timestamp
-    gets the time at which its chunk is read. Raises RecordError, naming column and row, for what cannot be sent.
+    value is a tombstone; a row without a key or partition goes to `sticky`'s partition (or the next, as
+    `partitioner` says: one of `PARTITIONERS` in producer/settings.py), one without a timestamp gets the time at which its chunk is read. Raises RecordError, naming column and row, for what cannot be sent.
     """
     check_level(compression, compression_level)
     encoder: TableEncoder = TableEncoder()
@@ -606,7 +648,7 @@ def encode_stream(
     encoder._max_request_size = max_request_size
     encoder._compression = compression
     encoder._level = compression_level
-    encoder._ignore_keys = ignore_keys
+    encoder._rule = key_rule(partitioner, ignore_keys)
     encoder._sticky = StickyPartition() if sticky is None else sticky
     encoder._clock_ms = clock_ms
     return encoder

@@ -3,9 +3,11 @@ from typing import Any
 
 from ottla.records.arrow_data import Chunk
 from ottla.records.delivery import SealedBatch
+from ottla.records.partitions import PartitionLoad
 
 class StickyPartition:
-    def __init__(self, partition: int = 0) -> None: ...
+    load: PartitionLoad | None
+    def __init__(self, partition: int = 0, seed: int = 0) -> None: ...
     @property
     def partition(self) -> int: ...
     @property
@@ -29,6 +31,7 @@ def encode_stream(
     max_request_size: int = 1048576,
     compression: str = "none",
     compression_level: int | None = None,
+    partitioner: str = "default",
     ignore_keys: bool = False,
     sticky: StickyPartition | None = None,
     clock_ms: Callable[[], int] | None = None,

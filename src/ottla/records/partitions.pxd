@@ -4,6 +4,28 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from ottla.records.delivery cimport SealedBatch
+from ottla.records.wire cimport KeyHash
+
+
+cdef struct KeyRule:
+    # Which records have a key to be placed by: those whose key has so many bytes (null has -1); and how.
+    Py_ssize_t least_bytes
+    KeyHash hash
+    bint in_turn  # the others take the partitions in turn, record by record
+
+
+@cython.final
+cdef class PartitionLoad:
+    cdef int32_t count
+    cdef int32_t end
+    cdef int32_t *places
+    cdef int64_t *sums
+
+    cdef bint has(self, int32_t partition) noexcept nogil
+    cdef int32_t pick(self, uint64_t *random) noexcept nogil
+
+
+cdef KeyRule key_rule(str partitioner, bint ignore_keys) except *
 
 
 @cython.final
@@ -35,6 +57,9 @@ cdef class Topic:
     cdef int32_t count
     cdef int32_t sticky
     cdef Py_ssize_t sticky_bytes
+    cdef PartitionLoad load  # None: all partitions alike
 
     cdef int32_t set_count(self, str name, int32_t count) except? -1
+    cdef object set_load(self, PartitionLoad load, uint64_t *random)
     cdef bint move_on(self, Py_ssize_t need, Py_ssize_t batch_size, uint64_t *random) noexcept
+    cdef void take_turn(self) noexcept

@@ -2,25 +2,129 @@
 
 An `Appender` looks a `Topic` up by name, picks one of its `Partition`s and writes the record behind what is already
 in that partition's open batch. Both classes are C fields that partitions.pxd lays open to the compiled modules;
-Python sees nothing of them.
+Python sees nothing of them. A `PartitionLoad` is what the producer core tells of a topic's partitions: which of them
+records without a key may go to, and how often.
 
 Invariants
 - A topic never loses a partition, whatever metadata says later: batches of it may be open or sealed, and their order
   has to hold when the partition is known again. `count` says how many are known now, 0 when the topic is not.
 - A partition is in its appender's row of open batches (`earlier`, `later`) exactly as long as `batch` is not None.
 - The sticky partition moves on only between batches: once `batch_size` bytes of keyless records went to it. So
-  partitions get equal shares of bytes, however slow one of them is.
+  partitions get shares of bytes, not of batches, as the load says: equal ones where there is none.
+- A sticky partition that the load leaves out is left at once. (Java stays until its batch is full, and so gives a
+  partition without a leader some more.)
 """
 
 from __future__ import annotations
 
 import cython
 from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING, PyByteArray_Resize
-from cython.cimports.libc.stdint import int32_t, uint32_t, uint64_t
+from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
+from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.ottla.records.delivery import SealedBatch
-from cython.cimports.ottla.records.wire import HEADER_BYTES, put_header, split_mix
+from cython.cimports.ottla.records.wire import CRC32, HEADER_BYTES, MURMUR2, put_header, split_mix
 
 _FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 2048)
+_NO_KEY_IS_THAT_LONG = cython.declare(cython.Py_ssize_t, 1 << 62)
+
+
+@cython.cfunc
+@cython.exceptval(check=True)
+def key_rule(partitioner: str, ignore_keys: cython.bint) -> KeyRule:
+    """The rule of a partitioner by its short name; with `consistent_random` an empty key is none, as in librdkafka."""
+    rule: KeyRule
+    rule.least_bytes = 0
+    rule.hash = MURMUR2
+    rule.in_turn = False
+    if partitioner == "consistent_random":
+        rule.least_bytes = 1
+        rule.hash = CRC32
+    elif partitioner == "round_robin":
+        rule.in_turn = True
+    elif partitioner not in ("default", "uniform_sticky"):
+        raise ValueError(f"There is no partitioner {partitioner!r}.")
+    if ignore_keys or partitioner in ("round_robin", "uniform_sticky"):
+        rule.least_bytes = _NO_KEY_IS_THAT_LONG
+    return rule
+
+
+@cython.final
+@cython.cclass
+class PartitionLoad:
+    """Which partitions keyless records may go to, and in which shares; never changed.
+
+    `frequencies` are the running sums of the shares, so the last is the sum of all: partitions 0, 3 and 4 with
+    (4, 5, 8) get 4, 1 and 3 of eight choices.
+    """
+
+    def __cinit__(self, partitions: tuple, frequencies: tuple):
+        count: int32_t = len(partitions)
+        i: int32_t
+        if count == 0 or len(frequencies) != count or frequencies[0] < 1:
+            raise ValueError(f"{frequencies} are not the running sums of the shares of partitions {partitions}.")
+        self.places = cython.cast(cython.pointer(int32_t), malloc(count * cython.sizeof(int32_t)))
+        self.sums = cython.cast(cython.pointer(int64_t), malloc(count * cython.sizeof(int64_t)))
+        if self.places == cython.NULL or self.sums == cython.NULL:
+            raise MemoryError
+        for i in range(count):
+            self.places[i] = partitions[i]
+            self.sums[i] = frequencies[i]
+        self.end = max(partitions) + 1
+        self.count = count
+
+    def __dealloc__(self):
+        free(self.places)
+        free(self.sums)
+
+    @property
+    def partitions(self) -> tuple:
+        """The partitions, by number."""
+        return tuple([self.places[i] for i in range(self.count)])
+
+    @property
+    def frequencies(self) -> tuple:
+        """The running sums of their shares."""
+        return tuple([self.sums[i] for i in range(self.count)])
+
+    def __repr__(self) -> str:
+        return f"PartitionLoad({self.partitions}, {self.frequencies})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PartitionLoad):
+            return NotImplemented
+        theirs: PartitionLoad = other
+        return self.partitions == theirs.partitions and self.frequencies == theirs.frequencies
+
+    def __hash__(self) -> int:
+        return hash((self.partitions, self.frequencies))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def has(self, partition: int32_t) -> cython.bint:
+        """Whether the partition may be picked."""
+        i: int32_t
+        for i in range(self.count):
+            if self.places[i] == partition:
+                return True
+        return False
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def pick(self, random: cython.pointer(uint64_t)) -> int32_t:
+        """A partition by chance: the first whose running sum is above a number drawn."""
+        drawn: int64_t = cython.cast(int64_t, split_mix(random) % cython.cast(uint64_t, self.sums[self.count - 1]))
+        low: int32_t = 0
+        high: int32_t = self.count - 1
+        middle: int32_t
+        while low < high:
+            middle = (low + high) // 2
+            if self.sums[middle] > drawn:
+                high = middle
+            else:
+                low = middle + 1
+        return self.places[low]
 
 
 @cython.final
@@ -91,9 +195,33 @@ class Topic:
         while len(self.partitions) < count:
             self.partitions.append(Partition(name, len(self.partitions)))
         self.count = count
+        if self.load is not None and self.load.end > count:
+            self.load = None  # a new one will be told
         if self.sticky >= count:
             self.sticky = 0
         return len(self.partitions) - known
+
+    @cython.cfunc
+    def set_load(self, load: PartitionLoad, random: cython.pointer(uint64_t)) -> object:
+        """Have keyless records go where `load` says, from now on; None: to all partitions alike."""
+        if load is not None and load.end > self.count:
+            return None  # of another time
+        self.load = load
+        if load is not None and not load.has(self.sticky):
+            self.sticky_bytes = 0
+            self.sticky = load.pick(random)
+        return None
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def take_turn(self) -> cython.void:
+        """Go on to the next partition in turn, as round robin does after every record."""
+        tries: int32_t
+        self.sticky_bytes = 0
+        for tries in range(self.count):
+            self.sticky = (self.sticky + 1) % self.count
+            if self.load is None or self.load.has(self.sticky):
+                break
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -104,7 +232,9 @@ class Topic:
         if self.sticky_bytes == 0 or self.sticky_bytes + need + HEADER_BYTES <= batch_size:
             return False
         self.sticky_bytes = 0
-        if self.count > 1:
+        if self.load is not None:
+            self.sticky = self.load.pick(random)
+        elif self.count > 1:
             step: int32_t = 1 + split_mix(random) % cython.cast(uint32_t, self.count - 1)
             self.sticky = (self.sticky + step) % self.count
         return True

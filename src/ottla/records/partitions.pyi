@@ -1,1 +1,8 @@
-# Nothing here is for Python; the compiled modules see the .pxd beside this.
+# All else is for the compiled modules, which see the .pxd beside this.
+
+class PartitionLoad:
+    def __new__(cls, partitions: tuple[int, ...], frequencies: tuple[int, ...]) -> PartitionLoad: ...
+    @property
+    def partitions(self) -> tuple[int, ...]: ...
+    @property
+    def frequencies(self) -> tuple[int, ...]: ...

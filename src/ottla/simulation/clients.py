@@ -20,6 +20,7 @@ from ottla.producer.events import (
     BatchSplit,
     BatchUnknown,
     Closed,
+    LoadKnown,
     TopicForgotten,
     TopicKnown,
     TopicWanted,
@@ -83,6 +84,7 @@ class SimulatedProducer:
             linger_us=self.settings.linger_ms * 1000,
             compression=self.settings.compression_type,
             compression_level=self.settings.compression_level,
+            partitioner=self.settings.partitioner,
             ignore_keys=self.settings.partitioner_ignore_keys,
             seed=rng.getrandbits(63),
             clock_us=lambda: world.scheduler.now_us,
@@ -163,6 +165,8 @@ class SimulatedProducer:
             self.appender.forget_topic(output.topic)
         elif kind is TransactionAnswered or kind is TransactionChanged:
             self.transactions.perform(output)
+        elif kind is LoadKnown:
+            self.appender.set_load(output.topic, output.load)
         elif kind is not Closed:
             self._settle(output)
 

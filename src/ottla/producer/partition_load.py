@@ -1,0 +1,105 @@
+"""How busy a topic's partitions are, and so which of them records without a key should go to (KIP-794).
+
+The compiled `records/append` moves its sticky partition on by itself; what it knows of the cluster is the
+`PartitionLoad` this file makes: the partitions that have a leader, each with a share that falls with its queue. A
+queue is what waits in the accumulator: a slow broker's requests in flight are at their limit, so its queues grow. With
+the longest queue L, a partition with a queue of q gets L + 1 - q shares; with 0, 3 and 1 batches that is 4, 1 and 3
+of eight. No load is told where all partitions have a leader and equal queues.
+
+With `partitioner.availability.timeout.ms`, partitions of a broker that has had batches ready for so long without
+taking one are left out, until it takes some. Two differences from Java 4.3, where both are matters of bookkeeping:
+a partition takes part before its first batch, and one of a stuck broker is left out although its own queue is empty.
+
+Invariants: a load names partitions with a leader only, and at least one. Looking at all queues takes a hundredth of
+the time at most: it is done anew after a while that grows with their number, or when metadata changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.producer.events import LoadKnown
+from ottla.records.partitions import PartitionLoad
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.connection.metadata import Metadata, TopicMetadata
+    from ottla.producer.accumulator import Accumulator
+
+_PAUSE_US = 1_000
+# A queue is looked at in some 100 ns.
+_PAUSE_PER_QUEUE_US = 10
+
+
+class PartitionLoads:
+    """What was told of each topic's load, and what must be told now."""
+
+    __slots__ = ("_accumulator", "_adaptive", "_availability_timeout_us", "_due_us", "_stuck_since_us", "_told")
+
+    def __init__(self, accumulator: Accumulator, *, adaptive: bool, availability_timeout_us: int) -> None:
+        """Begin with all partitions alike; `availability_timeout_us` 0 means that no broker counts as stuck."""
+        self._accumulator = accumulator
+        self._adaptive = adaptive
+        self._availability_timeout_us = availability_timeout_us if adaptive else 0
+        self._due_us = 0
+        # Node -> since when it has had batches ready and has taken none.
+        self._stuck_since_us: dict[int, int] = {}
+        self._told: dict[str, PartitionLoad | None] = {}
+
+    def metadata_changed(self) -> None:
+        """Look at everything again at the next opportunity."""
+        self._due_us = 0
+
+    def news(self, topics: Iterable[str], metadata: Metadata, now_us: int) -> list[LoadKnown]:
+        """Return what must be told of these topics now; to be asked when all that can leave has left."""
+        if now_us < self._due_us:
+            return []
+        self._due_us = now_us + _PAUSE_US + _PAUSE_PER_QUEUE_US * len(self._accumulator.queues)
+        stuck = self._stuck_nodes(now_us) if self._availability_timeout_us else {}
+        found = []
+        for topic in topics:
+            known = metadata.topics.get(topic)
+            if known is None or known.error_code:
+                continue
+            load = self._load(known, stuck)
+            if load != self._told.get(topic):
+                self._told[topic] = load
+                found.append(LoadKnown(topic, load))
+        return found
+
+    def _stuck_nodes(self, now_us: int) -> dict[int, int]:
+        accumulator, before = self._accumulator, self._stuck_since_us
+        since_us = {
+            node_id: max(before.get(node_id, now_us), accumulator.drained_us.get(node_id, 0))
+            for node_id, ready in accumulator.ready.items()
+            if ready
+        }
+        self._stuck_since_us = since_us
+        timeout_us = self._availability_timeout_us
+        return {node_id: since for node_id, since in since_us.items() if now_us - since > timeout_us}
+
+    def _load(self, known: TopicMetadata, stuck: dict[int, int]) -> PartitionLoad | None:
+        places = known.partitions
+        led = [index for index, place in places.items() if place.leader is not None]
+        usable = [index for index in led if places[index].leader not in stuck] or led
+        if not usable:
+            return None
+        queued = self._queued(known.name, usable) if self._adaptive else [0] * len(usable)
+        longest = max(queued)
+        if len(usable) == len(places) and min(queued) == longest:
+            return None
+        total = 0
+        frequencies = []
+        for count in queued:
+            total += longest + 1 - count
+            frequencies.append(total)
+        return PartitionLoad(tuple(usable), tuple(frequencies))
+
+    def _queued(self, topic: str, partitions: list[int]) -> list[int]:
+        queues = self._accumulator.queues
+        counts = []
+        for index in partitions:
+            queue = queues.get((topic, index))
+            counts.append(0 if queue is None else len(queue.waiting))
+        return counts
