@@ -118,7 +118,7 @@ class ProducerDriver:
             linger_us=settings.linger_ms * 1000,
             compression=settings.compression_type,
             compression_level=settings.compression_level,
-            partitioner=settings.partitioner,
+            partitioner=settings.partitioner_class,
             ignore_keys=settings.partitioner_ignore_keys,
             seed=rng.getrandbits(63),
             landing=landing,

@@ -65,6 +65,15 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     compression_gzip_level: gzip's level; -1 leaves it to the library. Default -1; 1 to 9, or -1.
     compression_lz4_level: lz4's level. Default 9; 1 to 17.
     compression_zstd_level: zstd's level. Default 3; -131072 to 22.
+    partitioner_class: How a record gets its partition; docs/partitioners.md tells what each name stands for.
+        Default default; default, uniform_sticky, round_robin, consistent_random, murmur2_random,
+        org.apache.kafka.clients.producer.internals.DefaultPartitioner,
+        org.apache.kafka.clients.producer.UniformStickyPartitioner,
+        org.apache.kafka.clients.producer.RoundRobinPartitioner.
+    partitioner_adaptive_partitioning_enable: Give partitions with long queues fewer of the records without a key.
+        Default true.
+    partitioner_availability_timeout_ms: After how long with batches waiting and none taken a broker's partitions
+        get no more records without a key; 0: never. Default 0; 0 to 2^63-1.
     partitioner_ignore_keys: Spread records with a key like those without one. Default false.
     transactional_id: The name by which a producer's transactions go on after a restart; an older producer of that
         name is fenced. No default.
@@ -109,6 +118,9 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     compression_gzip_level: int | str | None
     compression_lz4_level: int | str | None
     compression_zstd_level: int | str | None
+    partitioner_class: str | None
+    partitioner_adaptive_partitioning_enable: bool | str | None
+    partitioner_availability_timeout_ms: int | str | None
     partitioner_ignore_keys: bool | str | None
     transactional_id: str | None
     transaction_timeout_ms: int | str | None

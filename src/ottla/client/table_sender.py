@@ -66,14 +66,13 @@ class TableSender:
         gate: TableGate,
     ) -> None:
         """Encode the rows step by step, queue them and have `delivery` know; end early once the gate is shut."""
-        from ottla.records.encode_columns import StickyPartition, encode_stream
+        from ottla.records.encode_columns import encode_stream
 
-        settings, topic = self._driver.settings, delivery.topic
+        driver, settings, topic = self._driver, self._driver.settings, delivery.topic
         values = _value_columns(value, value_format)
-        partition_count = self._driver.partition_count(topic)
-        sticky = self._sticky.get(topic)
-        if sticky is None:
-            sticky = self._sticky.setdefault(topic, StickyPartition(self._random.randrange(partition_count)))
+        partition_count = driver.partition_count(topic)
+        sticky = self._sticky_partition(topic, partition_count)
+        sticky.load = driver.load(topic)
         steps = encode_stream(
             data,
             topic=topic,
@@ -87,6 +86,7 @@ class TableSender:
             max_request_size=settings.max_request_size,
             compression=settings.compression_type,
             compression_level=settings.compression_level,
+            partitioner=settings.partitioner_class,
             ignore_keys=settings.partitioner_ignore_keys,
             sticky=sticky,
         )
@@ -96,6 +96,7 @@ class TableSender:
                     if gate.is_shut:
                         return
                     self._queue(batches, delivery)
+                sticky.load = driver.load(topic)
         except Exception as error:
             if len(delivery):
                 error.add_note(
@@ -103,6 +104,18 @@ class TableSender:
                     "for them and reports those that fail."
                 )
             raise
+
+    def _sticky_partition(self, topic: str, partition_count: int) -> StickyPartition:
+        from ottla.records.encode_columns import StickyPartition
+
+        known = self._sticky.get(topic)
+        if known is not None:
+            return known
+        if self._driver.settings.partitioner_class == "round_robin":
+            made = StickyPartition(partition_count - 1)  # the first row takes the next one
+        else:
+            made = StickyPartition(self._random.randrange(partition_count), self._random.getrandbits(63))
+        return self._sticky.setdefault(topic, made)
 
     def _queue(self, batches: list[SealedBatch], delivery: TableDelivery) -> None:
         try:

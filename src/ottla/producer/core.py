@@ -85,7 +85,7 @@ class ProducerCore:
         self._topic_idle_us = settings.metadata_max_idle_ms * 1000
         self._loads = PartitionLoads(
             self._accumulator,
-            adaptive=settings.partitioner_adaptive_partitioning_enable and settings.partitioner != "round_robin",
+            adaptive=settings.partitioner_adaptive_partitioning_enable and settings.partitioner_class != "round_robin",
             availability_timeout_us=settings.partitioner_availability_timeout_ms * 1000,
         )
         self._outputs: list[Any] = []

@@ -6,8 +6,8 @@ queue is what waits in the accumulator: a slow broker's requests in flight are a
 the longest queue L, a partition with a queue of q gets L + 1 - q shares; with 0, 3 and 1 batches that is 4, 1 and 3
 of eight. No load is told where all partitions have a leader and equal queues.
 
-With `partitioner.availability.timeout.ms`, partitions of a broker that has had batches ready for so long without
-taking one are left out, until it takes some. Two differences from Java 4.3, where both are matters of bookkeeping:
+With `partitioner.availability.timeout.ms`, partitions of a broker for which batches have waited so long without its
+taking any are left out, until it takes some. Two differences from Java 4.3, where both are matters of bookkeeping:
 a partition takes part before its first batch, and one of a stuck broker is left out although its own queue is empty.
 
 Invariants: a load names partitions with a leader only, and at least one. Looking at all queues takes a hundredth of
@@ -43,7 +43,7 @@ class PartitionLoads:
         self._adaptive = adaptive
         self._availability_timeout_us = availability_timeout_us if adaptive else 0
         self._due_us = 0
-        # Node -> since when it has had batches ready and has taken none.
+        # Node -> since when batches have waited for it and it has taken none.
         self._stuck_since_us: dict[int, int] = {}
         self._told: dict[str, PartitionLoad | None] = {}
 
@@ -56,7 +56,7 @@ class PartitionLoads:
         if now_us < self._due_us:
             return []
         self._due_us = now_us + _PAUSE_US + _PAUSE_PER_QUEUE_US * len(self._accumulator.queues)
-        stuck = self._stuck_nodes(now_us) if self._availability_timeout_us else {}
+        stuck = self._stuck_nodes(metadata, now_us) if self._availability_timeout_us else {}
         found = []
         for topic in topics:
             known = metadata.topics.get(topic)
@@ -68,13 +68,13 @@ class PartitionLoads:
                 found.append(LoadKnown(topic, load))
         return found
 
-    def _stuck_nodes(self, now_us: int) -> dict[int, int]:
-        accumulator, before = self._accumulator, self._stuck_since_us
-        since_us = {
-            node_id: max(before.get(node_id, now_us), accumulator.drained_us.get(node_id, 0))
-            for node_id, ready in accumulator.ready.items()
-            if ready
-        }
+    def _stuck_nodes(self, metadata: Metadata, now_us: int) -> dict[int, int]:
+        drained_us, before = self._accumulator.drained_us, self._stuck_since_us
+        since_us: dict[int, int] = {}
+        for (topic, partition), queue in self._accumulator.queues.items():
+            node_id = metadata.leader(topic, partition) if queue.waiting else None
+            if node_id is not None and node_id not in since_us:
+                since_us[node_id] = max(before.get(node_id, now_us), drained_us.get(node_id, 0))
         self._stuck_since_us = since_us
         timeout_us = self._availability_timeout_us
         return {node_id: since for node_id, since in since_us.items() if now_us - since > timeout_us}

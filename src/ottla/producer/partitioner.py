@@ -1,8 +1,8 @@
 """What the partitioner decides between: how many partitions each topic has, and who waits to hear it.
 
 The decision itself (a hash of the key, or the sticky partition of KIP-794) is made per record by the compiled
-`records/append`, on the figures this file and `partition_load` announce. A topic is announced when somebody asked for it, and again when
-its figure or its error changes.
+`records/append`, on the figures this file and `partition_load` announce. A topic is announced when somebody asked for
+it, and again when its figure or its error changes.
 """
 
 from __future__ import annotations

@@ -52,6 +52,9 @@ class ProducerSettings:
     metrics_num_samples: int
     metrics_recording_level: str
     metrics_sample_window_ms: int
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
+    partitioner_class: str
     partitioner_ignore_keys: bool
     retries: int
     transaction_timeout_ms: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting
 from ottla.connection.settings import CONNECTION_SETTINGS
 from ottla.producer.metric_settings import METRIC_SETTINGS
+from ottla.producer.partitioner_class import PARTITIONERS, read_partitioner
 
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -173,6 +174,34 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         highest=22,
         kip=390,
         group="Compression",
+    ),
+    Setting(
+        "partitioner.class",
+        str,
+        "default",
+        "How a record gets its partition; docs/partitioners.md tells what each name stands for.",
+        allowed=tuple(PARTITIONERS),
+        reads=read_partitioner,
+        group="Partitions",
+    ),
+    Setting(
+        "partitioner.adaptive.partitioning.enable",
+        bool,
+        True,
+        "Give partitions with long queues fewer of the records without a key.",
+        kip=794,
+        group="Partitions",
+    ),
+    Setting(
+        "partitioner.availability.timeout.ms",
+        int,
+        0,
+        "After how long with batches waiting and none taken a broker's partitions get no more records without a key; "
+        "0: never.",
+        lowest=0,
+        highest=INT64_MAX,
+        kip=794,
+        group="Partitions",
     ),
     Setting(
         "partitioner.ignore.keys",

@@ -36,7 +36,7 @@ from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.ottla.records.awaiting import at_once
 from cython.cimports.ottla.records.delivery import Delivery, SealedBatch
-from cython.cimports.ottla.records.partitions import KeyRule, Partition, PartitionLoad, Topic, key_rule
+from cython.cimports.ottla.records.partitions import Partition, Topic, key_rule
 from cython.cimports.ottla.records.record_parts import (
     checked_partition,
     checked_timestamp,
@@ -46,6 +46,7 @@ from cython.cimports.ottla.records.record_parts import (
 )
 from cython.cimports.ottla.records.wire import (
     HEADER_BYTES,
+    KeyRule,
     PyThread_acquire_lock,
     PyThread_acquire_lock_timed,
     PyThread_allocate_lock,

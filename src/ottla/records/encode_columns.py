@@ -45,9 +45,10 @@ from cython.cimports.ottla.records.arrow_layout import (
     number_at,
 )
 from cython.cimports.ottla.records.delivery import SealedBatch, sealed_batch
-from cython.cimports.ottla.records.partitions import KeyRule, PartitionLoad, key_rule
+from cython.cimports.ottla.records.partitions import PartitionLoad, key_rule
 from cython.cimports.ottla.records.wire import (
     HEADER_BYTES,
+    KeyRule,
     partition_of,
     prefetch,
     put_bytes,
@@ -370,11 +371,10 @@ class TableEncoder:
     @cython.exceptval(check=False)
     def _next_in_turn(self) -> int32_t:
         """The next partition of round robin; those without a leader are passed over."""
-        tries: int32_t
-        for tries in range(self._partition_count):
-            self._sticky_partition = (self._sticky_partition + 1) % self._partition_count
-            if not self._has_load or self._load.has(self._sticky_partition):
-                break
+        self._sticky_partition = (self._sticky_partition + 1) % self._partition_count
+        if self._has_load:
+            while not self._load.has(self._sticky_partition):
+                self._sticky_partition = (self._sticky_partition + 1) % self._partition_count
         return self._sticky_partition
 
     @cython.cfunc
@@ -633,8 +633,9 @@ def encode_stream(
 
     `data` is what `chunks` takes. `value`, `key`, `headers`, `partition` and `timestamp` name columns; `value` and
     `key` may also be functions that take a `Chunk` and return Arrow data of one byte string for each row. A null
-    value is a tombstone; a row without a key or partition goes to `sticky`'s partition (or the next, as
-    `partitioner` says: one of `PARTITIONERS` in producer/settings.py), one without a timestamp gets the time at which its chunk is read. Raises RecordError, naming column and row, for what cannot be sent.
+    value is a tombstone; a row without a key or partition goes to `sticky`'s partition (or the next in turn:
+    `partitioner` is a short name of producer/partitioner_class.py), one without a timestamp gets the time at which
+    its chunk is read. Raises RecordError, naming column and row, for what cannot be sent.
     """
     check_level(compression, compression_level)
     encoder: TableEncoder = TableEncoder()

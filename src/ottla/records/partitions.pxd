@@ -4,14 +4,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from ottla.records.delivery cimport SealedBatch
-from ottla.records.wire cimport KeyHash
-
-
-cdef struct KeyRule:
-    # Which records have a key to be placed by: those whose key has so many bytes (null has -1); and how.
-    Py_ssize_t least_bytes
-    KeyHash hash
-    bint in_turn  # the others take the partitions in turn, record by record
+from ottla.records.wire cimport KeyRule
 
 
 @cython.final

@@ -22,7 +22,7 @@ from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING, PyByteArray
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.ottla.records.delivery import SealedBatch
-from cython.cimports.ottla.records.wire import CRC32, HEADER_BYTES, MURMUR2, put_header, split_mix
+from cython.cimports.ottla.records.wire import CRC32, HEADER_BYTES, MURMUR2, KeyRule, put_header, split_mix
 
 _FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 2048)
 _NO_KEY_IS_THAT_LONG = cython.declare(cython.Py_ssize_t, 1 << 62)
@@ -32,10 +32,7 @@ _NO_KEY_IS_THAT_LONG = cython.declare(cython.Py_ssize_t, 1 << 62)
 @cython.exceptval(check=True)
 def key_rule(partitioner: str, ignore_keys: cython.bint) -> KeyRule:
     """The rule of a partitioner by its short name; with `consistent_random` an empty key is none, as in librdkafka."""
-    rule: KeyRule
-    rule.least_bytes = 0
-    rule.hash = MURMUR2
-    rule.in_turn = False
+    rule: KeyRule = KeyRule(least_bytes=0, hash=MURMUR2, in_turn=False)
     if partitioner == "consistent_random":
         rule.least_bytes = 1
         rule.hash = CRC32
@@ -103,11 +100,10 @@ class PartitionLoad:
     @cython.exceptval(check=False)
     def has(self, partition: int32_t) -> cython.bint:
         """Whether the partition may be picked."""
-        i: int32_t
-        for i in range(self.count):
-            if self.places[i] == partition:
-                return True
-        return False
+        i: int32_t = 0
+        while i < self.count and self.places[i] != partition:
+            i += 1
+        return i < self.count
 
     @cython.cfunc
     @cython.nogil
@@ -216,12 +212,12 @@ class Topic:
     @cython.exceptval(check=False)
     def take_turn(self) -> cython.void:
         """Go on to the next partition in turn, as round robin does after every record."""
-        tries: int32_t
         self.sticky_bytes = 0
-        for tries in range(self.count):
-            self.sticky = (self.sticky + 1) % self.count
-            if self.load is None or self.load.has(self.sticky):
-                break
+        self.sticky = (self.sticky + 1) % self.count
+        if self.load is not None:
+            # It names at least one partition, and none beyond the count.
+            while not self.load.has(self.sticky):
+                self.sticky = (self.sticky + 1) % self.count
 
     @cython.cfunc
     @cython.exceptval(check=False)

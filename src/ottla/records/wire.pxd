@@ -192,6 +192,13 @@ cdef enum KeyHash:
     CRC32  # librdkafka's
 
 
+cdef struct KeyRule:
+    # Which records have a key to be placed by: those whose key has so many bytes (null has -1); and how.
+    Py_ssize_t least_bytes
+    KeyHash hash
+    bint in_turn  # the others take the partitions in turn, record by record
+
+
 cdef inline int32_t partition_of(KeyHash key_hash, const char *key, Py_ssize_t size, int32_t count) noexcept nogil:
     if likely(key_hash == MURMUR2):
         return <int32_t> ((murmur2(key, size) & <uint32_t> 0x7FFFFFFF) % <uint32_t> count)
