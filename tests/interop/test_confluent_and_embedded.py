@@ -6,8 +6,10 @@ What librdkafka stored is decoded by the plain-Python twin of the record codec, 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -67,6 +69,23 @@ def test_keys_go_where_javas_partitioner_puts_them(cluster: Cluster, topic: str,
     expected = {row[0]: partition for (partition, _), row in theirs.items()}
     assert {key: delivery.result(0).partition for delivery, key in ours} == expected
     assert all(partition == partition_for_key(key or b"", _PARTITIONS) for key, partition in expected.items())
+
+
+def test_keys_go_where_librdkafkas_own_partitioner_puts_them(cluster: Cluster, exchange: Any) -> None:
+    """Its default, a CRC-32, is ours for those who migrate: by `send` and by whole columns."""
+    cluster.create_topic("crc", partitions=13)
+    random = Random(32)
+    keys = [b"customer-%d" % number for number in range(2500)]
+    keys += [random.randbytes(1 + number % 40) for number in range(2500)]
+    given = [(key, b"v", (), 1) for key in keys]
+    theirs = exchange.confluent_writes(cluster.bootstrap_servers, "crc", given)
+    expected = {row[0]: partition for (partition, _), row in theirs.items()}
+    table = pa.table({"key": pa.array(keys, pa.binary()), "value": ["v"] * len(keys)})
+    with ottla.Producer(cluster.bootstrap_servers, partitioner_class="consistent_random") as producer:
+        deliveries = [(producer.send("crc", b"v", key), key) for key in keys]
+        rows = producer.send_table("crc", table, key="key", value="value")
+    assert {key: delivery.result(0).partition for delivery, key in deliveries} == expected
+    assert rows.result(0)["partition"].to_pylist() == [expected[key] for key in keys]
 
 
 @pytest.mark.parametrize("settings", [{"acks": 0}, {"acks": 1}, {"acks": -1}, {"enable.idempotence": True}])
