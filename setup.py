@@ -14,6 +14,7 @@ COMPILED = [
     "ottla.records.decode_columns",
     "ottla.records.delivery",
     "ottla.records.encode_columns",
+    "ottla.records.intake",
     "ottla.records.partitions",
     "ottla.records.record_parts",
     "ottla.records.split",

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ottla.client.admin import Admin as Admin
     from ottla.client.async_producer import AsyncProducer as AsyncProducer
     from ottla.client.opentelemetry import observe_metrics as observe_metrics
+    from ottla.client.interceptors import BatchSeen as BatchSeen
+    from ottla.client.interceptors import ProducerRecord as ProducerRecord
     from ottla.client.producer import Producer as Producer
     from ottla.client.reader import Reader as Reader
     from ottla.client.tables import read_table as read_table
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Admin": "ottla.client.admin",
+    "BatchSeen": "ottla.client.interceptors",
     "AsyncProducer": "ottla.client.async_producer",
     "Cluster": "ottla.cluster.cluster",
     "Delivery": "ottla.records.delivery",
     "Listener": "ottla.cluster.listener",
     "Producer": "ottla.client.producer",
+    "ProducerRecord": "ottla.client.interceptors",
     "Reader": "ottla.client.reader",
     "RecordMetadata": "ottla.records.delivery",
     "TableDelivery": "ottla.client.table_delivery",

@@ -59,9 +59,7 @@ def test_send_places_a_million_keys_as_java_does(keys: list[bytes], by_java: tup
     assert [send("flights", None, key).partition for key in keys] == by_java[1]
 
 
-def test_send_table_places_a_million_keys_as_java_does(
-    keys: list[bytes], by_java: tuple[list[int], list[int]]
-) -> None:
+def test_send_table_places_a_million_keys_as_java_does(keys: list[bytes], by_java: tuple[list[int], list[int]]) -> None:
     table = pa.table({"key": pa.array(keys, pa.binary())})
     found = array("i", bytes(4 * len(keys)))
     for batch in _batches(table):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.async_producer_driver import AsyncProducerDriver
 from ottla.client.channel import SocketBuffers
+from ottla.client.sending import sending
 from ottla.client.table_sender import TableGate, TableSender
 from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
@@ -62,7 +63,7 @@ class AsyncProducer:
         rng = Random()
         self._driver = driver = AsyncProducerDriver(settings, rng, SocketBuffers.of(settings.connection, given))
         self._tables = TableSender(driver, rng, given)
-        self.send = driver.appender.send_async  # type: ignore[method-assign]
+        self.send = sending(driver.appender.send_async, settings, driver.interceptors)  # type: ignore[method-assign]
         driver.start()
         # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
         self._abandon = weakref.finalize(self, driver.abandon)
@@ -71,8 +72,8 @@ class AsyncProducer:
     def send(
         self,
         topic: str,
-        value: bytes | bytearray | memoryview | str | None = None,
-        key: bytes | bytearray | memoryview | str | None = None,
+        value: Any = None,
+        key: Any = None,
         *,
         headers: Headers | None = None,
         partition: int | None = None,

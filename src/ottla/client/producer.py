@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.channel import SocketBuffers
 from ottla.client.producer_driver import ProducerDriver
+from ottla.client.sending import sending
 from ottla.client.table_sender import TableGate, TableSender
 from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
@@ -63,7 +64,7 @@ class Producer:
         rng = Random()
         self._driver = driver = ProducerDriver(settings, rng, SocketBuffers.of(settings.connection, given))
         self._tables = TableSender(driver, rng, given)
-        self.send = driver.appender.send  # type: ignore[method-assign]
+        self.send = sending(driver.appender.send, settings, driver.interceptors)  # type: ignore[method-assign]
         driver.start()
         # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
         self._abandon = weakref.finalize(self, driver.abandon)
@@ -72,8 +73,8 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: bytes | bytearray | memoryview | str | None = None,
-        key: bytes | bytearray | memoryview | str | None = None,
+        value: Any = None,
+        key: Any = None,
         *,
         headers: Headers | None = None,
         partition: int | None = None,
@@ -82,8 +83,10 @@ class Producer:
     ) -> Delivery:
         """Append one record to its partition's batch and return at once with a `Delivery`.
 
-        Text is sent as UTF-8; None as value is a tombstone. Without `partition`, the key's murmur2 hash decides as in
-        Kafka's own clients, and keyless records fill one partition's batch after another's. `on_delivery` is called
+        `value` and `key` are bytes or text (sent as UTF-8), or what `value_serializer` and `key_serializer` take; None
+        as value is a tombstone. What becomes of them after `send` has returned changes nothing. Without `partition`,
+        `partitioner_class` decides: unless told otherwise by the key's murmur2 hash as in Kafka's own clients, and
+        keyless records fill one partition's batch after another's. `on_delivery` is called
         on the I/O thread. Raises RecordError for what cannot be sent as it is, BufferFull when `buffer.memory` stays
         full for `max.block.ms`, Unreachable, NotKafka or KafkaError when the topic cannot be had.
         """

@@ -53,6 +53,7 @@ from ottla.records.partitions import PartitionLoad
 
 if TYPE_CHECKING:
     from ottla.client.metric_reporting import MetricReporting
+    from ottla.client.interceptors import Interceptors
 
 # Failed batches that are remembered one by one until somebody flushes; older ones are only counted.
 _UNHAPPY_MAX = 1000
@@ -111,6 +112,11 @@ class ProducerDriver:
         self._abandoned = False
         self._close_deadline_us: int | None = None
         self._ended = False
+        self.interceptors: Interceptors | None = None
+        if settings.interceptor_classes:
+            from ottla.client.interceptors import Interceptors
+
+            self.interceptors = Interceptors(settings.interceptor_classes)
         self.appender = Appender(
             batch_size=settings.batch_size,
             max_request_size=settings.max_request_size,
@@ -372,6 +378,12 @@ class ProducerDriver:
             buffer_available_bytes=max(0, memory - self.appender.buffered_bytes),
             waiting_threads=self.appender.memory_waiters,
         )
+        figures: dict[str, float] = dict(self._core.metrics())
+        buffered = self.appender.buffered_bytes
+        figures["ottla-interceptor-error-total"] = 0 if self.interceptors is None else self.interceptors.errors
+        figures["buffer-total-bytes"] = self.settings.buffer_memory
+        figures["buffer-available-bytes"] = max(0, self.settings.buffer_memory - buffered)
+        return figures
 
     # ---- what the loop calls, on the I/O thread -----------------------------------------------------------------
 
@@ -390,6 +402,8 @@ class ProducerDriver:
                 label_of[batch] = label
                 self._records_taken += batch.record_count
             self._outstanding[label] = self._outstanding.get(label, 0) + len(batches)
+            if self.interceptors is not None:
+                self.interceptors.on_batch(batches)
             self._core.receive(BatchesReady(batches), now_us)
         # A batch that another thread is still compressing comes a little later, and rings.
         if flushing and self._records_taken >= self._records_to_take:
@@ -416,6 +430,8 @@ class ProducerDriver:
         if kind is BatchAcked:
             batch = output.batch
             self._strike_off(batch)
+            if self.interceptors is not None:
+                self.interceptors.on_ack(batch, "acked", output.base_offset)
             batch.complete(output.base_offset, output.log_append_time_ms)
         elif kind is BatchFailed or kind is BatchUnknown:
             batch = output.batch
@@ -489,6 +505,8 @@ class ProducerDriver:
         self._unhappy.append((batch, error, unknown))
         if len(self._unhappy) > _UNHAPPY_MAX:
             self._unhappy_before.add(*self._unhappy.popleft())
+        if self.interceptors is not None:
+            self.interceptors.on_ack(batch, "unknown" if unknown else "failed", error=error)
         if unknown:
             batch.lose(error)
         else:
@@ -514,6 +532,8 @@ class ProducerDriver:
         lifetime.ended(self)
         if self._reporting is not None:
             self._reporting.end()
+        if self.interceptors is not None:
+            self.interceptors.close()
         if self._abandoned:
             try:
                 self.report_unhappy()

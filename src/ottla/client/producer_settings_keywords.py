@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TypedDict
+from collections.abc import Sequence
+from typing import Any, TypedDict
 
 from ottla.producer.figures import Metrics
 
@@ -86,6 +88,12 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         level records the same. Default INFO; INFO, DEBUG, TRACE.
     metric_reporters: Functions that get the producer's metrics every metrics.sample.window.ms and when it closes,
         on a thread of their own; what they raise is logged. Java takes class names. No default.
+    key_serializer: What makes bytes of a key given to send: a name (docs/serializers-and-interceptors.md), a
+        function of the object, or an object with serialize(topic, object); without one, keys are bytes or text. No
+        default.
+    value_serializer: The same for values; None stays a tombstone. No default.
+    interceptor_classes: Objects (or classes) with on_send, on_batch or on_ack, which see records and batches pass
+        (docs/serializers-and-interceptors.md). Default ().
     """
 
     client_id: str | None
@@ -128,3 +136,6 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     metrics_num_samples: int | str | None
     metrics_recording_level: str | None
     metric_reporters: Callable[[Metrics], object] | Sequence[Callable[[Metrics], object]] | None
+    key_serializer: Any | None
+    value_serializer: Any | None
+    interceptor_classes: Sequence[Any] | None

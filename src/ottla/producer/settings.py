@@ -43,6 +43,8 @@ class ProducerSettings:
     compression_type: str
     delivery_timeout_ms: int
     enable_idempotence: bool
+    interceptor_classes: tuple[Any, ...]
+    key_serializer: Any
     linger_ms: int
     max_block_ms: int
     max_in_flight_requests_per_connection: int
@@ -59,6 +61,7 @@ class ProducerSettings:
     retries: int
     transaction_timeout_ms: int
     transactional_id: str | None
+    value_serializer: Any
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         """Read dotted or snake_case names; `ConfigError` names the setting, the value and what is allowed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting
 from ottla.connection.settings import CONNECTION_SETTINGS
 from ottla.producer.metric_settings import METRIC_SETTINGS
+from ottla.producer.intake_settings import read_interceptors, serializer_reader
 from ottla.producer.partitioner_class import PARTITIONERS, read_partitioner
 
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -210,5 +211,34 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         "Spread records with a key like those without one.",
         kip=794,
         group="Partitions",
+    ),
+    Setting(
+        "key.serializer",
+        object,
+        None,
+        "What makes bytes of a key given to send: a name (docs/serializers-and-interceptors.md), a function of the "
+        "object, or an object with serialize(topic, object); without one, keys are bytes or text.",
+        takes="Any",
+        reads=serializer_reader("key.serializer"),
+        group="Serializers and interceptors",
+    ),
+    Setting(
+        "value.serializer",
+        object,
+        None,
+        "The same for values; None stays a tombstone.",
+        takes="Any",
+        reads=serializer_reader("value.serializer"),
+        group="Serializers and interceptors",
+    ),
+    Setting(
+        "interceptor.classes",
+        list,
+        (),
+        "Objects (or classes) with on_send, on_batch or on_ack, which see records and batches pass "
+        "(docs/serializers-and-interceptors.md).",
+        takes="Sequence[Any]",
+        reads=read_interceptors,
+        group="Serializers and interceptors",
     ),
 )

@@ -1,0 +1,51 @@
+"""What `key.serializer`, `value.serializer` and `interceptor.classes` may be: objects of the user's, or names.
+
+Which names there are is known where they are kept (`schemas/serializers.py`); here a name is only text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ottla.errors import ConfigError
+
+INTERCEPTOR_METHODS = ("on_send", "on_batch", "on_ack")
+
+
+def serializer_reader(setting: str) -> Callable[[Any], Any]:
+    """Return what reads this setting: a name, a function, or an object with `serialize`; ConfigError for the rest."""
+
+    def read(given: Any) -> Any:
+        if isinstance(given, str):
+            return given.strip()
+        if isinstance(given, type) and hasattr(given, "serialize"):
+            raise ConfigError(f"{setting}={given.__qualname__} is a class; give an object of it.")
+        if callable(given) or callable(getattr(given, "serialize", None)):
+            return given
+        raise ConfigError(
+            f"{setting} is a name, a function of one object, or an object with a method serialize(topic, object), "
+            f"not {type(given).__name__}."
+        )
+
+    return read
+
+
+def read_interceptors(given: Any) -> tuple[Any, ...]:
+    """Return the interceptors, made where classes were given; ConfigError for what has none of their methods."""
+    if isinstance(given, str) and not given.strip():
+        return ()
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ConfigError(
+            f"interceptor.classes={given!r:.60} is not a list of objects with {', '.join(INTERCEPTOR_METHODS)}; "
+            "names of classes are not looked up, give the classes."
+        )
+    return tuple(_interceptor(each) for each in given)
+
+
+def _interceptor(given: Any) -> Any:
+    if not any(callable(getattr(given, method, None)) for method in INTERCEPTOR_METHODS):
+        raise ConfigError(
+            f"interceptor.classes: {given!r:.60} has none of the methods {', '.join(INTERCEPTOR_METHODS)}."
+        )
+    return given() if isinstance(given, type) else given

@@ -1,0 +1,27 @@
+from collections.abc import Callable
+from typing import Any
+
+class Serialization:
+    name: str
+    def __init__(self, setting: str, serializer: Any, name: str | None = None) -> None: ...
+
+class Intake:
+    def __init__(
+        self,
+        append: Callable[..., Any],
+        *,
+        key_serializer: Serialization | None = None,
+        value_serializer: Serialization | None = None,
+        interceptors: Any = None,
+    ) -> None: ...
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        headers: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[..., object] | None = None,
+    ) -> Any: ...
