@@ -93,7 +93,11 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         default.
     value_serializer: The same for values; None stays a tombstone. No default.
     interceptor_classes: Objects (or classes) with on_send, on_batch or on_ack, which see records and batches pass
-        (docs/serializers-and-interceptors.md). Default ().
+        (docs/serializers-and-interceptors.md). No default.
+    transactional_id: The name by which a producer's transactions go on after a restart; an older producer of that
+        name is fenced. No default.
+    transaction_timeout_ms: How long a transaction may stay open before its coordinator aborts it. Default 60000; 1
+        to 2^31-1.
     """
 
     client_id: str | None
@@ -139,3 +143,5 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     key_serializer: Any | None
     value_serializer: Any | None
     interceptor_classes: Sequence[Any] | None
+    transactional_id: str | None
+    transaction_timeout_ms: int | str | None

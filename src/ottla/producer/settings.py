@@ -43,7 +43,7 @@ class ProducerSettings:
     compression_type: str
     delivery_timeout_ms: int
     enable_idempotence: bool
-    interceptor_classes: tuple[Any, ...]
+    interceptor_classes: tuple[Any, ...] | None
     key_serializer: Any
     linger_ms: int
     max_block_ms: int

@@ -234,7 +234,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "interceptor.classes",
         list,
-        (),
+        None,
         "Objects (or classes) with on_send, on_batch or on_ack, which see records and batches pass "
         "(docs/serializers-and-interceptors.md).",
         takes="Sequence[Any]",
