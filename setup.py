@@ -15,6 +15,7 @@ COMPILED = [
     "ottla.records.delivery",
     "ottla.records.encode_columns",
     "ottla.records.intake",
+    "ottla.records.key_column",
     "ottla.records.partitions",
     "ottla.records.record_parts",
     "ottla.records.split",

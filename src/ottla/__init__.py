@@ -24,14 +24,18 @@ if TYPE_CHECKING:
     from ottla.cluster.cluster import Cluster as Cluster
     from ottla.cluster.listener import Listener as Listener
     from ottla.producer.transaction_states import TransactionIdentity as TransactionIdentity
+    from ottla.producer.cluster_view import ClusterView as ClusterView
     from ottla.records.delivery import Delivery as Delivery
+    from ottla.records.key_column import KeyColumn as KeyColumn
 
 _HOMES = {
     "Admin": "ottla.client.admin",
     "BatchSeen": "ottla.client.interceptors",
     "AsyncProducer": "ottla.client.async_producer",
     "Cluster": "ottla.cluster.cluster",
+    "ClusterView": "ottla.producer.cluster_view",
     "Delivery": "ottla.records.delivery",
+    "KeyColumn": "ottla.records.key_column",
     "Listener": "ottla.cluster.listener",
     "Producer": "ottla.client.producer",
     "ProducerRecord": "ottla.client.interceptors",

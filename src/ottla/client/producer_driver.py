@@ -29,6 +29,7 @@ from ottla.client.spent_time import SpentTime
 from ottla.client.transaction_verbs import TransactionVerbs
 from ottla.client.waiting import Waiting
 from ottla.errors import BufferFull, ClosedError, DeliveryError, KafkaError, OttlaError
+from ottla.producer.cluster_view import ClusterView
 from ottla.producer.core import ProducerCore
 from ottla.producer.events import (
     BatchAcked,
@@ -54,6 +55,7 @@ from ottla.records.partitions import PartitionLoad
 if TYPE_CHECKING:
     from ottla.client.metric_reporting import MetricReporting
     from ottla.client.interceptors import Interceptors
+    from ottla.client.partition_function import PartitionFunction
 
 # Failed batches that are remembered one by one until somebody flushes; older ones are only counted.
 _UNHAPPY_MAX = 1000
@@ -94,6 +96,12 @@ class ProducerDriver:
         self._waiting = Waiting()
         self._topics: dict[str, TopicKnown] = {}
         self._loads: dict[str, PartitionLoad | None] = {}
+        self._views: dict[str, ClusterView] = {}
+        self.partition_function: PartitionFunction | None = None
+        if settings.partition_function is not None:
+            from ottla.client.partition_function import PartitionFunction
+
+            self.partition_function = PartitionFunction(settings.partition_function)
         self._label_of: dict[SealedBatch, int] = {}
         self._outstanding: dict[int, int] = {}
         # Held for one addition, never while something happens.
@@ -124,7 +132,8 @@ class ProducerDriver:
             linger_us=settings.linger_ms * 1000,
             compression=settings.compression_type,
             compression_level=settings.compression_level,
-            partitioner=settings.partitioner_class,
+            partitioner=settings.partitioner,
+            places=settings.partition_function is not None,
             ignore_keys=settings.partitioner_ignore_keys,
             seed=rng.getrandbits(63),
             landing=landing,
@@ -198,6 +207,12 @@ class ProducerDriver:
         trouble = lasting_trouble(self.loop, addresses)
         raise trouble if trouble is not None else unreachable(self.loop, addresses, max_block_ms)
 
+    def place(self, topic: Any, key: bytes | None) -> int | None:
+        """What the user's partitioner makes of a key; None leaves it to the default one."""
+        if self.partition_function is None or not isinstance(topic, str) or not topic:
+            return None  # what is no topic is refused where all records are looked at
+        return self.partition_function.place(key, self.view(topic))
+
     def memory_wanted(self, nbytes: int) -> None:
         """Wait until `nbytes` fit into `buffer.memory`, `max.block.ms` at most; BufferFull after that."""
         self.check_usable()
@@ -246,6 +261,14 @@ class ProducerDriver:
         """The topic's partition count, waited for as `topic_missing` does."""
         self.topic_missing(topic)
         return self._known_count(topic)
+
+    def view(self, topic: str) -> ClusterView:
+        """The topic's partitions as the user's partitioner sees them; waited for as `topic_missing` does."""
+        view = self._views.get(topic)
+        while view is None:
+            self.topic_missing(topic)
+            view = self._views.get(topic)
+        return view
 
     def load(self, topic: str) -> PartitionLoad | None:
         """Where the topic's keyless records should go now; None: to all partitions alike."""
@@ -449,6 +472,8 @@ class ProducerDriver:
             self.appender.forget_topic(output.topic)
         elif kind is TransactionAnswered or kind is TransactionChanged:
             self.transactions.perform(output)
+        elif kind is ClusterView:
+            self._views[output.topic] = output
         elif kind is LoadKnown:
             self._loads[output.topic] = output.load
             self.appender.set_load(output.topic, output.load)

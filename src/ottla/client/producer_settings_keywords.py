@@ -12,6 +12,10 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from ottla.producer.figures import Metrics
+from typing import Any, TypedDict
+
+from ottla.producer.cluster_view import ClusterView
+from ottla.records.key_column import KeyColumn
 
 
 class ProducerSettingsKeywords(TypedDict, total=False):
@@ -67,11 +71,8 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     compression_gzip_level: gzip's level; -1 leaves it to the library. Default -1; 1 to 9, or -1.
     compression_lz4_level: lz4's level. Default 9; 1 to 17.
     compression_zstd_level: zstd's level. Default 3; -131072 to 22.
-    partitioner_class: How a record gets its partition; docs/partitioners.md tells what each name stands for.
-        Default default; default, uniform_sticky, round_robin, consistent_random, murmur2_random,
-        org.apache.kafka.clients.producer.internals.DefaultPartitioner,
-        org.apache.kafka.clients.producer.UniformStickyPartitioner,
-        org.apache.kafka.clients.producer.RoundRobinPartitioner.
+    partitioner_class: How a record gets its partition: a name, or a function that is given a column of keys and a
+        view of the cluster and returns a column of partitions (docs/partitioners.md). Default default.
     partitioner_adaptive_partitioning_enable: Give partitions with long queues fewer of the records without a key.
         Default true.
     partitioner_availability_timeout_ms: After how long with batches waiting and none taken a broker's partitions
@@ -130,7 +131,7 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     compression_gzip_level: int | str | None
     compression_lz4_level: int | str | None
     compression_zstd_level: int | str | None
-    partitioner_class: str | None
+    partitioner_class: str | Callable[[KeyColumn, ClusterView], Any] | None
     partitioner_adaptive_partitioning_enable: bool | str | None
     partitioner_availability_timeout_ms: int | str | None
     partitioner_ignore_keys: bool | str | None

@@ -73,6 +73,7 @@ class TableSender:
         partition_count = driver.partition_count(topic)
         sticky = self._sticky_partition(topic, partition_count)
         sticky.load = driver.load(topic)
+        function = driver.partition_function
         steps = encode_stream(
             data,
             topic=topic,
@@ -86,7 +87,9 @@ class TableSender:
             max_request_size=settings.max_request_size,
             compression=settings.compression_type,
             compression_level=settings.compression_level,
-            partitioner=settings.partitioner_class,
+            partitioner=settings.partitioner,
+            place=None if function is None else lambda keys: function(keys, driver.view(topic)),
+            placer="" if function is None else function.name,
             ignore_keys=settings.partitioner_ignore_keys,
             sticky=sticky,
         )
@@ -111,7 +114,7 @@ class TableSender:
         known = self._sticky.get(topic)
         if known is not None:
             return known
-        if self._driver.settings.partitioner_class == "round_robin":
+        if self._driver.settings.partitioner == "round_robin":
             made = StickyPartition(partition_count - 1)  # the first row takes the next one
         else:
             made = StickyPartition(self._random.randrange(partition_count), self._random.getrandbits(63))

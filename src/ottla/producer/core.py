@@ -20,6 +20,7 @@ from ottla.connection.metadata import Metadata
 from ottla.connection.sampled import SampleClock
 from ottla.errors import ClosedError, OttlaError
 from ottla.producer.accumulator import Accumulator
+from ottla.producer.cluster_view import ClusterViews
 from ottla.producer.events import (
     BatchesReady,
     BatchFailed,
@@ -83,9 +84,10 @@ class ProducerCore:
             )
         self._topics = TopicPartitions()
         self._topic_idle_us = settings.metadata_max_idle_ms * 1000
+        self._views = None if settings.partition_function is None else ClusterViews()
         self._loads = PartitionLoads(
             self._accumulator,
-            adaptive=settings.partitioner_adaptive_partitioning_enable and settings.partitioner_class != "round_robin",
+            adaptive=settings.partitioner_adaptive_partitioning_enable and settings.partitioner != "round_robin",
             availability_timeout_us=settings.partitioner_availability_timeout_ms * 1000,
         )
         self._outputs: list[Any] = []
@@ -227,7 +229,11 @@ class ProducerCore:
             self._loads.metadata_changed()
         if self._news_wanted:
             self._news_wanted = False
-            self._outputs.extend(self._topics.news(self.metadata))
+            found = self._topics.news(self.metadata)
+            if self._views is not None:
+                # Before the topic is known to be there: who waits for it asks for its view at once.
+                self._outputs.extend(self._views.news(self._topics.topics(), self.metadata))
+            self._outputs.extend(found)
         self._accumulator.rest_over(now_us)
         self._sender.give_up_expired(now_us)
         transactions = self._transactions

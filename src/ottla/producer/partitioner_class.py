@@ -1,4 +1,4 @@
-"""What `partitioner.class` may be: a name, Java's or a short one.
+"""What `partitioner.class` may be: a name, Java's or a short one, or a function that places a whole column of keys.
 
     default               murmur2 of the key; without a key KIP-794's sticky partition
     uniform_sticky        the sticky partition, whatever the key
@@ -10,6 +10,7 @@ Java's classes count as the short name beside them. `murmur2_random` is librdkaf
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ottla.connection.setting import nearest_name
@@ -28,11 +29,19 @@ PARTITIONERS = {
 }
 
 
-def read_partitioner(given: Any) -> str:
-    """Return the short name; ConfigError for anything else."""
+def read_partitioner(given: Any) -> str | Callable[..., Any]:
+    """Return the short name, or the function itself; ConfigError for anything else."""
+    if callable(given):
+        if isinstance(given, type):
+            raise ConfigError(f"partitioner.class={given!r} is a class; give a function, or an object of the class.")
+        function: Callable[..., Any] = given
+        return function
     known = PARTITIONERS.get(given.strip()) if isinstance(given, str) else None
     if known is None:
         nearest = nearest_name(given, PARTITIONERS) if isinstance(given, str) else None
         hint = f" Did you mean {nearest}?" if nearest else ""
-        raise ConfigError(f"partitioner.class={given!r} is not known; allowed are {', '.join(PARTITIONERS)}.{hint}")
+        raise ConfigError(
+            f"partitioner.class={given!r} is not known; allowed are {', '.join(PARTITIONERS)}, or a function "
+            f"(keys, cluster) -> partitions.{hint}"
+        )
     return known

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.connection.setting import INT32_MAX, read_settings
 from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings
@@ -56,7 +57,7 @@ class ProducerSettings:
     metrics_sample_window_ms: int
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
-    partitioner_class: str
+    partitioner_class: str | Callable[..., Any]
     partitioner_ignore_keys: bool
     retries: int
     transaction_timeout_ms: int
@@ -99,6 +100,17 @@ class ProducerSettings:
 
     def _settle_idempotence(self, asked_for: bool) -> str:
         """Return what switches a defaulted idempotence off, "" where nothing does; `ConfigError` for a conflict."""
+    @property
+    def partitioner(self) -> str:
+        """The short name of the built-in partitioner; where a function places records, of the one behind it."""
+        return self.partitioner_class if isinstance(self.partitioner_class, str) else "default"
+
+    @property
+    def partition_function(self) -> Callable[..., Any] | None:
+        """The user's own partitioner, where there is one."""
+        return None if isinstance(self.partitioner_class, str) else self.partitioner_class
+
+    def _settle_idempotence(self, asked_for: bool) -> bool:
         if not self.enable_idempotence:
             return ""
         if asked_for and self.retries == 0:

@@ -9,7 +9,7 @@ from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting
 from ottla.connection.settings import CONNECTION_SETTINGS
 from ottla.producer.metric_settings import METRIC_SETTINGS
 from ottla.producer.intake_settings import read_interceptors, serializer_reader
-from ottla.producer.partitioner_class import PARTITIONERS, read_partitioner
+from ottla.producer.partitioner_class import read_partitioner
 
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -178,10 +178,11 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "partitioner.class",
-        str,
+        object,
         "default",
-        "How a record gets its partition; docs/partitioners.md tells what each name stands for.",
-        allowed=tuple(PARTITIONERS),
+        "How a record gets its partition: a name, or a function that is given a column of keys and a view of the "
+        "cluster and returns a column of partitions (docs/partitioners.md).",
+        takes="str | Callable[[KeyColumn, ClusterView], Any]",
         reads=read_partitioner,
         group="Partitions",
     ),

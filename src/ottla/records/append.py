@@ -88,7 +88,8 @@ class Appender:
     `hooks` has `topic_missing(topic)`, `memory_wanted(nbytes)`, `wake()`, `wait(batch, timeout_s)` and
     `check_usable()`; in an event loop also `send_later`, which takes what `send` takes. `landing`, a deque, is where
     callbacks go that an event loop is to run. `clock_us` and `clock_ms` (callables) replace the monotonic and the wall
-    clock. `partitioner` is a short name of producer/partitioner_class.py.
+    clock. `partitioner` is a short name of producer/partitioner_class.py; with `places`, `hooks.place(topic, key)`
+    is asked for each record's partition first, and may leave it to the partitioner by None.
     """
 
     sleeping = cython.declare(cython.bint, visibility="public")
@@ -106,6 +107,7 @@ class Appender:
     _level = cython.declare(object)
     _codec_id = cython.declare(cython.int)
     _rule = cython.declare(KeyRule)
+    _places = cython.declare(cython.bint)
     _clock_us = cython.declare(object)
     _clock_ms = cython.declare(object)
     _hooks = cython.declare(object)
@@ -147,6 +149,7 @@ class Appender:
         compression: str = "none",
         compression_level: object = None,
         partitioner: str = "default",
+        places: bool = False,
         ignore_keys: bool = False,
         seed: int = 0,
         landing: object = None,
@@ -162,6 +165,7 @@ class Appender:
         self._level = compression_level
         self._codec_id = CODEC_IDS[compression]
         self._rule = key_rule(partitioner, ignore_keys)
+        self._places = places
         self._clock_us = clock_us
         self._clock_ms = clock_ms
         self._hooks = hooks
@@ -245,6 +249,8 @@ class Appender:
             else:
                 key = text_or_bytes("key", key)
                 key_at = data_of(key, cython.address(key_bytes))
+        if unlikely(self._places) and partition is None:
+            partition = self._hooks.place(topic, None if key_bytes < 0 else key_at[:key_bytes])
         if headers is not None:
             extra = encode_headers(headers)
         if on_delivery is not None and not callable(on_delivery):

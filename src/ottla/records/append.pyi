@@ -29,6 +29,7 @@ class Appender:
         compression: str = "none",
         compression_level: int | None = None,
         partitioner: str = "default",
+        places: bool = False,
         ignore_keys: bool = False,
         seed: int = 0,
         landing: deque[list[Any]] | None = None,

@@ -45,6 +45,7 @@ from cython.cimports.ottla.records.arrow_layout import (
     number_at,
 )
 from cython.cimports.ottla.records.delivery import SealedBatch, sealed_batch
+from cython.cimports.ottla.records.key_column import Placement, keys_of, placement
 from cython.cimports.ottla.records.partitions import PartitionLoad, key_rule
 from cython.cimports.ottla.records.wire import (
     HEADER_BYTES,
@@ -77,6 +78,7 @@ _BAD_PARTITION = cython.declare(cython.int, 4)
 _BAD_TIMESTAMP = cython.declare(cython.int, 5)
 _BAD_HEADERS = cython.declare(cython.int, 6)
 _BAD_LAYOUT = cython.declare(cython.int, 7)
+_BAD_PLACE = cython.declare(cython.int, 8)
 
 
 @cython.final
@@ -137,6 +139,12 @@ class TableEncoder:
     _timestamp_divisor = cython.declare(int64_t)
     _timestamp_max = cython.declare(int64_t)
     _now_ms = cython.declare(int64_t)
+    # What a function of the user's own said of the rows before `_placed_end`; it is asked again from there on.
+    _place = cython.declare(object)
+    _placer = cython.declare(str)
+    _placement = cython.declare(Placement)
+    _placed = cython.declare(Numbers)
+    _placed_end = cython.declare(int64_t)
     # The batch being written.
     _data = cython.declare(cython.p_char)
     _capacity = cython.declare(int64_t)
@@ -191,6 +199,7 @@ class TableEncoder:
         self._now_ms = wall_clock_ms() if self._clock_ms is None else self._clock_ms()
         self._chunk = chunk
         self._row = 0
+        self._placed_end = 0
         return None
 
     @cython.cfunc
@@ -246,6 +255,10 @@ class TableEncoder:
     def _step(self) -> list:
         """Encode the next slice of the chunk."""
         rows: int64_t = min(self._chunk.c.length - self._row, _SLICE_ROWS)
+        if self._place is not None:
+            if self._row == self._placed_end:
+                self._ask_for_places(rows)
+            rows = min(rows, self._placed_end - self._row)
         partitions: cython.pointer(int32_t) = cython.cast(cython.pointer(int32_t), malloc(rows * 8 + 8))
         starts: cython.pointer(int64_t) = cython.cast(
             cython.pointer(int64_t), calloc(self._partition_count + 1, cython.sizeof(int64_t))
@@ -287,6 +300,16 @@ class TableEncoder:
         self._sticky._random = self._random
         # The partitions' batches take turns, so that all brokers have something to do from the start.
         return [batch for tier in zip_longest(*lanes) for batch in tier if batch is not None]
+
+    @cython.cfunc
+    def _ask_for_places(self, rows: int64_t) -> object:
+        """Have the function of the user's own place the next rows, as many of them as its column of keys holds."""
+        keys = keys_of(cython.address(self._key), self._row, rows)
+        self._placement = placement(self._placer, self._place(keys), len(keys))
+        self._placed = self._placement.numbers
+        self._placed.offset -= self._row
+        self._placed_end = self._row + len(keys)
+        return None
 
     @cython.cfunc
     def _take_sticky(self) -> object:
@@ -332,6 +355,11 @@ class TableEncoder:
                 if number < 0 or number >= self._partition_count:
                     self._stopped_at = row
                     return _BAD_PARTITION
+                p = cython.cast(int32_t, number)
+            elif number_at(cython.address(self._placed), row, cython.address(number)):
+                if number < 0 or number >= self._partition_count:
+                    self._stopped_at = row
+                    return _BAD_PLACE
                 p = cython.cast(int32_t, number)
             elif key_bytes >= self._rule.least_bytes:
                 p = partition_of(self._rule.hash, data, key_bytes, self._partition_count)
@@ -578,6 +606,12 @@ class TableEncoder:
                 f"Column {names[3]!r} names partition {number} in row {row}; topic {self._topic} has partitions 0 to "
                 f"{self._partition_count - 1}."
             )
+        if status == _BAD_PLACE:
+            number_at(cython.address(self._placed), self._stopped_at, cython.address(number))
+            return RecordError(
+                f"partitioner.class {self._placer} chose partition {number} for row {row}; topic {self._topic} has "
+                f"partitions 0 to {self._partition_count - 1}."
+            )
         if status == _BAD_TIMESTAMP:
             return RecordError(f"Column {names[4]!r} has a time in row {row} that is before 1970 or out of range.")
         if status == _BAD_HEADERS:
@@ -625,6 +659,8 @@ def encode_stream(
     compression: str = "none",
     compression_level: object = None,
     partitioner: str = "default",
+    place: object = None,
+    placer: str = "",
     ignore_keys: bool = False,
     sticky: object = None,
     clock_ms: object = None,
@@ -635,7 +671,9 @@ def encode_stream(
     `key` may also be functions that take a `Chunk` and return Arrow data of one byte string for each row. A null
     value is a tombstone; a row without a key or partition goes to `sticky`'s partition (or the next in turn:
     `partitioner` is a short name of producer/partitioner_class.py), one without a timestamp gets the time at which
-    its chunk is read. Raises RecordError, naming column and row, for what cannot be sent.
+    its chunk is read. `place`, called `placer` in errors, is given a KeyColumn of the next rows and says where they
+    go, unless the `partition` column does; a null leaves a row to the partitioner. Raises RecordError, naming column
+    and row, for what cannot be sent.
     """
     check_level(compression, compression_level)
     encoder: TableEncoder = TableEncoder()
@@ -649,6 +687,8 @@ def encode_stream(
     encoder._max_request_size = max_request_size
     encoder._compression = compression
     encoder._level = compression_level
+    encoder._place = place
+    encoder._placer = placer
     encoder._rule = key_rule(partitioner, ignore_keys)
     encoder._sticky = StickyPartition() if sticky is None else sticky
     encoder._clock_ms = clock_ms

@@ -3,6 +3,7 @@ from typing import Any
 
 from ottla.records.arrow_data import Chunk
 from ottla.records.delivery import SealedBatch
+from ottla.records.key_column import KeyColumn
 from ottla.records.partitions import PartitionLoad
 
 class StickyPartition:
@@ -32,6 +33,8 @@ def encode_stream(
     compression: str = "none",
     compression_level: int | None = None,
     partitioner: str = "default",
+    place: Callable[[KeyColumn], Any] | None = None,
+    placer: str = "",
     ignore_keys: bool = False,
     sticky: StickyPartition | None = None,
     clock_ms: Callable[[], int] | None = None,

@@ -84,7 +84,7 @@ class SimulatedProducer:
             linger_us=self.settings.linger_ms * 1000,
             compression=self.settings.compression_type,
             compression_level=self.settings.compression_level,
-            partitioner=self.settings.partitioner_class,
+            partitioner=self.settings.partitioner,
             ignore_keys=self.settings.partitioner_ignore_keys,
             seed=rng.getrandbits(63),
             clock_us=lambda: world.scheduler.now_us,
