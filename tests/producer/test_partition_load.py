@@ -54,13 +54,26 @@ def test_queues_do_not_count_where_adaptive_partitioning_is_off(make_world: Any)
 
 
 def test_a_partition_without_a_leader_gets_nothing_until_it_has_one(make_world: Any) -> None:
-    world = make_world(topics={"flights": [1, -1, 1]})
+    world = make_world(topics={"flights": [1, -1, 1]}, metadata_max_age_ms=1000)
     world.want("flights")
     world.pass_ms(5)
     assert last_load(world) == PartitionLoad((0, 2), (1, 2))
     world.move_leader("flights", 1, 1)
-    world.pass_ms(300_000)
+    world.pass_ms(1000)
     assert last_load(world) is None
+
+
+def test_a_topic_that_was_forgotten_is_told_of_anew(make_world: Any) -> None:
+    world = make_world(topics={"flights": [1, -1, 1]}, metadata_max_age_ms=1000, metadata_max_idle_ms=5000)
+    world.want("flights")
+    world.pass_ms(5)
+    for _ in range(8):
+        world.pass_ms(1000)
+    assert world.topics_forgotten == ["flights"]
+    assert len(world.loads) == 1
+    world.want("flights")
+    world.pass_ms(5)
+    assert [told.load for told in world.loads] == [PartitionLoad((0, 2), (1, 2))] * 2
 
 
 def test_all_partitions_are_alike_where_none_has_a_leader(make_world: Any) -> None:

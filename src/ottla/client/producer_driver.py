@@ -468,7 +468,10 @@ class ProducerDriver:
             if output.partition_count:
                 self.appender.set_topic(output.topic, output.partition_count)
         elif kind is TopicForgotten:
+            # In this order: who finds no view waits for the topic.
             self._topics.pop(output.topic, None)
+            self._views.pop(output.topic, None)
+            self._loads.pop(output.topic, None)
             self.appender.forget_topic(output.topic)
         elif kind is TransactionAnswered or kind is TransactionChanged:
             self.transactions.perform(output)

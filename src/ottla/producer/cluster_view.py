@@ -38,6 +38,10 @@ class ClusterViews:
     def __init__(self) -> None:
         self._told: dict[str, ClusterView] = {}
 
+    def forget(self, topic: str) -> None:
+        """Nobody has used this topic for long: it is told of anew when somebody does."""
+        self._told.pop(topic, None)
+
     def news(self, topics: Iterable[str], metadata: Metadata) -> list[ClusterView]:
         """Return the views that are not what was told before."""
         found = []

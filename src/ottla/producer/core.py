@@ -281,6 +281,9 @@ class ProducerCore:
             if topic not in busy and not self._topics.is_waited_for(topic):
                 self._connection.forget_topic(topic)
                 self._topics.forget(topic)
+                self._loads.forget(topic)
+                if self._views is not None:
+                    self._views.forget(topic)
                 self._outputs.append(TopicForgotten(topic))
 
     def _take_answers(self, now_us: int) -> bool:

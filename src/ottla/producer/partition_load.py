@@ -51,6 +51,10 @@ class PartitionLoads:
         """Look at everything again at the next opportunity."""
         self._due_us = 0
 
+    def forget(self, topic: str) -> None:
+        """Nobody has used this topic for long: all its partitions are alike until something is told again."""
+        self._told.pop(topic, None)
+
     def news(self, topics: Iterable[str], metadata: Metadata, now_us: int) -> list[LoadKnown]:
         """Return what must be told of these topics now; to be asked when all that can leave has left."""
         if now_us < self._due_us:

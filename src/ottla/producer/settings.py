@@ -90,16 +90,6 @@ class ProducerSettings:
                 "send waits while one is under way; raise buffer.memory to several times batch.size or lower that"
             )
 
-    def promise(self) -> str:
-        """What a producer with these settings promises, for its `repr`: "acks=all, idempotence on"."""
-        acks = "all" if self.acks == -1 else self.acks
-        if self.idempotent:
-            return f"acks={acks}, idempotence on"
-        off = f"idempotence off because of {self.idempotence_off_by}" if self.idempotence_off_by else "idempotence off"
-        return f"acks={acks}, {off}"
-
-    def _settle_idempotence(self, asked_for: bool) -> str:
-        """Return what switches a defaulted idempotence off, "" where nothing does; `ConfigError` for a conflict."""
     @property
     def partitioner(self) -> str:
         """The short name of the built-in partitioner; where a function places records, of the one behind it."""
@@ -110,7 +100,16 @@ class ProducerSettings:
         """The user's own partitioner, where there is one."""
         return None if isinstance(self.partitioner_class, str) else self.partitioner_class
 
-    def _settle_idempotence(self, asked_for: bool) -> bool:
+    def promise(self) -> str:
+        """What a producer with these settings promises, for its `repr`: "acks=all, idempotence on"."""
+        acks = "all" if self.acks == -1 else self.acks
+        if self.idempotent:
+            return f"acks={acks}, idempotence on"
+        off = f"idempotence off because of {self.idempotence_off_by}" if self.idempotence_off_by else "idempotence off"
+        return f"acks={acks}, {off}"
+
+    def _settle_idempotence(self, asked_for: bool) -> str:
+        """Return what switches a defaulted idempotence off, "" where nothing does; `ConfigError` for a conflict."""
         if not self.enable_idempotence:
             return ""
         if asked_for and self.retries == 0:

@@ -603,6 +603,7 @@ class Appender:
         """The next `send` to the topic asks `hooks.topic_missing` again; what is buffered stays."""
         state: Topic = self._topics.get(topic)
         if state is not None:
+            state.load = None
             state.count = 0  # the partitions stay: their order must hold when the topic is known again
         self._last_name = None
         self._last_topic = None
