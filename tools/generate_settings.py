@@ -104,10 +104,6 @@ def write_keywords(title: str, of_whom: str, table: Sequence[Setting]) -> str:
     ours = sum(line.startswith("from ottla.") for line in imports)
     if ours:
         imports.insert(len(imports) - ours, "")
-    own = [line for line in imports if line.startswith("from ottla.")]
-    imports = [line for line in imports if line not in own]
-    if own:
-        imports += ["", *own]
     lines = [
         f'"""The settings of {of_whom} as keywords: what type checkers, editors and `help` show.',
         "",

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ottla.client.admin import Admin as Admin
     from ottla.client.async_producer import AsyncProducer as AsyncProducer
-    from ottla.client.opentelemetry import observe_metrics as observe_metrics
     from ottla.client.interceptors import BatchSeen as BatchSeen
     from ottla.client.interceptors import ProducerRecord as ProducerRecord
+    from ottla.client.opentelemetry import observe_metrics as observe_metrics
     from ottla.client.producer import Producer as Producer
     from ottla.client.reader import Reader as Reader
     from ottla.client.tables import read_table as read_table

@@ -53,8 +53,8 @@ from ottla.records.delivery import SealedBatch
 from ottla.records.partitions import PartitionLoad
 
 if TYPE_CHECKING:
-    from ottla.client.metric_reporting import MetricReporting
     from ottla.client.interceptors import Interceptors
+    from ottla.client.metric_reporting import MetricReporting
     from ottla.client.partition_function import PartitionFunction
 
 # Failed batches that are remembered one by one until somebody flushes; older ones are only counted.
@@ -400,13 +400,8 @@ class ProducerDriver:
             buffer_total_bytes=memory,
             buffer_available_bytes=max(0, memory - self.appender.buffered_bytes),
             waiting_threads=self.appender.memory_waiters,
+            ottla_interceptor_error_total=0 if self.interceptors is None else self.interceptors.errors,
         )
-        figures: dict[str, float] = dict(self._core.metrics())
-        buffered = self.appender.buffered_bytes
-        figures["ottla-interceptor-error-total"] = 0 if self.interceptors is None else self.interceptors.errors
-        figures["buffer-total-bytes"] = self.settings.buffer_memory
-        figures["buffer-available-bytes"] = max(0, self.settings.buffer_memory - buffered)
-        return figures
 
     # ---- what the loop calls, on the I/O thread -----------------------------------------------------------------
 

@@ -7,14 +7,10 @@ run time: what is given is checked against the table itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypedDict
-from collections.abc import Sequence
-from typing import Any, TypedDict
-
-from ottla.producer.figures import Metrics
 from typing import Any, TypedDict
 
 from ottla.producer.cluster_view import ClusterView
+from ottla.producer.figures import Metrics
 from ottla.records.key_column import KeyColumn
 
 
@@ -78,6 +74,12 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     partitioner_availability_timeout_ms: After how long with batches waiting and none taken a broker's partitions
         get no more records without a key; 0: never. Default 0; 0 to 2^63-1.
     partitioner_ignore_keys: Spread records with a key like those without one. Default false.
+    key_serializer: What makes bytes of a key given to send: a name (docs/serializers-and-interceptors.md), a
+        function of the object, or an object with serialize(topic, object); without one, keys are bytes or text. No
+        default.
+    value_serializer: The same for values; None stays a tombstone. No default.
+    interceptor_classes: Objects (or classes) with on_send, on_batch or on_ack, which see records and batches pass
+        (docs/serializers-and-interceptors.md). No default.
     transactional_id: The name by which a producer's transactions go on after a restart; an older producer of that
         name is fenced. No default.
     transaction_timeout_ms: How long a transaction may stay open before its coordinator aborts it. Default 60000; 1
@@ -89,16 +91,6 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         level records the same. Default INFO; INFO, DEBUG, TRACE.
     metric_reporters: Functions that get the producer's metrics every metrics.sample.window.ms and when it closes,
         on a thread of their own; what they raise is logged. Java takes class names. No default.
-    key_serializer: What makes bytes of a key given to send: a name (docs/serializers-and-interceptors.md), a
-        function of the object, or an object with serialize(topic, object); without one, keys are bytes or text. No
-        default.
-    value_serializer: The same for values; None stays a tombstone. No default.
-    interceptor_classes: Objects (or classes) with on_send, on_batch or on_ack, which see records and batches pass
-        (docs/serializers-and-interceptors.md). No default.
-    transactional_id: The name by which a producer's transactions go on after a restart; an older producer of that
-        name is fenced. No default.
-    transaction_timeout_ms: How long a transaction may stay open before its coordinator aborts it. Default 60000; 1
-        to 2^31-1.
     """
 
     client_id: str | None
@@ -135,14 +127,12 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     partitioner_adaptive_partitioning_enable: bool | str | None
     partitioner_availability_timeout_ms: int | str | None
     partitioner_ignore_keys: bool | str | None
+    key_serializer: Any | None
+    value_serializer: Any | None
+    interceptor_classes: Sequence[Any] | None
     transactional_id: str | None
     transaction_timeout_ms: int | str | None
     metrics_sample_window_ms: int | str | None
     metrics_num_samples: int | str | None
     metrics_recording_level: str | None
     metric_reporters: Callable[[Metrics], object] | Sequence[Callable[[Metrics], object]] | None
-    key_serializer: Any | None
-    value_serializer: Any | None
-    interceptor_classes: Sequence[Any] | None
-    transactional_id: str | None
-    transaction_timeout_ms: int | str | None

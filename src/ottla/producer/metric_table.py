@@ -226,6 +226,7 @@ _OWN_ROWS: tuple[MetricRow, ...] = (
     MetricRow("ottla-record-failed-total", Kind.TOTAL, "Records certainly not stored.", "records_failed"),
     MetricRow("ottla-record-unknown-total", Kind.TOTAL, "Records perhaps stored.", "records_unknown"),
     _gauge("ottla-idempotence-enabled", "1 where batches are numbered, so that one sent again is stored once; else 0."),
+    _gauge("ottla-interceptor-error-total", "What interceptors raised."),
     _gauge("ottla-batches-in-flight", "Batches waiting for an answer."),
     _gauge("ottla-batches-unsettled", "Batches sealed and without an outcome."),
 )

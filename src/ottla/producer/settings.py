@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from typing import Any
 
 from ottla.connection.setting import INT32_MAX, read_settings
 from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting
 from ottla.connection.settings import CONNECTION_SETTINGS
-from ottla.producer.metric_settings import METRIC_SETTINGS
 from ottla.producer.intake_settings import read_interceptors, serializer_reader
+from ottla.producer.metric_settings import METRIC_SETTINGS
 from ottla.producer.partitioner_class import read_partitioner
 
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
