@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ottla.client.transaction_handle import end_transactions as end_transactions
     from ottla.cluster.cluster import Cluster as Cluster
     from ottla.cluster.listener import Listener as Listener
-    from ottla.producer.transaction_states import TransactionIdentity as TransactionIdentity
     from ottla.producer.cluster_view import ClusterView as ClusterView
+    from ottla.producer.transaction_states import TransactionIdentity as TransactionIdentity
     from ottla.records.delivery import Delivery as Delivery
     from ottla.records.key_column import KeyColumn as KeyColumn
 
