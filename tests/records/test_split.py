@@ -109,6 +109,14 @@ def test_callbacks_follow_their_records_and_run_once():
     assert len(heard) == 5
 
 
+def test_what_callbacks_take_stays_counted():
+    whole, _ = one_batch(100, on_delivery=print)
+    taken_bytes = whole.buffer_bytes - whole.size_bytes
+    assert taken_bytes > 0
+    parts = split(whole)
+    assert abs(sum(part.buffer_bytes - part.size_bytes for part in parts) - taken_bytes) <= len(parts)
+
+
 def test_who_waits_for_a_batch_that_is_split_waits_for_the_part():
     waited = []
 

@@ -163,6 +163,8 @@ def _part(
         batch.topic, batch.partition, buffer, count, base_timestamp, max_timestamp, codec, first_row, rows
     )
     part.uncompressed_bytes = uncompressed_bytes
+    # Its share of what the callbacks take.
+    part.buffer_bytes += (batch.buffer_bytes - batch.size_bytes) * count // batch.record_count
     part.created_us = batch.created_us
     part._hooks = batch._hooks
     part._landing = batch._landing
