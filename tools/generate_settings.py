@@ -37,6 +37,7 @@ SOURCE_OF = {
     "KeyColumn": "ottla.records.key_column",
     "Mapping": "collections.abc",
     "Metrics": "ottla.producer.figures",
+    "OAuthBearerToken": "ottla.connection.security_settings",
     "Sequence": "collections.abc",
 }
 # None counts as not given. Numbers and truth values may come as text, as they do from property files.

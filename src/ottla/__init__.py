@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.client.transaction_handle import end_transactions as end_transactions
     from ottla.cluster.cluster import Cluster as Cluster
     from ottla.cluster.listener import Listener as Listener
+    from ottla.connection.security_settings import OAuthBearerToken as OAuthBearerToken
     from ottla.producer.cluster_view import ClusterView as ClusterView
     from ottla.producer.transaction_states import TransactionIdentity as TransactionIdentity
     from ottla.records.delivery import Delivery as Delivery
@@ -37,6 +38,7 @@ _HOMES = {
     "Delivery": "ottla.records.delivery",
     "KeyColumn": "ottla.records.key_column",
     "Listener": "ottla.cluster.listener",
+    "OAuthBearerToken": "ottla.connection.security_settings",
     "Producer": "ottla.client.producer",
     "ProducerRecord": "ottla.client.interceptors",
     "Reader": "ottla.client.reader",
@@ -50,6 +52,7 @@ _HOMES = {
     "write_table": "ottla.client.tables",
 }
 _ERRORS = (
+    "AuthenticationError",
     "BufferFull",
     "ClosedError",
     "ConfigError",

@@ -61,6 +61,12 @@ class Unreachable(OttlaError):
     retriable = True
 
 
+class AuthenticationError(OttlaError):
+    """A broker does not believe who this client is, or this client does not believe the broker (TLS, SASL)."""
+
+    fatal = True
+
+
 class BufferFull(OttlaError):
     """`buffer.memory` stayed full for `max.block.ms`."""
 

@@ -14,6 +14,7 @@ from ottla.client.bootstrap import all_refused, lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
 from ottla.client.resolve import expand_bootstrap
+from ottla.client.security import unguessable
 from ottla.connection.core import Answer, ConnectionCore
 from ottla.errors import Unreachable
 from ottla.reader.settings import ReaderSettings
@@ -70,7 +71,8 @@ class AdminDriver(Driver):
         self._answers: dict[int, Answer] = {}
         self._tokens = itertools.count(1)
         expand_bootstrap(settings.connection)
-        super().__init__(AskingCore(settings, rng), settings.connection, buffers)
+        core = AskingCore(settings, unguessable(settings.connection.security, rng))
+        super().__init__(core, settings.connection, buffers)
 
     def ask(self, message: Any, where: int) -> Any:
         """The answer to this request; Unreachable or NotKafka when none comes within `default.api.timeout.ms`."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ottla.client.io_loop import IoLoop
 from ottla.connection.core import REFUSED
-from ottla.errors import NotKafka, OttlaError, Unreachable
+from ottla.errors import AuthenticationError, NotKafka, OttlaError, Unreachable
 
 
 def lasting_trouble(loop: IoLoop, addresses: Sequence[tuple[str, int]]) -> OttlaError | None:
@@ -26,7 +26,7 @@ def all_refused(loop: IoLoop, addresses: Sequence[tuple[str, int]]) -> bool:
 
 
 def unreachable(loop: IoLoop, addresses: Sequence[tuple[str, int]], waited_ms: int | None) -> OttlaError:
-    """`NotKafka` where something else answered, `Unreachable` otherwise; with what happened at each address."""
+    """`AuthenticationError` or `NotKafka` where one of them is why, else `Unreachable`; with what happened where."""
     troubles = dict(loop.troubles)
     seen = [
         str(troubles[address]) if address in troubles else f"{address[0]}:{address[1]} (no answer yet)"
@@ -34,6 +34,8 @@ def unreachable(loop: IoLoop, addresses: Sequence[tuple[str, int]], waited_ms: i
     ]
     where = ", ".join(seen)
     within = "" if waited_ms is None else f" within {waited_ms} ms"
+    if any(address in troubles and troubles[address].is_disbelief for address in addresses):
+        return AuthenticationError(f"no broker can be used: {where}")
     if any(address in troubles and troubles[address].is_stranger for address in addresses):
         return NotKafka(f"no Kafka broker at {where}; bootstrap_servers must name Kafka listeners")
     return Unreachable(

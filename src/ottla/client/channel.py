@@ -4,6 +4,8 @@ Frames go out by `sendmsg` from the buffers they were made of: a batch that was 
 copied on its way to the kernel. Several frames may leave in one call. Answers come back in the order of the
 requests, so the queue `awaited` says what the next frame is; an answer out of turn ends the connection.
 
+With TLS (`client/tls.py`) a channel counts as connected once the handshake is done.
+
 Nothing here decides anything: whatever breaks is reported once, by `Lost`, and the core decides.
 """
 
@@ -14,14 +16,19 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.resolve import Address
 from ottla.client.strangers import NOT_KAFKA, stranger
+from ottla.connection.security_settings import TLS_FAILED
 from ottla.connection.settings import ConnectionSettings
 from ottla.connection.traffic import NodeMeter
 from ottla.protocol.errors import FrameTooLarge, MalformedMessage
 from ottla.protocol.frames import FrameBuffer, decode_response, encode_request
+
+if TYPE_CHECKING:
+    from ottla.client.security import Security
+    from ottla.client.tls import TlsSocket
 
 # Answers are bounded by what was asked for (fetch.max.bytes is 50 MiB, one larger batch may come on top); a server
 # of another protocol promises more than this in its first four bytes.
@@ -30,7 +37,11 @@ FRAME_BYTES_MAX = 256 * 1024 * 1024
 _BUFFERS_MAX = 1024
 
 CLOSED_BY_BROKER = "closed by the broker"
-CLOSED_UNANSWERED = "it accepted the connection and closed it without an answer"
+_OTHER_PROTOCOL = "does the listener want another security.protocol?"
+CLOSED_UNANSWERED = f"it accepted the connection and closed it without an answer; {_OTHER_PROTOCOL}"
+CLOSED_EARLY = f"{CLOSED_BY_BROKER} before it answered a request; {_OTHER_PROTOCOL}"
+# ApiVersions, SaslHandshake and SaslAuthenticate: what is asked before a connection is of use.
+_OPENING_API_KEYS = (18, 17, 36)
 
 
 class SocketBuffers:
@@ -66,6 +77,8 @@ class Channel:
         "_frames",
         "_outgoing",
         "_outgoing_bytes",
+        "_security",
+        "_tls",
         "_unanswered",
         "address",
         "answered",
@@ -78,12 +91,19 @@ class Channel:
         "port",
         "received_bytes",
         "sent_bytes",
+        "served",
         "sock",
         "waits_to_write",
     )
 
     def __init__(
-        self, connection_id: int, host: str, port: int, buffers: SocketBuffers, meter: NodeMeter | None = None
+        self,
+        connection_id: int,
+        host: str,
+        port: int,
+        buffers: SocketBuffers,
+        meter: NodeMeter | None = None,
+        security: Security | None = None,
     ) -> None:
         """`meter` is the node's, for whoever moves the bytes to count them in."""
         self.connection_id = connection_id
@@ -93,6 +113,8 @@ class Channel:
         self.fd = -1
         self.connected = False
         self.answered = False
+        # Whether more than the opening questions was answered.
+        self.served = False
         self.waits_to_write = False
         self.awaited: deque[tuple[int, type[Any], int]] = deque()
         # The one being tried, or connected to.
@@ -107,6 +129,8 @@ class Channel:
         self._unanswered: deque[tuple[int, int]] = deque()
         self._frames = FrameBuffer(FRAME_BYTES_MAX)
         self._buffers = buffers
+        self._security = security
+        self._tls: TlsSocket | None = None
 
     def connect(self, addresses: list[Address]) -> None:
         """Begin with the first of these addresses; the others are tried when it refuses."""
@@ -136,7 +160,7 @@ class Channel:
         raise Lost(reason)
 
     def finish_connecting(self) -> bool:
-        """After the socket became writable: True when connected, False when the next address is being tried."""
+        """After the socket became writable: True when there is a connection, False when the next address is tried."""
         assert self.sock is not None
         try:
             error_number = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -146,10 +170,35 @@ class Channel:
         except OSError as error:
             error_number = error.errno or errno.ECONNREFUSED
         if error_number == 0:
-            self.connected = True
             return True
         self._next_address(_said(OSError(error_number, os.strerror(error_number))))
         return False
+
+    def shake_hands(self) -> int:
+        """Once there is a connection: 0 when it can be used, else the events to wait for until this is called again."""
+        tls = self._security.tls if self._security is not None else None
+        if tls is not None:
+            from ottla.client.tls import TlsSocket
+
+            try:
+                if self._tls is None:
+                    assert self.sock is not None
+                    self._tls = TlsSocket(self.sock, tls, self.host)
+                    # It has taken the descriptor over.
+                    self.sock = None
+                wanted = self._tls.shake_hands()
+            except (OSError, ValueError) as error:
+                # The socket itself, or a host name that TLS cannot ask for.
+                raise Lost(_said(error) if isinstance(error, OSError) else f"{TLS_FAILED} ({error})") from None
+            if wanted:
+                return wanted
+        self.connected = True
+        return 0
+
+    @property
+    def shaking_hands(self) -> bool:
+        """Whether a TLS handshake is under way."""
+        return self._tls is not None and not self.connected
 
     def enqueue(self, correlation_id: int, client_id: str, message: Any, version: int, answered: bool) -> int:
         """Put a request behind what waits to be sent; how many bytes it has."""
@@ -166,7 +215,7 @@ class Channel:
     def push(self) -> bool:
         """Send what the socket takes; True when nothing is left."""
         outgoing = self._outgoing
-        sock = self.sock
+        sock = self._tls or self.sock
         assert sock is not None
         while self._outgoing_bytes:
             try:
@@ -200,7 +249,7 @@ class Channel:
         return answers, ""
 
     def _pull_into(self, answers: list[tuple[int, Any]]) -> None:
-        sock = self.sock
+        sock = self._tls or self.sock
         assert sock is not None
         while True:
             buffer = self._frames.get_buffer()
@@ -210,9 +259,11 @@ class Channel:
             except BlockingIOError:
                 return
             except OSError as error:
+                if isinstance(error, ConnectionResetError) and not self.served:
+                    raise Lost(self._ended()) from None
                 raise Lost(_said(error)) from None
             if received == 0:
-                raise Lost(CLOSED_BY_BROKER if self.answered else CLOSED_UNANSWERED)
+                raise Lost(self._ended())
             self.received_bytes += received
             try:
                 frames = self._frames.advance(received)
@@ -225,6 +276,11 @@ class Channel:
             if received < room:
                 return
 
+    def _ended(self) -> str:
+        if self.served:
+            return CLOSED_BY_BROKER
+        return CLOSED_EARLY if self.answered else CLOSED_UNANSWERED
+
     def _decode(self, frame: memoryview) -> tuple[int, Any]:
         if not self.awaited:
             raise Lost(f"{NOT_KAFKA}: it answered what was not asked")
@@ -236,6 +292,8 @@ class Channel:
         if answered_id != correlation_id:
             raise Lost(f"{NOT_KAFKA}: it answered request {answered_id} when {correlation_id} was due")
         self.answered = True
+        if not self.served and request_class.API_KEY not in _OPENING_API_KEYS:
+            self.served = True
         return correlation_id, message
 
     def _unreadable(self, error: FrameTooLarge) -> str:
@@ -245,6 +303,9 @@ class Channel:
 
     def close(self) -> None:
         """Give the socket back; what was queued is forgotten."""
+        if self._tls is not None:
+            self._tls.close()
+            self._tls, self.fd = None, -1
         if self.sock is not None:
             self.sock.close()
             self.sock, self.fd = None, -1

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from ottla.client import lifetime
 from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
+from ottla.client.security import Security
 from ottla.client.waiting import Waiting
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import ClosedError, OttlaError
@@ -46,6 +47,7 @@ class Driver:
             client_id=connection.client_id,
             thread_name=f"{self.THREAD}-{connection.client_id}",
             buffers=buffers,
+            security=Security.of(connection.security),
         )
 
     # ---- the user's thread --------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from ottla.client.channel import Channel, Lost, SocketBuffers
 from ottla.client.poller import READABLE, WRITABLE, Doorbell, is_readable, new_poller
 from ottla.client.resolve import UNRESOLVABLE, Address, beginning_after, resolve
+from ottla.client.security import Security
 from ottla.client.strangers import NOT_KAFKA
 from ottla.connection.events import (
     Connect,
@@ -30,10 +31,13 @@ from ottla.connection.events import (
     Disconnect,
     Disconnected,
     Received,
+    TokenGiven,
+    TokenWanted,
     Transmit,
     Transmitted,
     Unsendable,
 )
+from ottla.connection.security_settings import SASL_FAILED, TLS_FAILED
 from ottla.connection.traffic import LoopMeter
 from ottla.protocol.errors import ProtocolError
 
@@ -99,9 +103,14 @@ class Trouble:
         return self.reason.startswith(NOT_KAFKA)
 
     @property
+    def is_disbelief(self) -> bool:
+        """A broker and this client did not believe each other."""
+        return self.reason.startswith((SASL_FAILED, TLS_FAILED))
+
+    @property
     def is_lasting(self) -> bool:
         """Trying again will not help."""
-        return self.is_stranger or self.reason.startswith(UNRESOLVABLE)
+        return self.is_stranger or self.is_disbelief or self.reason.startswith(UNRESOLVABLE)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port} ({self.reason})"
@@ -119,6 +128,7 @@ class IoLoop:
         thread_name: str,
         buffers: SocketBuffers,
         meter: LoopMeter | None = None,
+        security: Security | None = None,
     ) -> None:
         """`meter` counts the turns; the nodes' meters come with the core's `Connect`."""
         self._meter = LoopMeter() if meter is None else meter
@@ -128,6 +138,7 @@ class IoLoop:
         self._front = front
         self._client_id = client_id
         self._buffers = buffers
+        self._security = security
         self._poller = new_poller()
         self._doorbell = Doorbell()
         self._poller.watch(self._doorbell.fd, READABLE)
@@ -258,7 +269,9 @@ class IoLoop:
                 elif kind is Connect:
                     self._connect(output, now_us)
                 elif kind is Disconnect:
-                    self._disconnect(output.connection_id)
+                    self._disconnect(output)
+                elif kind is TokenWanted:
+                    self._get_token(output.connection_id)
                 else:
                     results.append(output)
             for channel in self._dirty:
@@ -313,7 +326,10 @@ class IoLoop:
                     self._doorbell.hush()
                 continue
             if not channel.connected:
-                self._finish_connecting(channel, now_us)
+                if channel.shaking_hands:
+                    self._shake_hands(channel, now_us)
+                else:
+                    self._finish_connecting(channel, now_us)
                 continue
             if mask & WRITABLE:
                 self._push(channel, now_us)
@@ -322,13 +338,13 @@ class IoLoop:
 
     def _pull(self, channel: Channel, now_us: int) -> None:
         core, connection_id = self._core, channel.connection_id
-        had_answered, received_before = channel.answered, channel.received_bytes
+        had_served, received_before = channel.served, channel.received_bytes
         answers, lost = channel.pull()
         channel.meter.incoming_bytes += channel.received_bytes - received_before
         channel.meter.network_operations += 1
         for correlation_id, message in answers:
             core.receive(Received(connection_id, correlation_id, message), now_us)
-        if channel.answered and not had_answered:
+        if channel.served and not had_served:
             self.answered = True
             self.troubles.pop((channel.host, channel.port), None)
         if lost:
@@ -337,7 +353,7 @@ class IoLoop:
     # ---- connections ------------------------------------------------------------------------------------------
 
     def _connect(self, output: Connect, now_us: int) -> None:
-        channel = Channel(output.connection_id, output.host, output.port, self._buffers, output.meter)
+        channel = Channel(output.connection_id, output.host, output.port, self._buffers, output.meter, self._security)
         self._channels[output.connection_id] = channel
 
         def resolved(addresses: list[Address], reason: str) -> None:
@@ -377,8 +393,25 @@ class IoLoop:
             return
         self._watch(channel)
         if connected:
-            self._poller.change(channel.fd, READABLE)
+            self._shake_hands(channel, now_us)
+
+    def _shake_hands(self, channel: Channel, now_us: int) -> None:
+        """There is a connection: go on with the TLS handshake, where there is one, until the core may have it."""
+        try:
+            wanted = channel.shake_hands()
+        except Lost as lost:
+            self._lose(channel, str(lost), now_us)
+            return
+        self._poller.change(channel.fd, wanted or READABLE)
+        if not wanted:
             self._core.receive(Connected(channel.connection_id), now_us)
+
+    def _get_token(self, connection_id: int) -> None:
+        def given(token: Any, failure: str) -> None:
+            self.post(TokenGiven(connection_id, token, failure))
+
+        assert self._security is not None
+        self._security.get_token(given)
 
     def _lose(self, channel: Channel, reason: str, now_us: int) -> None:
         """The connection broke, or never came about: close it and tell the core."""
@@ -386,18 +419,18 @@ class IoLoop:
         _log.debug("connection %d to %s:%d: %s", channel.connection_id, channel.host, channel.port, reason)
         self._core.receive(Disconnected(channel.connection_id, reason), now_us)
 
-    def _disconnect(self, connection_id: int) -> None:
+    def _disconnect(self, output: Disconnect) -> None:
         """The core wants it closed."""
-        channel = self._channels.get(connection_id)
+        channel = self._channels.get(output.connection_id)
         if channel is None:
             return
         if not channel.connected and channel.address is not None:
             # Not to begin with it again: another address of the same name may answer.
             self._stalled[channel.host, channel.port] = channel.address
-        self._remove(channel, SILENT if channel.connected else UNCONNECTED)
+        self._remove(channel, output.reason or (SILENT if channel.connected else UNCONNECTED))
 
     def _remove(self, channel: Channel, reason: str) -> None:
-        if not channel.answered:
+        if not channel.served:
             self.troubles[channel.host, channel.port] = Trouble(channel.host, channel.port, reason)
         del self._channels[channel.connection_id]
         if self._by_fd.pop(channel.fd, None) is not None:

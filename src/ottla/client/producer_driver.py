@@ -25,6 +25,7 @@ from ottla.client.bootstrap import lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.resolve import expand_bootstrap
+from ottla.client.security import Security, unguessable
 from ottla.client.spent_time import SpentTime
 from ottla.client.transaction_verbs import TransactionVerbs
 from ottla.client.waiting import Waiting
@@ -91,7 +92,7 @@ class ProducerDriver:
         self.settings = settings
         self.crash: OttlaError | None = None
         self._forked = False
-        self._core = ProducerCore(settings, rng)
+        self._core = ProducerCore(settings, unguessable(settings.connection.security, rng))
         self.spent = SpentTime(self._core.meters.client)
         self._waiting = Waiting()
         self._topics: dict[str, TopicKnown] = {}
@@ -149,6 +150,7 @@ class ProducerDriver:
             thread_name=f"ottla-producer-{settings.connection.client_id}",
             buffers=buffers,
             meter=self._core.meters.loop,
+            security=Security.of(settings.connection.security),
         )
         self._reporting = self._make_reporting()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
+from ottla.connection.security_settings import OAuthBearerToken
 from ottla.producer.cluster_view import ClusterView
 from ottla.producer.figures import Metrics
 from ottla.records.key_column import KeyColumn
@@ -84,6 +85,40 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         name is fenced. No default.
     transaction_timeout_ms: How long a transaction may stay open before its coordinator aborts it. Default 60000; 1
         to 2^31-1.
+    security_protocol: How the brokers' listener is spoken to: encrypted (SSL), with proof of who one is (SASL),
+        both, or neither. Default PLAINTEXT; PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.
+    ssl_truststore_location: PEM file with the certificates of whom to believe; without it the operating system's.
+        No default.
+    ssl_truststore_type: The kind of truststore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM,
+        JKS, PKCS12.
+    ssl_truststore_certificates: The certificates of whom to believe as PEM text, instead of
+        ssl.truststore.location. No default.
+    ssl_keystore_location: PEM file with the client's private key and its certificate, those that vouch for it
+        behind it. No default.
+    ssl_keystore_type: The kind of keystore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM, JKS,
+        PKCS12.
+    ssl_keystore_certificate_chain: The client's certificate as PEM text, those that vouch for it behind it; with
+        ssl.keystore.key. No default.
+    ssl_keystore_key: The client's private key as PEM text; with ssl.keystore.certificate.chain. No default.
+    ssl_key_password: What opens the client's private key where it is encrypted. No default.
+    ssl_endpoint_identification_algorithm: https checks that the certificate was made out to the broker's host name;
+        empty leaves that out. Default https; https, .
+    ssl_protocol: The newest version of TLS to speak. Default TLSv1.3; TLSv1.3, TLSv1.2, TLS.
+    ssl_enabled_protocols: The versions of TLS that may be spoken. Default ('TLSv1.2', 'TLSv1.3').
+    ssl_cipher_suites: The cipher suites of TLS 1.2 to offer, by Java's or OpenSSL's names; without a name of TLS
+        1.3 (TLS_AES...) TLS 1.3 is not spoken, with one all of its suites are offered. Empty: OpenSSL's choice.
+        Default ().
+    sasl_mechanism: How to prove who one is. Java's default is GSSAPI, which ottla does not have: it must be given
+        for SASL. No default; PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
+    sasl_jaas_config: User and password as Java clients write them: `...ScramLoginModule required username=...
+        password=...;`. No default.
+    sasl_username: The user of PLAIN and SCRAM (ottla's own, as in librdkafka). No default.
+    sasl_password: The password of PLAIN and SCRAM (ottla's own, as in librdkafka). No default.
+    sasl_oauthbearer_token_provider: A callable that returns a token for OAUTHBEARER, text or
+        ottla.OAuthBearerToken; it is called on a thread of its own (ottla's own; Java names a class in
+        sasl.login.callback.handler.class). No default.
+    sasl_login_refresh_window_factor: The share of an OAUTHBEARER token's time after which a new one is asked for.
+        Default 0.8; 0.5 to 1.0.
     metrics_sample_window_ms: How long a sample is; rates, averages and maxima are those of the last samples. Also
         how often metric.reporters are called. Default 30000; 1 to 2^63-1.
     metrics_num_samples: How many samples are kept beside the one under way. Default 2; 1 to 2^31-1.
@@ -132,6 +167,25 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     interceptor_classes: Sequence[Any] | None
     transactional_id: str | None
     transaction_timeout_ms: int | str | None
+    security_protocol: str | None
+    ssl_truststore_location: str | None
+    ssl_truststore_type: str | None
+    ssl_truststore_certificates: str | None
+    ssl_keystore_location: str | None
+    ssl_keystore_type: str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: str | None
+    ssl_key_password: str | None
+    ssl_endpoint_identification_algorithm: str | None
+    ssl_protocol: str | None
+    ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_cipher_suites: str | Sequence[str] | None
+    sasl_mechanism: str | None
+    sasl_jaas_config: str | None
+    sasl_username: str | None
+    sasl_password: str | None
+    sasl_oauthbearer_token_provider: Callable[[], str | OAuthBearerToken] | None
+    sasl_login_refresh_window_factor: float | str | None
     metrics_sample_window_ms: int | str | None
     metrics_num_samples: int | str | None
     metrics_recording_level: str | None

@@ -15,6 +15,7 @@ from ottla.client.bootstrap import all_refused, lasting_trouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
 from ottla.client.resolve import expand_bootstrap
+from ottla.client.security import unguessable
 from ottla.errors import OttlaError, Unreachable
 from ottla.reader.core import ReaderCore
 from ottla.reader.events import Consumed, Fetched, Finished, Positioned, ReadFailed, TopicAssigned
@@ -33,7 +34,8 @@ class ReaderDriver(Driver):
         self.settings = settings
         self._arrived: deque[Any] = deque()
         expand_bootstrap(settings.connection)
-        super().__init__(ReaderCore(settings, rng), settings.connection, buffers)
+        core = ReaderCore(settings, unguessable(settings.connection.security, rng))
+        super().__init__(core, settings.connection, buffers)
 
     def take(self) -> Any:
         """The next output of the core; waits for it. Raises what keeps it from ever coming."""

@@ -6,7 +6,10 @@ run time: what is given is checked against the table itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TypedDict
+
+from ottla.connection.security_settings import OAuthBearerToken
 
 
 class ReaderSettingsKeywords(TypedDict, total=False):
@@ -41,6 +44,40 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     receive_buffer_bytes: The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system, which lets
         it grow with the connection (Kafka's own clients take 32768 to send, 65536 to read). Default -1; -1 to
         2^31-1.
+    security_protocol: How the brokers' listener is spoken to: encrypted (SSL), with proof of who one is (SASL),
+        both, or neither. Default PLAINTEXT; PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.
+    ssl_truststore_location: PEM file with the certificates of whom to believe; without it the operating system's.
+        No default.
+    ssl_truststore_type: The kind of truststore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM,
+        JKS, PKCS12.
+    ssl_truststore_certificates: The certificates of whom to believe as PEM text, instead of
+        ssl.truststore.location. No default.
+    ssl_keystore_location: PEM file with the client's private key and its certificate, those that vouch for it
+        behind it. No default.
+    ssl_keystore_type: The kind of keystore; Java's JKS and PKCS12 must be turned into PEM. Default PEM; PEM, JKS,
+        PKCS12.
+    ssl_keystore_certificate_chain: The client's certificate as PEM text, those that vouch for it behind it; with
+        ssl.keystore.key. No default.
+    ssl_keystore_key: The client's private key as PEM text; with ssl.keystore.certificate.chain. No default.
+    ssl_key_password: What opens the client's private key where it is encrypted. No default.
+    ssl_endpoint_identification_algorithm: https checks that the certificate was made out to the broker's host name;
+        empty leaves that out. Default https; https, .
+    ssl_protocol: The newest version of TLS to speak. Default TLSv1.3; TLSv1.3, TLSv1.2, TLS.
+    ssl_enabled_protocols: The versions of TLS that may be spoken. Default ('TLSv1.2', 'TLSv1.3').
+    ssl_cipher_suites: The cipher suites of TLS 1.2 to offer, by Java's or OpenSSL's names; without a name of TLS
+        1.3 (TLS_AES...) TLS 1.3 is not spoken, with one all of its suites are offered. Empty: OpenSSL's choice.
+        Default ().
+    sasl_mechanism: How to prove who one is. Java's default is GSSAPI, which ottla does not have: it must be given
+        for SASL. No default; PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
+    sasl_jaas_config: User and password as Java clients write them: `...ScramLoginModule required username=...
+        password=...;`. No default.
+    sasl_username: The user of PLAIN and SCRAM (ottla's own, as in librdkafka). No default.
+    sasl_password: The password of PLAIN and SCRAM (ottla's own, as in librdkafka). No default.
+    sasl_oauthbearer_token_provider: A callable that returns a token for OAUTHBEARER, text or
+        ottla.OAuthBearerToken; it is called on a thread of its own (ottla's own; Java names a class in
+        sasl.login.callback.handler.class). No default.
+    sasl_login_refresh_window_factor: The share of an OAUTHBEARER token's time after which a new one is asked for.
+        Default 0.8; 0.5 to 1.0.
     isolation_level: read_committed leaves out records of aborted and of unfinished transactions. Default
         read_uncommitted; read_uncommitted, read_committed.
     fetch_min_bytes: How many bytes a broker gathers before it answers, fetch.max.wait.ms at most. Default 1; 0 to
@@ -73,6 +110,25 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     connections_max_idle_ms: int | str | None
     send_buffer_bytes: int | str | None
     receive_buffer_bytes: int | str | None
+    security_protocol: str | None
+    ssl_truststore_location: str | None
+    ssl_truststore_type: str | None
+    ssl_truststore_certificates: str | None
+    ssl_keystore_location: str | None
+    ssl_keystore_type: str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: str | None
+    ssl_key_password: str | None
+    ssl_endpoint_identification_algorithm: str | None
+    ssl_protocol: str | None
+    ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_cipher_suites: str | Sequence[str] | None
+    sasl_mechanism: str | None
+    sasl_jaas_config: str | None
+    sasl_username: str | None
+    sasl_password: str | None
+    sasl_oauthbearer_token_provider: Callable[[], str | OAuthBearerToken] | None
+    sasl_login_refresh_window_factor: float | str | None
     isolation_level: str | None
     fetch_min_bytes: int | str | None
     fetch_max_wait_ms: int | str | None

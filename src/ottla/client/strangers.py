@@ -9,8 +9,8 @@ from __future__ import annotations
 _BEGINNINGS = (
     (b"HTTP", "an HTTP server"),
     (b"SSH-", "an SSH server"),
-    (b"\x15\x03", "a TLS listener (this client speaks plaintext)"),
-    (b"\x16\x03", "a TLS listener (this client speaks plaintext)"),
+    (b"\x15\x03", "a TLS listener (this client speaks plaintext: set security.protocol to SSL or SASL_SSL)"),
+    (b"\x16\x03", "a TLS listener (this client speaks plaintext: set security.protocol to SSL or SASL_SSL)"),
     (b"220", "a mail or FTP server"),
     (b"-ERR", "a Redis server"),
     (b"+OK", "a POP3 server"),

@@ -1,13 +1,14 @@
 """The part every client-side core shares: connections, the handshake, versions, timeouts and cluster metadata.
 
-How it works. There is one connection per node, opened when somebody wants to send to it. After it opens, the core
-asks ApiVersions (falling back to version 0 as KIP-511 tells) and then uses, per API, the newest version both sides
-speak. A lost connection rests for `reconnect.backoff.ms`, doubling up to its maximum, with a fifth of jitter. A
-request without an answer within `request.timeout.ms` takes its connection down: answers come in order, so nothing
-behind it would come either. Until the first metadata arrives the nodes are the bootstrap addresses, numbered -1, -2
-and so on; a bootstrap connection whose address turns out to be a broker's is kept for that broker. When all known
-brokers are unreachable, the bootstrap addresses are tried again (KIP-899); when metadata could not be had for
-`metadata.recovery.rebootstrap.trigger.ms`, all known brokers are given up for them (KIP-1102).
+How it works. There is one connection per node, opened when somebody wants to send to it. After it opens, the core asks
+ApiVersions (falling back to version 0 as KIP-511 tells) and then uses, per API, the newest version both sides speak;
+where `security.protocol` says SASL, the client proves who it is in between (`sessions.py`). A lost connection rests for
+`reconnect.backoff.ms`, doubling up to its maximum, with a fifth of jitter. A request without an answer within
+`request.timeout.ms` takes its connection down: answers come in order, so nothing behind it would come either. Until the
+first metadata arrives the nodes are the bootstrap addresses, numbered -1, -2 and so on; a bootstrap connection whose
+address turns out to be a broker's is kept for that broker. When all known brokers are unreachable, the bootstrap
+addresses are tried again (KIP-899); when metadata could not be had for `metadata.recovery.rebootstrap.trigger.ms`, all
+known brokers are given up for them (KIP-1102).
 
 How an owner (ProducerCore, ReaderCore, Admin) uses it:
 
@@ -33,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla import __version__
 from ottla.connection.events import (
@@ -42,6 +43,8 @@ from ottla.connection.events import (
     Disconnect,
     Disconnected,
     Received,
+    TokenGiven,
+    TokenWanted,
     Transmit,
     Transmitted,
     Unsendable,
@@ -58,11 +61,15 @@ from ottla.connection.node import (
     version_for,
 )
 from ottla.connection.refresh import MetadataRefresh
+from ottla.connection.security_settings import SASL_FAILED, TLS_FAILED, SecuritySettings
 from ottla.connection.setting import INT64_MAX
 from ottla.connection.settings import ConnectionSettings
 from ottla.connection.traffic import NodeMeter
-from ottla.errors import NotKafka, OttlaError, Unreachable
+from ottla.errors import AuthenticationError, NotKafka, OttlaError, Unreachable
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+
+if TYPE_CHECKING:
+    from ottla.connection.sessions import Sessions
 
 # Where `ask` sends: a node id, or one of these.
 ANY_NODE = -1_000_001
@@ -75,8 +82,13 @@ _ABSENT = ConnectionState.ABSENT
 _CONNECTING = ConnectionState.CONNECTING
 _HANDSHAKING = ConnectionState.HANDSHAKING
 _RESTING = ConnectionState.RESTING
+_AUTHENTICATING = ConnectionState.AUTHENTICATING
+_RENEWING = ConnectionState.RENEWING
+_UNDER_WAY = (_CONNECTING, _HANDSHAKING, _AUTHENTICATING, _RENEWING)
 
 _HANDSHAKE = object()
+_SASL = object()
+_DISBELIEF = (SASL_FAILED, TLS_FAILED)
 _METADATA = object()
 
 _API_VERSIONS_KEY = 18
@@ -146,10 +158,11 @@ class ConnectionCore:
         self._rebootstraps = settings.metadata_recovery_strategy == "rebootstrap"
         self._rebootstrap_trigger_us = settings.metadata_recovery_rebootstrap_trigger_ms * 1000
         self._refresh = MetadataRefresh(settings, self.metadata, self.backoff_us, auto_create_topics)
-        self._outputs: list[Connect | Transmit | Disconnect] = []
+        self._outputs: list[Connect | Transmit | Disconnect | TokenWanted] = []
         self._answers: list[Answer] = []
         self._nodes: dict[int, Node] = {}
         self._by_connection: dict[int, Node] = {}
+        self._sessions = self._new_sessions(settings.security)
         self._next_connection_id = 1
         self._next_correlation_id = 1
         self._asks: list[_Ask] = []
@@ -162,7 +175,9 @@ class ConnectionCore:
 
     # --- the surface every core has -----------------------------------------------------------------------------
 
-    def receive(self, event: Connected | Disconnected | Received | Transmitted | Unsendable, now_us: int) -> None:
+    def receive(
+        self, event: Connected | Disconnected | Received | Transmitted | Unsendable | TokenGiven, now_us: int
+    ) -> None:
         """Take in one event from the driver; events about connections that are gone are ignored."""
         node = self._by_connection.get(event.connection_id)
         if node is None:
@@ -175,11 +190,15 @@ class ConnectionCore:
             self._on_connected(node, now_us)
         elif isinstance(event, Unsendable):
             self._on_unsendable(node, event, now_us)
+        elif isinstance(event, TokenGiven):
+            if self._sessions is not None:
+                self._sessions.take_token(node, event, now_us)
+            self._advance(now_us)
         else:
             self._lose(node, event.reason, now_us, close=False)
             self._advance(now_us)
 
-    def outputs(self) -> list[Connect | Transmit | Disconnect]:
+    def outputs(self) -> list[Connect | Transmit | Disconnect | TokenWanted]:
         """Return what the driver must now do, in order; each output is returned once."""
         taken = self._outputs
         if taken:
@@ -259,7 +278,7 @@ class ConnectionCore:
         if node is None:
             return False
         if node.state is _READY:
-            return node.throttled_until_us <= now_us
+            return node.throttled_until_us <= now_us and not self._renews(node, now_us)
         self._connect_when_rested(node, now_us)
         return False
 
@@ -300,10 +319,11 @@ class ConnectionCore:
             if node.node_id == avoid:
                 continue
             others = others or node.state is _ABSENT or self._has_rested(node, now_us)
+            self._renews(node, now_us)
             if node.state is _READY and node.throttled_until_us <= now_us:
                 if ready is None or len(node.pending) < len(ready.pending):
                     ready = node
-            elif node.state is _CONNECTING or node.state is _HANDSHAKING:
+            elif node.state in _UNDER_WAY:
                 connecting = True
         if ready is not None:
             return ready.node_id
@@ -349,11 +369,14 @@ class ConnectionCore:
     def trouble(self) -> OttlaError | None:
         """Return why no broker can be reached, as an error for the user; None when one can, or none was tried yet.
 
-        `NotKafka` where something answered that does not speak Kafka, else `Unreachable`; both name the addresses.
+        `AuthenticationError` where a broker and this client did not believe each other, `NotKafka` where something
+        answered that does not speak Kafka, else `Unreachable`; all name the addresses.
         """
-        if not self._failures or any(node.state is _READY for node in self._nodes.values()):
+        if not self._failures or any(node.state in (_READY, _RENEWING) for node in self._nodes.values()):
             return None
         told = "; ".join(f"{address}: {reason}" for address, reason in list(self._failures.items()))
+        if any(reason.startswith(_DISBELIEF) for reason in list(self._failures.values())):
+            return AuthenticationError(f"no broker can be used ({told}).")
         everywhere = len(self._failures) >= len(self.settings.bootstrap_servers)
         if (
             not self._ever_ready
@@ -364,7 +387,15 @@ class ConnectionCore:
         return Unreachable(f"no Kafka broker can be reached ({told}). Check bootstrap.servers and that it runs.")
 
     def refused(self, now_us: int) -> OttlaError | None:
-        """Return `trouble` where no broker was ever met and every bootstrap address has refused for a while."""
+        """Return `trouble` where waiting will not help.
+
+        That is: every broker known has disbelieved this client or was disbelieved by it, as Java sees it, too; or no
+        broker was ever met, and every bootstrap address has refused for a while.
+        """
+        if self._failures and all(
+            self._failures.get(node.address, "").startswith(_DISBELIEF) for node in self._nodes.values()
+        ):
+            return self.trouble()
         since = self._refusing_since_us
         if self._ever_ready or len(since) < len({address_of(*place) for place in self.settings.bootstrap_servers}):
             return None
@@ -441,6 +472,27 @@ class ConnectionCore:
             message.client_software_version = __version__
         self._put(node, message, version, _HANDSHAKE, now_us, True)
 
+    def _new_sessions(self, security: SecuritySettings) -> Sessions | None:
+        if not security.is_sasl:
+            return None
+        from ottla.connection.sessions import Sessions  # most clients never need it
+
+        return Sessions(
+            security,
+            self._rng,
+            transmit=lambda node, message, version, now_us: self._put(node, message, version, _SASL, now_us, True),
+            want_token=lambda wanted: self._outputs.append(wanted),
+            lose=lambda node, reason, now_us: self._lose(node, reason, now_us, close=True),
+        )
+
+    def _renews(self, node: Node, now_us: int) -> bool:
+        """Begin to renew the session of a ready node where it is time; whether it was."""
+        if not node.renew_at_us or node.renew_at_us > now_us or node.state is not _READY:
+            return False
+        assert self._sessions is not None
+        self._sessions.begin(node, now_us)
+        return True
+
     def _on_handshake(self, node: Node, response: Any, now_us: int) -> None:
         if response.error_code == _UNSUPPORTED_VERSION and _API_VERSIONS_KEY not in node.versions:
             # KIP-511: the broker answers in version 0 and, if it is new enough, says what it does speak.
@@ -459,7 +511,13 @@ class ConnectionCore:
         if response.finalized_features_epoch > self._features_epoch:
             self._features_epoch = response.finalized_features_epoch
             self.features = {each.name: each.max_version_level for each in response.finalized_features}
-        node.move(ConnectionEvent.AGREED)
+        if self._sessions is None:
+            node.move(ConnectionEvent.AGREED)
+            self._on_ready(node)
+        else:
+            self._sessions.begin(node, now_us)
+
+    def _on_ready(self, node: Node) -> None:
         node.failures = 0
         node.wanted = False
         self._ever_ready = True
@@ -488,7 +546,7 @@ class ConnectionCore:
 
     def _drop(self, node: Node, reason: str, now_us: int) -> None:
         """We end the connection ourselves, because nobody needs it any more."""
-        if node.state in (_CONNECTING, _HANDSHAKING, _READY):
+        if node.state is _READY or node.state in _UNDER_WAY:
             node.move(ConnectionEvent.DROPPED)
             self._detach(node, reason, True, now_us)
         node.wanted = False
@@ -508,10 +566,12 @@ class ConnectionCore:
             unsent = [o.correlation_id for o in self._outputs if isinstance(o, Transmit)]
             self._outputs = [o for o in self._outputs if o.connection_id != connection_id]
         if close:
-            self._outputs.append(Disconnect(connection_id))
+            self._outputs.append(Disconnect(connection_id, reason if reason.startswith(SASL_FAILED) else ""))
         pending = node.pending
         node.pending = {}
         node.throttled_until_us = 0
+        node.conversation = None
+        node.renew_at_us = 0
         for correlation_id, request in pending.items():
             self._settle(node, request, reason, request.answered and correlation_id not in unsent, now_us)
 
@@ -555,6 +615,11 @@ class ConnectionCore:
             return
         throttle_ms = getattr(message, "throttle_time_ms", 0)
         node.meter.answered(throttle_ms)
+        if request.token is _SASL:
+            if self._sessions is not None and self._sessions.receive(node, message, now_us):
+                self._on_ready(node)
+            self._advance(now_us)
+            return
         node.last_used_us = now_us
         if request.token is _HANDSHAKE:
             self._on_handshake(node, message, now_us)
@@ -581,7 +646,7 @@ class ConnectionCore:
         request = node.pending.pop(event.correlation_id, None)
         if request is None:
             return
-        if request.token is _HANDSHAKE:
+        if request.token is _HANDSHAKE or request.token is _SASL:
             self._lose(node, event.reason, now_us, close=True)
         else:
             self._settle(node, request, event.reason, False, now_us)
@@ -590,7 +655,7 @@ class ConnectionCore:
     def _settle(
         self, node: Node, request: Pending, failure: str | None, sent: bool, now_us: int, *, unsupported: bool = False
     ) -> None:
-        if request.token is _HANDSHAKE:
+        if request.token is _HANDSHAKE or request.token is _SASL:
             return
         if request.token is _METADATA:
             self._refresh.lost(now_us)
@@ -600,7 +665,7 @@ class ConnectionCore:
     def _dispatch_asks(self, now_us: int) -> None:
         waiting = []
         for ask in self._asks:
-            if ask.deadline_us <= now_us or (self._refusing_since_us and self.refused(now_us) is not None):
+            if ask.deadline_us <= now_us or (self._failures and self.refused(now_us) is not None):
                 self._answers.append(Answer(ask.token, None, self._why_not_asked(ask.where), False, None))
                 continue
             node_id = self._destination(ask, now_us)
@@ -713,12 +778,17 @@ class ConnectionCore:
 
     def _node_deadline_us(self, node: Node) -> int | None:
         state = node.state
-        if state is _READY or state is _HANDSHAKING:
+        if state is _READY or state in _UNDER_WAY[1:]:
             for request in node.pending.values():
                 due = request.sent_us + self._request_timeout_us
                 break
             else:
                 due = node.last_used_us + self._idle_us
+            conversation = node.conversation
+            if conversation is not None and conversation.wants_token:
+                due = min(due, node.since_us + self._request_timeout_us)
+            if node.renew_at_us:
+                due = min(due, node.renew_at_us)
             return due if due < node.throttled_until_us or not node.throttled_until_us else node.throttled_until_us
         if state is _CONNECTING:
             return node.since_us + node.setup_timeout_us
@@ -735,6 +805,17 @@ class ConnectionCore:
             if node.since_us + node.setup_timeout_us <= now_us:
                 limit = node.setup_timeout_us // 1000
                 self._lose(node, f"did not accept a connection within {limit} ms", now_us, close=True)
+            return
+        conversation = node.conversation
+        if conversation is not None and conversation.wants_token:
+            if node.since_us + self._request_timeout_us <= now_us:
+                limit = self.settings.request_timeout_ms
+                reason = f"{SASL_FAILED}: there was no token within request.timeout.ms ({limit} ms)"
+                self._lose(node, reason, now_us, close=True)
+                return
+            if not node.pending:
+                return
+        if self._renews(node, now_us):
             return
         oldest_us = node.oldest_sent_us()
         if oldest_us is None:

@@ -43,7 +43,18 @@ class Transmit:
 
 @dataclass(slots=True, frozen=True)
 class Disconnect:
-    """Output: close this connection; the driver does not report it back."""
+    """Output: close this connection; the driver does not report it back.
+
+    `reason` is given where the broker did not believe who the client is, which the user must hear of.
+    """
+
+    connection_id: int
+    reason: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class TokenWanted:
+    """Output: OAUTHBEARER needs a token for this connection; the driver answers with `TokenGiven`."""
 
     connection_id: int
 
@@ -65,6 +76,15 @@ class Disconnected:
 
     connection_id: int
     reason: str
+
+
+@dataclass(slots=True, frozen=True)
+class TokenGiven:
+    """Event: what the token provider returned, or a clause that says why there is no token."""
+
+    connection_id: int
+    token: Any = field(repr=False)
+    failure: str = ""
 
 
 @dataclass(slots=True, frozen=True)

@@ -4,14 +4,18 @@ A `Node` has at most one connection at a time. The states and the events that mo
 `TRANSITIONS`; whatever is not in that table cannot happen, and trying it raises. The `ConnectionCore` owns the nodes
 and does what a transition calls for (opening, closing, handshaking); this file only keeps the books.
 
-Invariants: a connection id is used once; requests are pending only in HANDSHAKING (ApiVersions alone) and READY.
+Invariants: a connection id is used once; requests are pending only in HANDSHAKING (ApiVersions alone),
+AUTHENTICATING (SASL alone), READY, and RENEWING (SASL behind what was sent before).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.connection.authentication import SaslConversation
 
 from ottla.connection.traffic import NodeMeter
 
@@ -24,6 +28,9 @@ class ConnectionState(IntEnum):
     HANDSHAKING = 2
     READY = 3
     RESTING = 4
+    # SASL: between the handshake and READY, and again before the session ends (KIP-368).
+    AUTHENTICATING = 5
+    RENEWING = 6
 
 
 class ConnectionEvent(IntEnum):
@@ -35,6 +42,8 @@ class ConnectionEvent(IntEnum):
     LOST = 3
     RESTED = 4
     DROPPED = 5
+    CHALLENGED = 6
+    PROVED = 7
 
 
 # LOST: the other side, the network, or a timeout ended it, so a pause follows before the next try (reconnect
@@ -47,6 +56,14 @@ TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
     (ConnectionState.HANDSHAKING, ConnectionEvent.AGREED): ConnectionState.READY,
     (ConnectionState.HANDSHAKING, ConnectionEvent.LOST): ConnectionState.RESTING,
     (ConnectionState.HANDSHAKING, ConnectionEvent.DROPPED): ConnectionState.ABSENT,
+    (ConnectionState.HANDSHAKING, ConnectionEvent.CHALLENGED): ConnectionState.AUTHENTICATING,
+    (ConnectionState.AUTHENTICATING, ConnectionEvent.PROVED): ConnectionState.READY,
+    (ConnectionState.AUTHENTICATING, ConnectionEvent.LOST): ConnectionState.RESTING,
+    (ConnectionState.AUTHENTICATING, ConnectionEvent.DROPPED): ConnectionState.ABSENT,
+    (ConnectionState.READY, ConnectionEvent.CHALLENGED): ConnectionState.RENEWING,
+    (ConnectionState.RENEWING, ConnectionEvent.PROVED): ConnectionState.READY,
+    (ConnectionState.RENEWING, ConnectionEvent.LOST): ConnectionState.RESTING,
+    (ConnectionState.RENEWING, ConnectionEvent.DROPPED): ConnectionState.ABSENT,
     (ConnectionState.READY, ConnectionEvent.LOST): ConnectionState.RESTING,
     (ConnectionState.READY, ConnectionEvent.DROPPED): ConnectionState.ABSENT,
     (ConnectionState.RESTING, ConnectionEvent.RESTED): ConnectionState.ABSENT,
@@ -82,6 +99,7 @@ class Node:
     __slots__ = (
         "agreed_versions",
         "connection_id",
+        "conversation",
         "failures",
         "host",
         "is_open",
@@ -91,6 +109,7 @@ class Node:
         "pending",
         "port",
         "reason",
+        "renew_at_us",
         "rest_until_us",
         "setup_timeout_us",
         "since_us",
@@ -123,6 +142,9 @@ class Node:
         self.last_used_us = 0
         self.wanted = False
         self.reason = ""
+        # SASL under way, and when the session must be renewed; 0: never.
+        self.conversation: SaslConversation | None = None
+        self.renew_at_us = 0
 
     @property
     def address(self) -> str:

@@ -202,9 +202,14 @@ def read_settings(table: Sequence[Setting], given: Mapping[str, Any]) -> tuple[d
 
 
 def _unknown(name: str, table: Sequence[Setting]) -> str:
-    from ottla.connection.kafka_settings import KAFKA_SETTINGS  # only when something is wrong already
+    # Only when something is wrong already.
+    from ottla.connection.kafka_settings import KAFKA_SETTINGS
+    from ottla.connection.security_settings import not_in_python
 
     dotted = name.replace("_", ".")
+    instead = not_in_python(dotted)
+    if instead is not None:
+        return instead
     if dotted in KAFKA_SETTINGS:
         return f"{dotted} is a setting of Kafka's that ottla does not support here; leave it out."
     nearest = nearest_name(dotted, [row.name for row in table])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ottla.connection.security_settings import SECURITY_SETTINGS, SecuritySettings
 from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting, read_settings
 from ottla.errors import ConfigError
 
@@ -191,6 +192,7 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
         highest=INT32_MAX,
         group="Connections",
     ),
+    *SECURITY_SETTINGS,
 )
 
 
@@ -198,6 +200,7 @@ class ConnectionSettings:
     """The settings of `CONNECTION_SETTINGS`, one attribute each, checked; `bootstrap_servers` parsed.
 
     `warnings` are sentences about what was given and cannot have been meant, for the client to log.
+    The rows about security stand together as `security`.
     """
 
     bootstrap_servers: tuple[tuple[str, int], ...]
@@ -213,6 +216,7 @@ class ConnectionSettings:
     request_timeout_ms: int
     retry_backoff_max_ms: int
     retry_backoff_ms: int
+    security: SecuritySettings
     send_buffer_bytes: int
     socket_connection_setup_timeout_max_ms: int
     socket_connection_setup_timeout_ms: int
@@ -231,7 +235,9 @@ class ConnectionSettings:
 
     def _take(self, values: Mapping[str, Any], explicit: frozenset[str]) -> None:
         for row in CONNECTION_SETTINGS:
-            setattr(self, row.keyword, values[row.keyword])
+            if row.group != "Security":
+                setattr(self, row.keyword, values[row.keyword])
+        self.security = SecuritySettings(values)
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers is missing; give host:port, several separated by commas.")
         if len(self.client_id.encode()) > CLIENT_ID_BYTES_MAX:

@@ -16,6 +16,8 @@ ABSENT: list[Any] = []
 ZERO_UUID = bytes(16)
 # Longer byte strings are shown by their size.
 SHOWN_BYTES_MAX = 32
+# What SASL sends is a password, a token, or stands for one.
+SECRET_FIELDS = ("auth_bytes",)
 
 
 class Message:
@@ -40,7 +42,9 @@ class Message:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={_shown(getattr(self, name))}" for name in self.__slots__)
+        fields = ", ".join(
+            f"{name}={'[hidden]' if name in SECRET_FIELDS else _shown(getattr(self, name))}" for name in self.__slots__
+        )
         return f"{type(self).__name__}({fields})"
 
 

@@ -141,5 +141,5 @@ def _bounds(admin: Any, topic: str) -> dict[int, tuple[int, int]]:
     return {partition: (beginnings[partition], ends[partition]) for partition in ends}
 
 
-def _keywords(options: SourceOptions) -> dict[str, str]:
+def _keywords(options: SourceOptions) -> dict[str, Any]:
     return {name.replace(".", "_"): value for name, value in options.settings.items()}

@@ -1,0 +1,82 @@
+"""What a client needs to be believed and to believe: made once, when it is made, so that mistakes are told there.
+
+`Security` holds the TLS context and the way to OAUTHBEARER tokens of one client; a plaintext client has None of it.
+Token providers are the user's code and may ask a server: each call runs on a short thread of its own, never on the
+I/O thread. A token that says when it ends is shared by all connections until most of its time is over.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING, Any
+
+from ottla.connection.security_settings import OAUTHBEARER, OAuthBearerToken, SecuritySettings
+
+if TYPE_CHECKING:
+    import ssl
+
+_log = logging.getLogger("ottla.client")
+
+
+def unguessable(settings: SecuritySettings, rng: Random) -> Random:
+    """The generator for a client's core: SCRAM's nonces must not be guessed, so they are the operating system's."""
+    return SystemRandom() if settings.is_sasl else rng
+
+
+class Security:
+    """One client's; ConfigError or MissingExtra where the settings cannot be used on this machine."""
+
+    __slots__ = ("_good_until_s", "_settings", "_token", "tls")
+
+    def __init__(self, settings: SecuritySettings) -> None:
+        self._settings = settings
+        self._token: OAuthBearerToken | None = None
+        self._good_until_s = 0.0
+        self.tls: ssl.SSLContext | None = None
+        if settings.is_tls:
+            from ottla.client.tls import client_context
+
+            self.tls = client_context(settings)
+        if settings.is_sasl:
+            from ottla.connection.authentication import check_scram
+
+            check_scram(settings)
+
+    @classmethod
+    def of(cls, settings: SecuritySettings) -> Security | None:
+        """What these settings need, None for a plaintext client."""
+        return cls(settings) if settings.is_tls or settings.is_sasl else None
+
+    def get_token(self, given: Callable[[Any, str], None]) -> None:
+        """Call `given` with (token, "") or (None, why there is none): now, or later on another thread."""
+        if self._token is not None and time.time() < self._good_until_s:
+            given(self._token, "")
+            return
+        threading.Thread(target=self._ask, args=(given,), name="ottla-token", daemon=True).start()
+
+    def _ask(self, given: Callable[[Any, str], None]) -> None:
+        try:
+            token = self._new_token()
+        except BaseException as error:
+            # The error itself may quote what was sent to the token's issuer; only its kind is told.
+            _log.debug("the token provider raised %s", type(error).__name__)
+            given(None, f"sasl.oauthbearer.token.provider raised {type(error).__name__}")
+            return
+        if isinstance(token, OAuthBearerToken) and token.expires_at_s is not None:
+            now_s = time.time()
+            self._good_until_s = now_s + (token.expires_at_s - now_s) * self._settings.token_refresh_factor
+            self._token = token
+        given(token, "")
+
+    def _new_token(self) -> Any:
+        provider = self._settings.token_provider
+        if provider is not None:
+            return provider()
+        from ottla.connection.authentication import unsecured_token
+
+        assert self._settings.mechanism == OAUTHBEARER
+        return unsecured_token(self._settings.unsecured_claims or {}, time.time())

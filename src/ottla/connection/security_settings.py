@@ -1,0 +1,398 @@
+"""Who a client is and whom it believes: the rows of `security.protocol`, `ssl.*` and `sasl.*`, checked together.
+
+Names and meanings are those of Kafka's Java clients, with these differences: stores of keys and certificates are PEM
+(KIP-651), given as files or as text; `sasl.username` and `sasl.password` are librdkafka's short way beside
+`sasl.jaas.config`; `sasl.oauthbearer.token.provider` is a Python callable where Java names a class.
+`NOT_IN_PYTHON` says of Java's other settings, in one sentence each, what to do instead.
+
+Invariants: nothing here reads a file (client/tls.py does, where the connection is made ready). No `repr`, and no
+error's text, holds a password, a key or a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.connection.jaas import JaasConfig, parse_jaas
+from ottla.connection.setting import Setting
+from ottla.errors import ConfigError
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PLAIN = "PLAIN"
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = (PLAIN, *SCRAM, OAUTHBEARER)
+TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
+
+# How the reasons begin of connections that were lost because somebody did not believe somebody.
+SASL_FAILED = "authentication failed"
+TLS_FAILED = "the TLS handshake failed"
+
+TO_PEM = (
+    "keytool -importkeystore -srckeystore STORE -destkeystore STORE.p12 -deststoretype PKCS12 and then "
+    "openssl pkcs12 -in STORE.p12 -out STORE.pem make a PEM file of it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthBearerToken:
+    """What a token provider returns: the token, when it ends, and extensions for the broker (RFC 7628).
+
+    `expires_at_s` is in seconds since 1970 (`time.time()`); a token without it is asked for anew at every
+    authentication, one with it is used again until most of its time is over.
+    """
+
+    value: str = field(repr=False)
+    expires_at_s: float | None = None
+    extensions: Mapping[str, str] = field(default_factory=dict)
+
+
+TokenProvider = Callable[[], "str | OAuthBearerToken"]
+
+
+def _read_words(name: str, allowed: tuple[str, ...]) -> Callable[[Any], tuple[str, ...]]:
+    def read(value: Any) -> tuple[str, ...]:
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            raise ConfigError(f"{name}={value!r} is not a list of words, or words separated by commas.")
+        words = tuple(part.strip() for part in parts if part.strip())
+        wrong = [word for word in words if allowed and word not in allowed]
+        if wrong:
+            raise ConfigError(f"{name}={value!r} is not known; allowed are {', '.join(allowed)}.")
+        return words
+
+    return read
+
+
+def _read_provider(value: Any) -> Any:
+    if not callable(value):
+        raise ConfigError(
+            "sasl.oauthbearer.token.provider must be a callable without arguments that returns a token (str) or an "
+            f"ottla.OAuthBearerToken, not {type(value).__name__}."
+        )
+    return value
+
+
+SECURITY_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "security.protocol",
+        str,
+        "PLAINTEXT",
+        "How the brokers' listener is spoken to: encrypted (SSL), with proof of who one is (SASL), both, or neither.",
+        allowed=PROTOCOLS,
+        any_case=True,
+        group="Security",
+    ),
+    Setting(
+        "ssl.truststore.location",
+        str,
+        None,
+        "PEM file with the certificates of whom to believe; without it the operating system's.",
+        kip=651,
+        group="Security",
+    ),
+    Setting(
+        "ssl.truststore.type",
+        str,
+        "PEM",
+        "The kind of truststore; Java's JKS and PKCS12 must be turned into PEM.",
+        allowed=("PEM", "JKS", "PKCS12"),
+        any_case=True,
+        kip=651,
+        group="Security",
+    ),
+    Setting(
+        "ssl.truststore.certificates",
+        str,
+        None,
+        "The certificates of whom to believe as PEM text, instead of ssl.truststore.location.",
+        secret=True,
+        kip=651,
+        group="Security",
+    ),
+    Setting(
+        "ssl.keystore.location",
+        str,
+        None,
+        "PEM file with the client's private key and its certificate, those that vouch for it behind it.",
+        kip=651,
+        group="Security",
+    ),
+    Setting(
+        "ssl.keystore.type",
+        str,
+        "PEM",
+        "The kind of keystore; Java's JKS and PKCS12 must be turned into PEM.",
+        allowed=("PEM", "JKS", "PKCS12"),
+        any_case=True,
+        kip=651,
+        group="Security",
+    ),
+    Setting(
+        "ssl.keystore.certificate.chain",
+        str,
+        None,
+        "The client's certificate as PEM text, those that vouch for it behind it; with ssl.keystore.key.",
+        secret=True,
+        kip=651,
+        group="Security",
+    ),
+    Setting(
+        "ssl.keystore.key",
+        str,
+        None,
+        "The client's private key as PEM text; with ssl.keystore.certificate.chain.",
+        secret=True,
+        kip=651,
+        group="Security",
+    ),
+    Setting(
+        "ssl.key.password",
+        str,
+        None,
+        "What opens the client's private key where it is encrypted.",
+        secret=True,
+        group="Security",
+    ),
+    Setting(
+        "ssl.endpoint.identification.algorithm",
+        str,
+        "https",
+        "https checks that the certificate was made out to the broker's host name; empty leaves that out.",
+        allowed=("https", ""),
+        any_case=True,
+        kip=294,
+        group="Security",
+    ),
+    Setting(
+        "ssl.protocol",
+        str,
+        "TLSv1.3",
+        "The newest version of TLS to speak.",
+        allowed=("TLSv1.3", "TLSv1.2", "TLS"),
+        group="Security",
+    ),
+    Setting(
+        "ssl.enabled.protocols",
+        list,
+        TLS_VERSIONS,
+        "The versions of TLS that may be spoken.",
+        takes="str | Sequence[str]",
+        reads=_read_words("ssl.enabled.protocols", TLS_VERSIONS),
+        group="Security",
+    ),
+    Setting(
+        "ssl.cipher.suites",
+        list,
+        (),
+        "The cipher suites of TLS 1.2 to offer, by Java's or OpenSSL's names; without a name of TLS 1.3 (TLS_AES...) "
+        "TLS 1.3 is not spoken, with one all of its suites are offered. Empty: OpenSSL's choice.",
+        takes="str | Sequence[str]",
+        reads=_read_words("ssl.cipher.suites", ()),
+        group="Security",
+    ),
+    Setting(
+        "sasl.mechanism",
+        str,
+        None,
+        "How to prove who one is. Java's default is GSSAPI, which ottla does not have: it must be given for SASL.",
+        allowed=MECHANISMS,
+        any_case=True,
+        group="Security",
+    ),
+    Setting(
+        "sasl.jaas.config",
+        str,
+        None,
+        "User and password as Java clients write them: `...ScramLoginModule required username=... password=...;`.",
+        secret=True,
+        kip=85,
+        group="Security",
+    ),
+    Setting(
+        "sasl.username", str, None, "The user of PLAIN and SCRAM (ottla's own, as in librdkafka).", group="Security"
+    ),
+    Setting(
+        "sasl.password",
+        str,
+        None,
+        "The password of PLAIN and SCRAM (ottla's own, as in librdkafka).",
+        secret=True,
+        group="Security",
+    ),
+    Setting(
+        "sasl.oauthbearer.token.provider",
+        object,
+        None,
+        "A callable that returns a token for OAUTHBEARER, text or ottla.OAuthBearerToken; it is called on a thread of "
+        "its own (ottla's own; Java names a class in sasl.login.callback.handler.class).",
+        takes="Callable[[], str | OAuthBearerToken]",
+        reads=_read_provider,
+        kip=255,
+        group="Security",
+    ),
+    Setting(
+        "sasl.login.refresh.window.factor",
+        float,
+        0.8,
+        "The share of an OAUTHBEARER token's time after which a new one is asked for.",
+        lowest=0.5,
+        highest=1.0,
+        kip=255,
+        group="Security",
+    ),
+)
+
+_PROVIDER = "give a callable as sasl.oauthbearer.token.provider (sasl_oauthbearer_token_provider=...)"
+_JAVA_CLASS = "names a Java class, which Python cannot load"
+_KERBEROS = "is for Kerberos (GSSAPI), which ottla does not have; take SCRAM, PLAIN, OAUTHBEARER or TLS certificates."
+
+NOT_IN_PYTHON: Mapping[str, str] = {
+    "ssl.keystore.password": "is for JKS and PKCS12; a PEM keystore has no password of its own: give ssl.key.password "
+    "for its key.",
+    "ssl.truststore.password": "is for JKS and PKCS12; a PEM truststore has no password: leave it out.",
+    "ssl.provider": "chooses among Java's security providers; ottla uses OpenSSL: leave it out.",
+    "security.providers": "lists Java's security providers; ottla uses OpenSSL: leave it out.",
+    "ssl.keymanager.algorithm": "chooses among Java's key managers; ottla uses OpenSSL: leave it out.",
+    "ssl.trustmanager.algorithm": "chooses among Java's trust managers; ottla uses OpenSSL: leave it out.",
+    "ssl.secure.random.implementation": "chooses among Java's random numbers; OpenSSL has its own: leave it out.",
+    "ssl.engine.factory.class": f"{_JAVA_CLASS}; the other ssl settings say all that ottla's TLS can do.",
+    "sasl.client.callback.handler.class": f"{_JAVA_CLASS}; give sasl.username and sasl.password.",
+    "sasl.login.callback.handler.class": f"{_JAVA_CLASS}; {_PROVIDER}.",
+    "sasl.login.class": f"{_JAVA_CLASS}; {_PROVIDER}.",
+    "sasl.login.connect.timeout.ms": f"is for Java's own way to a token endpoint; {_PROVIDER}, with its own timeouts.",
+    "sasl.login.read.timeout.ms": f"is for Java's own way to a token endpoint; {_PROVIDER}, with its own timeouts.",
+    "sasl.login.retry.backoff.ms": "is for Java's own way to a token endpoint; here a token is asked for again with "
+    "the next connection, after reconnect.backoff.ms.",
+    "sasl.login.retry.backoff.max.ms": "is for Java's own way to a token endpoint; here a token is asked for again "
+    "with the next connection, after reconnect.backoff.ms.",
+    "sasl.login.refresh.window.jitter": "spreads the refreshes of Java's login thread; ottla asks for a token when a "
+    "connection needs one: leave it out.",
+    "sasl.login.refresh.min.period.seconds": "paces Java's login thread; ottla asks for a token when a connection "
+    "needs one: leave it out.",
+    "sasl.login.refresh.buffer.seconds": "paces Java's login thread; ottla asks for a token when a connection needs "
+    "one: leave it out.",
+    "sasl.kerberos.service.name": _KERBEROS,
+    "sasl.kerberos.kinit.cmd": _KERBEROS,
+    "sasl.kerberos.min.time.before.relogin": _KERBEROS,
+    "sasl.kerberos.ticket.renew.jitter": _KERBEROS,
+    "sasl.kerberos.ticket.renew.window.factor": _KERBEROS,
+}
+# Of Java's own ways to fetch and to check tokens.
+_OAUTH_PREFIX = "sasl.oauthbearer."
+
+
+def not_in_python(name: str) -> str | None:
+    """What to do instead of one of Java's security settings that has no meaning here; None for other names."""
+    said = NOT_IN_PYTHON.get(name)
+    if said is None and name.startswith(_OAUTH_PREFIX):
+        said = f"is for Java's own way to fetch or check tokens; {_PROVIDER}."
+    return None if said is None else f"{name} {said}"
+
+
+class SecuritySettings:
+    """The rows of `SECURITY_SETTINGS` after all checks; what the protocol does not need is None.
+
+    `username` and `password` are those of PLAIN and SCRAM; `unsecured_claims` of an OAUTHBEARER token without a
+    signature, for development. `repr` names protocol and mechanism and nothing else.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Take values that `read_settings` has read; `ConfigError` for what does not go together."""
+        self.protocol: str = values["security_protocol"]
+        self.is_tls = self.protocol.endswith("SSL")
+        self.is_sasl = self.protocol.startswith("SASL")
+        self.mechanism: str | None = values["sasl_mechanism"]
+        self.username: str | None = values["sasl_username"]
+        self.password: str | None = values["sasl_password"]
+        self.token_provider: TokenProvider | None = values["sasl_oauthbearer_token_provider"]
+        self.token_refresh_factor: float = values["sasl_login_refresh_window_factor"]
+        self.unsecured_claims: dict[str, str] | None = None
+        self.truststore_location: str | None = values["ssl_truststore_location"]
+        self.truststore_certificates: str | None = values["ssl_truststore_certificates"]
+        self.keystore_location: str | None = values["ssl_keystore_location"]
+        self.keystore_certificate_chain: str | None = values["ssl_keystore_certificate_chain"]
+        self.keystore_key: str | None = values["ssl_keystore_key"]
+        self.key_password: str | None = values["ssl_key_password"]
+        self.checks_host_name = values["ssl_endpoint_identification_algorithm"] == "https"
+        self.tls_versions = self._choose_tls_versions(values["ssl_protocol"], values["ssl_enabled_protocols"])
+        self.cipher_suites: tuple[str, ...] = values["ssl_cipher_suites"]
+        self._check_stores(values)
+        if self.is_sasl:
+            self._check_sasl(values["sasl_jaas_config"])
+
+    def __repr__(self) -> str:
+        return f"<SecuritySettings {self.protocol} {self.mechanism or ''}>"
+
+    def _choose_tls_versions(self, newest: str, enabled: tuple[str, ...]) -> tuple[str, ...]:
+        versions = tuple(v for v in TLS_VERSIONS if v in enabled and (newest != "TLSv1.2" or v == newest))
+        if self.is_tls and not versions:
+            raise ConfigError(
+                f"ssl.protocol={newest} and ssl.enabled.protocols={','.join(enabled)} leave no version of TLS; "
+                "leave both out, or enable one up to ssl.protocol."
+            )
+        return versions
+
+    def _check_stores(self, values: Mapping[str, Any]) -> None:
+        for store in ("truststore", "keystore"):
+            kind = values[f"ssl_{store}_type"]
+            if kind != "PEM":
+                raise ConfigError(f"ssl.{store}.type={kind} is a store of Java's that Python cannot open; {TO_PEM}.")
+        if self.truststore_location and self.truststore_certificates:
+            raise ConfigError("ssl.truststore.location and ssl.truststore.certificates say the same; keep one.")
+        texts = (self.keystore_certificate_chain, self.keystore_key)
+        if self.keystore_location and any(texts):
+            raise ConfigError(
+                "ssl.keystore.location and ssl.keystore.certificate.chain or ssl.keystore.key say the same; keep one."
+            )
+        if any(texts) and not all(texts):
+            raise ConfigError(
+                "ssl.keystore.certificate.chain and ssl.keystore.key go together; give both, or one file with both as "
+                "ssl.keystore.location."
+            )
+
+    def _check_sasl(self, jaas_text: str | None) -> None:
+        if self.mechanism is None:
+            raise ConfigError(
+                f"security.protocol={self.protocol} needs sasl.mechanism; allowed are {', '.join(MECHANISMS)}."
+            )
+        jaas = self._read_jaas(jaas_text) if jaas_text else None
+        if self.mechanism == OAUTHBEARER:
+            self._check_oauthbearer(jaas)
+            return
+        if self.username is None or self.password is None:
+            raise ConfigError(
+                f"sasl.mechanism={self.mechanism} needs a user: give sasl.username and sasl.password, or "
+                "sasl.jaas.config with username and password."
+            )
+        if not self.username or "\0" in self.username + self.password:
+            raise ConfigError(
+                "sasl.username is empty, or it or sasl.password has a zero byte in it; neither can be sent."
+            )
+
+    def _read_jaas(self, text: str) -> JaasConfig:
+        jaas = parse_jaas(text)
+        family = "SCRAM" if self.mechanism in SCRAM else self.mechanism
+        if jaas.family != family:
+            raise ConfigError(
+                f"sasl.jaas.config names {jaas.module}, but sasl.mechanism={self.mechanism}; make them one."
+            )
+        if family != OAUTHBEARER:
+            if self.username is not None or self.password is not None:
+                raise ConfigError("sasl.jaas.config and sasl.username or sasl.password say the same; keep one.")
+            self.username = jaas.options.get("username")
+            self.password = jaas.options.get("password")
+        return jaas
+
+    def _check_oauthbearer(self, jaas: JaasConfig | None) -> None:
+        options = jaas.options if jaas else {}
+        prefix = "unsecuredLoginStringClaim_"
+        claims = {name.removeprefix(prefix): text for name, text in options.items() if name.startswith(prefix)}
+        if self.token_provider is None and not claims.get("sub"):
+            raise ConfigError(
+                f"sasl.mechanism=OAUTHBEARER needs tokens: {_PROVIDER}; for development an "
+                'unsecuredLoginStringClaim_sub="..." in sasl.jaas.config makes one without a signature.'
+            )
+        self.unsecured_claims = claims or None

@@ -1,0 +1,453 @@
+"""TLS and SASL against the embedded cluster: who comes in, and what who does not come in is told."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import trustme
+from tests.client.conftest import Peer
+
+import ottla
+from ottla import Listener
+from ottla.client.tls import openssl_name
+
+pytest.importorskip("scramp")
+
+PASSWORD = "lovelace-0815"
+USERS = {"ada": PASSWORD}
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+KEY_PASSWORD = "key-password-4711"
+
+
+class Papers:
+    """PEM files: servers' certificates, a client's, those of somebody else, and whom to trust."""
+
+    def __init__(self, folder: Path) -> None:
+        ours, other = trustme.CA(), trustme.CA()
+        self.folder = folder
+        self.server = self.issue(ours, "server", "127.0.0.1", "localhost")
+        self.elsewhere = self.issue(ours, "elsewhere", "kafka.elsewhere.example")
+        self.client = self.issue(ours, "client", "client@ottla.example")
+        self.stranger = self.issue(other, "stranger", "client@ottla.example")
+        self.ca = folder / "ca.pem"
+        ours.cert_pem.write_to_path(str(self.ca))
+        self.other_ca = folder / "other-ca.pem"
+        other.cert_pem.write_to_path(str(self.other_ca))
+        self.locked = folder / "locked.pem"
+        self.locked.write_bytes(self._lock(self.client.read_bytes()))
+
+    def issue(self, authority: Any, name: str, *whom: str) -> Path:
+        path = self.folder / f"{name}.pem"
+        authority.issue_cert(*whom).private_key_and_cert_chain_pem.write_to_path(str(path))
+        return path
+
+    @staticmethod
+    def parts(pem: bytes) -> tuple[bytes, bytes]:
+        """The key and the certificates of a file that holds both."""
+        begin = pem.index(b"-----BEGIN CERTIFICATE")
+        return pem[:begin], pem[begin:]
+
+    def _lock(self, pem: bytes) -> bytes:
+        from cryptography.hazmat.primitives import serialization
+
+        key, certificates = self.parts(pem)
+        locked = serialization.load_pem_private_key(key, None).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(KEY_PASSWORD.encode()),
+        )
+        return locked + certificates
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    return Papers(tmp_path_factory.mktemp("papers"))
+
+
+@pytest.fixture(scope="module")
+def cluster(papers: Papers) -> Iterator[ottla.Cluster]:
+    tls = {"protocol": "SSL", "certificate": papers.server}
+    listeners = {
+        "PLAINTEXT": Listener(),
+        "SSL": Listener(**tls),
+        "ELSEWHERE": Listener(protocol="SSL", certificate=papers.elsewhere),
+        "MUTUAL": Listener(**tls, client_auth="required", client_ca=papers.ca),
+        "SASL_PLAINTEXT": Listener(protocol="SASL_PLAINTEXT", users=USERS),
+        "SASL_SSL": Listener(protocol="SASL_SSL", certificate=papers.server, users=USERS),
+        "SHORT": Listener(protocol="SASL_SSL", certificate=papers.server, users=USERS, session_lifetime_ms=1000),
+    }
+    with ottla.Cluster(brokers=2, listeners=listeners) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(cluster: ottla.Cluster, request: pytest.FixtureRequest) -> str:
+    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
+    cluster.create_topic(name, partitions=3)
+    return name
+
+
+def settings_for(papers: Papers, protocol: str, mechanism: str = "PLAIN") -> dict[str, Any]:
+    given: dict[str, Any] = {"security_protocol": protocol}
+    if protocol.endswith("SSL"):
+        given["ssl_truststore_location"] = str(papers.ca)
+    if protocol.startswith("SASL"):
+        given |= {"sasl_mechanism": mechanism, "sasl_username": "ada", "sasl_password": PASSWORD}
+    return given
+
+
+def round_trip(address: str, topic: str, given: dict[str, Any]) -> None:
+    """Send a table and read it back, so that frames of many TLS records go both ways."""
+    table = pa.table({"value": [bytes([n % 251]) * (n % 3000) for n in range(2000)]})
+    with ottla.Producer(address, **given) as producer:
+        producer.send_table(topic, table, value="value").result(30)
+        small = producer.send(topic, b"small").result(30)
+    with ottla.Admin(address, **given) as admin:
+        assert sum(admin.end_offsets(topic).values()) == 2001
+    back = ottla.read_table(address, topic, **given)
+    assert sorted(back["value"].to_pylist()) == sorted([*table["value"].to_pylist(), b"small"])
+    assert small.topic == topic
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism"),
+    [("SSL", "")] + [(protocol, name) for protocol in ("SASL_PLAINTEXT", "SASL_SSL") for name in MECHANISMS],
+)
+def test_producer_reader_and_admin_come_in(
+    cluster: ottla.Cluster, papers: Papers, topic: str, protocol: str, mechanism: str
+) -> None:
+    round_trip(cluster.bootstrap_servers_of(protocol), topic, settings_for(papers, protocol, mechanism))
+
+
+def shown_certificates(papers: Papers) -> dict[str, dict[str, Any]]:
+    key, certificates = papers.parts(papers.client.read_bytes())
+    locked_key, _ = papers.parts(papers.locked.read_bytes())
+    chain = {"ssl_keystore_certificate_chain": certificates.decode()}
+    return {
+        "file": {"ssl_keystore_location": str(papers.client)},
+        "locked file": {"ssl_keystore_location": str(papers.locked), "ssl_key_password": KEY_PASSWORD},
+        "text": {"ssl_keystore_key": key.decode(), **chain},
+        "locked text": {"ssl_keystore_key": locked_key.decode(), "ssl_key_password": KEY_PASSWORD, **chain},
+    }
+
+
+@pytest.mark.parametrize("way", ["file", "locked file", "text", "locked text"])
+def test_a_client_shows_its_certificate(cluster: ottla.Cluster, papers: Papers, topic: str, way: str) -> None:
+    given = {"security_protocol": "SSL", "ssl_truststore_certificates": papers.ca.read_text()}
+    round_trip(cluster.bootstrap_servers_of("MUTUAL"), topic, given | shown_certificates(papers)[way])
+
+
+def test_a_certificate_for_another_host_is_taken_where_names_are_not_checked(
+    cluster: ottla.Cluster, papers: Papers, topic: str
+) -> None:
+    given = settings_for(papers, "SSL") | {"ssl_endpoint_identification_algorithm": ""}
+    round_trip(cluster.bootstrap_servers_of("ELSEWHERE"), topic, given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"ssl_protocol": "TLSv1.2"},
+        {"ssl_enabled_protocols": "TLSv1.3"},
+        {"ssl_cipher_suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"},
+        {"ssl_cipher_suites": ["TLS_AES_128_GCM_SHA256"]},
+    ],
+    ids=str,
+)
+def test_versions_and_suites_can_be_chosen(
+    cluster: ottla.Cluster, papers: Papers, topic: str, given: dict[str, Any]
+) -> None:
+    with ottla.Producer(cluster.bootstrap_servers_of("SSL"), **settings_for(papers, "SSL"), **given) as producer:
+        assert producer.send(topic, b"x").result(30).offset == 0
+
+
+def test_java_names_of_suites_are_openssls() -> None:
+    names = {
+        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+        "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384": "ECDHE-ECDSA-AES256-SHA384",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+        "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+        "ECDHE-RSA-AES128-GCM-SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    }
+    assert {name: openssl_name(name) for name in names} == names
+
+
+# ---- who does not come in --------------------------------------------------------------------------------------------
+
+
+def everybody_is_told(address: str, given: dict[str, Any], error: type[Exception], said: str) -> str:
+    """Producer, admin and reader get the same clear error; returns the producer's."""
+    with ottla.Producer(address, max_block_ms=20_000, **given) as producer, pytest.raises(error, match=said) as caught:
+        producer.send("any", b"x")
+    with (
+        ottla.Admin(address, default_api_timeout_ms=20_000, **given) as admin,
+        pytest.raises(error, match=said),
+    ):
+        admin.list_topics()
+    with (
+        ottla.Reader(address, "any", default_api_timeout_ms=20_000, **given) as reader,
+        pytest.raises(error, match=said),
+    ):
+        list(reader.iter_raw())
+    text = str(caught.value)
+    assert address.split(",")[0] in text
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize("trust", ["system", "other"])
+def test_a_broker_nobody_vouches_for_is_not_believed(cluster: ottla.Cluster, papers: Papers, trust: str) -> None:
+    given = {"security_protocol": "SSL"}
+    if trust == "other":
+        given["ssl_truststore_location"] = str(papers.other_ca)
+    address = cluster.bootstrap_servers_of("SSL")
+    everybody_is_told(address, given, ottla.AuthenticationError, "name who issued .* in ssl.truststore.location")
+
+
+def test_a_certificate_for_another_host_is_not_believed(cluster: ottla.Cluster, papers: Papers) -> None:
+    text = everybody_is_told(
+        cluster.bootstrap_servers_of("ELSEWHERE"),
+        settings_for(papers, "SSL"),
+        ottla.AuthenticationError,
+        "not valid for '127.0.0.1'",
+    )
+    assert "ssl.endpoint.identification.algorithm" in text
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"), [("none", "the broker wants a certificate of yours"), ("stranger", "does not know who issued")]
+)
+def test_without_a_good_certificate_nobody_comes_in(
+    cluster: ottla.Cluster, papers: Papers, shown: str, said: str
+) -> None:
+    given = settings_for(papers, "SSL")
+    if shown == "stranger":
+        given["ssl_keystore_location"] = str(papers.stranger)
+    everybody_is_told(cluster.bootstrap_servers_of("MUTUAL"), given, ottla.AuthenticationError, said)
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_wrong_password_is_told_and_never_shown(
+    cluster: ottla.Cluster,
+    papers: Papers,
+    protocol: str,
+    mechanism: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    given = settings_for(papers, protocol, mechanism) | {"sasl_password": "byron-1788"}
+    said = f"does not take user 'ada' with this password by {mechanism}"
+    text = everybody_is_told(cluster.bootstrap_servers_of(protocol), given, ottla.AuthenticationError, said)
+    assert "byron" not in text + caplog.text
+
+
+def test_sasl_where_nobody_asks_is_told(cluster: ottla.Cluster, papers: Papers) -> None:
+    given = settings_for(papers, "SASL_PLAINTEXT")
+    said = "set security.protocol to PLAINTEXT"
+    everybody_is_told(cluster.bootstrap_servers, given, ottla.AuthenticationError, said)
+    given = settings_for(papers, "SASL_SSL")
+    everybody_is_told(cluster.bootstrap_servers_of("SSL"), given, ottla.AuthenticationError, "to SSL")
+
+
+@pytest.mark.parametrize(
+    ("listener", "protocol", "said"),
+    [
+        ("PLAINTEXT", "SSL", "ended within the TLS handshake; is it a listener without TLS"),
+        ("SSL", "PLAINTEXT", "does the listener want another security.protocol"),
+        ("SASL_PLAINTEXT", "PLAINTEXT", "does the listener want another security.protocol"),
+    ],
+)
+def test_the_wrong_protocol_is_unreachable_with_the_reason(
+    cluster: ottla.Cluster, papers: Papers, listener: str, protocol: str, said: str
+) -> None:
+    address = cluster.bootstrap_servers_of(listener).split(",")[0]
+    given = settings_for(papers, protocol)
+    with (
+        ottla.Producer(address, max_block_ms=500, **given) as producer,
+        pytest.raises(ottla.Unreachable, match=said),
+    ):
+        producer.send("any", b"x")
+
+
+def test_a_server_that_answers_tls_with_text_is_told(papers: Papers, peer: Peer) -> None:
+    def smtp(connection: socket.socket) -> None:
+        connection.sendall(b"220 mail.example ESMTP\r\n")
+        connection.recv(65536)
+
+    address = peer(smtp)
+    with (
+        ottla.Producer(address, **settings_for(papers, "SSL")) as producer,
+        pytest.raises(ottla.AuthenticationError, match="does not speak TLS"),
+    ):
+        producer.send("any", b"x")
+
+
+def test_a_server_that_never_shakes_hands_is_given_up(papers: Papers, peer: Peer) -> None:
+    address = peer(lambda connection: connection.recv(65536) and None)
+    given = settings_for(papers, "SSL") | {"socket_connection_setup_timeout_ms": 200}
+    with (
+        ottla.Producer(address, max_block_ms=1500, **given) as producer,
+        pytest.raises(ottla.Unreachable, match="no answer"),
+    ):
+        producer.send("any", b"x")
+
+
+# ---- settings that cannot be used on this machine --------------------------------------------------------------------
+
+
+CASES = (
+    "trust missing",
+    "trust a folder",
+    "trust text",
+    "trust jks",
+    "trust pkcs12",
+    "trust empty text",
+    "key missing",
+    "key without a key",
+    "key locked",
+    "key wrong password",
+    "suites unknown",
+    "suites of no version",
+)
+
+
+def unusable(papers: Papers, tmp_path: Path) -> dict[str, tuple[dict[str, Any], str]]:
+    text, jks, pkcs12 = tmp_path / "text.pem", tmp_path / "store.jks", tmp_path / "store.p12"
+    text.write_text("no certificate")
+    jks.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    pkcs12.write_bytes(b"\x30\x82\x0a\x0b")
+    return {
+        "trust missing": ({"ssl_truststore_location": "/no/such.pem"}, r"truststore\.location=/no/such\.pem cannot"),
+        "trust a folder": ({"ssl_truststore_location": str(tmp_path)}, "cannot be read"),
+        "trust text": ({"ssl_truststore_location": str(text)}, "holds no certificate in PEM; keytool"),
+        "trust jks": ({"ssl_truststore_location": str(jks)}, "store of Java's .*keytool -importkeystore"),
+        "trust pkcs12": ({"ssl_truststore_location": str(pkcs12)}, "openssl pkcs12"),
+        "trust empty text": ({"ssl_truststore_certificates": "x"}, "ssl.truststore.certificates holds no certificate"),
+        "key missing": ({"ssl_keystore_location": "/no/such.pem"}, r"ssl\.keystore\.location=/no/such\.pem cannot"),
+        "key without a key": ({"ssl_keystore_location": str(papers.ca)}, "must hold a private key and the certificate"),
+        "key locked": ({"ssl_keystore_location": str(papers.locked)}, "ssl.key.password is missing"),
+        "key wrong password": (
+            {"ssl_keystore_location": str(papers.locked), "ssl_key_password": "wrong-5150"},
+            "ssl.key.password is wrong",
+        ),
+        "suites unknown": ({"ssl_cipher_suites": "TLS_RSA_WITH_NOTHING"}, "none that OpenSSL knows"),
+        "suites of no version": (
+            {"ssl_cipher_suites": "TLS_AES_128_GCM_SHA256", "ssl_protocol": "TLSv1.2"},
+            "has none for the versions",
+        ),
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_cannot_be_used_is_refused_before_anything_is_connected(papers: Papers, tmp_path: Path, case: str) -> None:
+    given, said = unusable(papers, tmp_path)[case]
+    with pytest.raises(ottla.ConfigError, match=said) as caught:
+        ottla.Producer("localhost:1", security_protocol="SSL", **given)
+    assert "wrong-5150" not in str(caught.value)
+
+
+def test_scram_without_scramp_names_the_command(papers: Papers, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "scramp", None)
+    with pytest.raises(ottla.MissingExtra, match=r'pip install "ottla\[sasl\]"'):
+        ottla.Producer("localhost:1", **settings_for(papers, "SASL_PLAINTEXT", "SCRAM-SHA-256"))
+    ottla.Producer("localhost:1", **settings_for(papers, "SASL_PLAINTEXT", "PLAIN")).close()
+
+
+# ---- sessions, forks, secrets ----------------------------------------------------------------------------------------
+
+
+def test_a_producer_outlives_its_session_on_the_same_connections(
+    cluster: ottla.Cluster, papers: Papers, topic: str
+) -> None:
+    """Sessions of a second, several of them while records go out without a pause: not one is lost or sent again."""
+    address = cluster.bootstrap_servers_of("SHORT")
+    given = settings_for(papers, "SASL_SSL", "SCRAM-SHA-256") | {"retries": 0, "enable_idempotence": False}
+    until_s = time.monotonic() + 3.5
+    sent = 0
+    with ottla.Producer(address, **given) as producer:
+        opened = None
+        while sent < 1000 or time.monotonic() < until_s:
+            for _ in range(100):
+                producer.send(topic, b"x" * 100)
+            producer.flush()
+            sent += 100
+            if sent == 1000:
+                opened = producer.metrics()["connection-creation-total"]
+        assert producer.metrics()["connection-creation-total"] == opened
+    with ottla.Admin(cluster.bootstrap_servers) as admin:
+        assert sum(admin.end_offsets(topic).values()) == sent
+
+
+def test_a_forked_child_does_not_spoil_its_parents_tls(cluster: ottla.Cluster, papers: Papers, topic: str) -> None:
+    with ottla.Producer(cluster.bootstrap_servers_of("SSL"), **settings_for(papers, "SSL")) as producer:
+        producer.send(topic, b"before").result(30)
+        child = os.fork()
+        if not child:
+            try:
+                producer.send(topic, b"child")
+            except ottla.ForkError:
+                del producer
+                gc.collect()
+                os._exit(0)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        opened = producer.metrics()["connection-creation-total"]
+        for _ in range(20):
+            producer.send(topic, b"after").result(30)
+        assert producer.metrics()["connection-creation-total"] == opened
+
+
+def _texts(thing: Any, seen: set[int], depth: int) -> Iterator[str]:
+    """The `repr` of an object and of all that hangs on it, a few steps deep."""
+    if id(thing) in seen or depth == 0 or isinstance(thing, str | bytes | type):
+        return
+    seen.add(id(thing))
+    if type(thing).__module__.startswith("ottla"):
+        yield repr(thing)
+    names = [*getattr(thing, "__dict__", {}), *getattr(type(thing), "__slots__", ())]
+    for name in names:
+        value = getattr(thing, name, None)
+        if not isinstance(value, Callable):  # type: ignore[arg-type]
+            yield from _texts(value, seen, depth - 1)
+
+
+def test_no_repr_and_no_log_shows_a_secret(
+    cluster: ottla.Cluster, papers: Papers, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    given = settings_for(papers, "SASL_SSL", "PLAIN") | {
+        "ssl_keystore_location": str(papers.locked),
+        "ssl_key_password": KEY_PASSWORD,
+    }
+    with ottla.Producer(cluster.bootstrap_servers_of("SASL_SSL"), **given) as producer:
+        producer.send(topic, b"x").result(30)
+        shown = "\n".join(_texts(producer, set(), 6))
+        figures = repr(producer.metrics())
+    assert "<SecuritySettings SASL_SSL PLAIN>" in shown
+    for secret in (PASSWORD, KEY_PASSWORD):
+        assert secret not in shown + figures + caplog.text
+
+
+def test_a_crash_of_the_io_thread_does_not_show_a_secret(
+    cluster: ottla.Cluster, papers: Papers, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = settings_for(papers, "SASL_SSL", "PLAIN")
+    producer = ottla.Producer(cluster.bootstrap_servers_of("SASL_SSL"), **given)
+    producer.send(topic, b"x").result(30)
+    producer._driver.loop.post(object())
+    producer._driver.loop.join(30)
+    with pytest.raises(ottla.OttlaError, match="internal error") as caught:
+        producer.send(topic, b"x")
+    assert PASSWORD not in str(caught.value) + caplog.text
