@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.channel import CLOSED_BY_BROKER, CLOSED_UNANSWERED, Channel, Lost, SocketBuffers
+from ottla.client.channel import CLOSED_EARLY, CLOSED_UNANSWERED, Channel, Lost, SocketBuffers
 from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_request, encode_response
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -89,7 +89,7 @@ def test_an_answer_before_the_end_is_not_lost(line: Line) -> None:
         more, lost = line.pull()
         answers += more
     assert [correlation_id for correlation_id, _ in answers] == [7]
-    assert lost == CLOSED_BY_BROKER
+    assert lost == CLOSED_EARLY
 
 
 def test_who_hangs_up_without_an_answer_is_told_apart(line: Line) -> None:

@@ -39,7 +39,7 @@ _ADVICE = (
     ("certificate verify failed", "name who issued the broker's certificate in ssl.truststore.location (PEM)"),
     ("certificate required", "the broker wants a certificate of yours: give ssl.keystore.location (PEM)"),
     ("unknown ca", "the broker does not know who issued the certificate in ssl.keystore.location"),
-    ("bad certificate", "the broker does not accept the certificate in ssl.keystore.location"),
+    ("bad certificate", "the broker wants a certificate of yours that it accepts: look at ssl.keystore.location (PEM)"),
     ("certificate expired", "the certificate in ssl.keystore.location is too old for the broker"),
     ("wrong version number", "the other side does not speak TLS: set security.protocol without SSL, or another port"),
     ("record layer failure", "the other side does not speak TLS: set security.protocol without SSL, or another port"),
