@@ -10,7 +10,8 @@ Where `session_lifetime_ms` is set, a client must prove itself again in time: as
 mechanism. Errors are those of Apache Kafka: an unknown mechanism and wrong credentials are answered, then the
 connection ends; any other request out of turn ends it without an answer.
 
-PLAIN compares passwords; SCRAM-SHA-256 and SCRAM-SHA-512 are the library scramp's (extra `sasl`).
+PLAIN compares passwords; SCRAM-SHA-256 and SCRAM-SHA-512 are the library scramp's (extra `sasl`); OAUTHBEARER stands
+in `bearer_tokens.py`. A session ends with the token it was begun with.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from random import Random
 from typing import Any
 
 from ottla.broker.apis import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from ottla.broker.bearer_tokens import InvalidToken, OAuthBearerExchange, TokenValidator
 from ottla.errors import MissingExtra
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -32,6 +34,7 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
 
 PLAIN = "PLAIN"
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER = "OAUTHBEARER"
 MECHANISMS = (PLAIN, *SCRAM)
 _ITERATIONS = 4096  # Kafka's default
 _NONCE_BYTES = 18
@@ -76,17 +79,30 @@ class Verdict:
 
 
 class Users:
-    """Who may come in by a listener: passwords by user name, and the mechanisms offered; raises MissingExtra."""
+    """Who may come in by a listener: passwords by user name, and the mechanisms offered; raises MissingExtra.
 
-    def __init__(self, passwords: Mapping[str, str], mechanisms: tuple[str, ...], rng: Random) -> None:
+    `validate` says whose a token is, where OAUTHBEARER is among the mechanisms.
+    """
+
+    def __init__(
+        self,
+        passwords: Mapping[str, str],
+        mechanisms: tuple[str, ...],
+        rng: Random,
+        validate: TokenValidator | None = None,
+    ) -> None:
         self.mechanisms = mechanisms
+        self._validate = validate
         self._passwords = dict(passwords)
         self._rng = rng
         self._secrets: dict[tuple[str, str], tuple[bytes, bytes, bytes, int]] = {}
         self._scram = {name: _scram(name) for name in mechanisms if name in SCRAM}
 
-    def exchange(self, mechanism: str) -> PlainExchange | ScramExchange:
+    def exchange(self, mechanism: str) -> PlainExchange | ScramExchange | OAuthBearerExchange:
         """A new exchange by one of the mechanisms."""
+        if mechanism == OAUTHBEARER:
+            assert self._validate is not None
+            return OAuthBearerExchange(self._validate)
         return PlainExchange(self) if mechanism == PLAIN else ScramExchange(self, mechanism)
 
     def has_password(self, user: str, password: str) -> bool:
@@ -186,10 +202,12 @@ class Authenticator:
         self.user: str | None = None
         self._users = users
         self._lifetime_ms = session_lifetime_ms
+        # Of the present session: that of the listener, or what is left of a token.
+        self._session_ms = session_lifetime_ms
         self._expires_us = 0
         self._mechanism = ""
         self._other_mechanism: str | None = None
-        self._exchange: PlainExchange | ScramExchange | None = None
+        self._exchange: PlainExchange | ScramExchange | OAuthBearerExchange | None = None
 
     @property
     def takes_tokens(self) -> bool:
@@ -199,7 +217,7 @@ class Authenticator:
     @property
     def finished(self) -> bool:
         """Whether the client has proved itself for good."""
-        return self.state is State.PROVED and not self._lifetime_ms
+        return self.state is State.PROVED and not self._session_ms
 
     def receive(self, version: int, message: Any, now_us: int) -> Verdict | None:
         """What becomes of a request; None: the core may have it."""
@@ -255,13 +273,14 @@ class Authenticator:
         try:
             answer = SaslAuthenticateResponse(error_message=None, auth_bytes=self._step(token))
         except Refused as error:
-            detail = f"Authentication failed by {self._mechanism}: wrong user name or password"
+            wrong = "the token" if self._mechanism == OAUTHBEARER else "user name or password"
+            detail = f"Authentication failed by {self._mechanism}: wrong {wrong}"
             return self._refuse(_failed(ErrorCode.SASL_AUTHENTICATION_FAILED, detail), str(error))
         if self._exchange is None:
             self._go(State.PROVED)
-            self._expires_us = now_us + self._lifetime_ms * 1000 if self._lifetime_ms else 1 << 62
+            self._expires_us = now_us + self._session_ms * 1000 if self._session_ms else 1 << 62
             if version >= _LIFETIME_FROM_VERSION:
-                answer.session_lifetime_ms = self._lifetime_ms
+                answer.session_lifetime_ms = self._session_ms
         return Verdict(answer)
 
     def _step(self, token: bytes) -> bytes:
@@ -270,12 +289,18 @@ class Authenticator:
         assert exchange is not None
         if self._other_mechanism is not None:
             raise Refused(f"a session begun by {self._mechanism} cannot be renewed by {self._other_mechanism}")
-        answer = exchange.step(token)
+        try:
+            answer = exchange.step(token)
+        except InvalidToken as invalid:
+            raise Refused(str(invalid)) from None
         if exchange.user is not None:
             if self.user not in (None, exchange.user):
                 raise Refused(f"the session of user {self.user!r} cannot be renewed by {exchange.user!r}")
             self.user = exchange.user
             self._exchange = None
+            self._session_ms = self._lifetime_ms
+            if isinstance(exchange, OAuthBearerExchange) and exchange.lifetime_ms is not None:
+                self._session_ms = min(self._lifetime_ms or exchange.lifetime_ms, exchange.lifetime_ms)
         return answer
 
     def _refuse(self, answer: Any, refusal: str) -> Verdict:

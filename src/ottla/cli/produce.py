@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
+from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
 from ottla.errors import UserMistake
-
-if TYPE_CHECKING:
-    from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
 
 _PATIENCE_MS = 5_000
 _KEY_COLUMN = "ottla.key"
@@ -30,8 +28,10 @@ def produce(
         typer.Option("--key-separator", help="With lines: what stands before it is the key.", metavar="TEXT"),
     ] = None,
     compression: Annotated[
-        str, typer.Option("--compression", help="none, gzip, snappy, lz4 or zstd.", metavar="CODEC")
-    ] = "none",
+        str | None,
+        typer.Option("--compression", help="none (the default), gzip, snappy, lz4 or zstd.", metavar="CODEC"),
+    ] = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Send each line of standard input, or each row of a file, as one record, and wait for the acknowledgements.
 
@@ -47,7 +47,13 @@ def produce(
         raise UserMistake("--key-separator is for lines, --key for files: give one of the two")
     if key_separator == "":
         raise UserMistake("--key-separator is empty: give the text between key and value, such as :")
-    settings: ProducerSettingsKeywords = {"compression_type": compression, "max_block_ms": _PATIENCE_MS}
+    from ottla.producer.settings_table import PRODUCER_SETTINGS
+
+    bootstrap_servers, settings = client_arguments(
+        command_config, PRODUCER_SETTINGS, bootstrap_servers, DEFAULT_BOOTSTRAP, max_block_ms=_PATIENCE_MS
+    )
+    if compression is not None:
+        settings["compression_type"] = compression
     if input_file is None:
         count = _send_lines(bootstrap_servers, topic, key_separator, settings)
     else:
@@ -55,7 +61,7 @@ def produce(
     typer.echo(f"{count:,} record{'s' * (count != 1)} sent to {topic}, all acknowledged", err=True)
 
 
-def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, settings: ProducerSettingsKeywords) -> int:
+def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, settings: dict[str, Any]) -> int:
     from ottla.client.producer import Producer
 
     count = 0
@@ -73,9 +79,7 @@ def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, setti
     return count
 
 
-def _send_rows(
-    bootstrap_servers: str, topic: str, input_file: str, key: str | None, settings: ProducerSettingsKeywords
-) -> int:
+def _send_rows(bootstrap_servers: str, topic: str, input_file: str, key: str | None, settings: dict[str, Any]) -> int:
     from ottla.client.producer import Producer
     from ottla.trial.inputs import key_strings, open_source, read_source
 

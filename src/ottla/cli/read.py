@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
 from ottla.errors import UserMistake
 
@@ -47,6 +48,7 @@ def read(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a Parquet file instead.", metavar="FILE.parquet")
     ] = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Print the records of a topic as they are stored now, partition by partition.
 
@@ -62,13 +64,13 @@ def read(
     if output is not None and follow:
         raise UserMistake("--follow never ends and --output needs an end: give one of the two")
     from ottla.client.reader import Reader
+    from ottla.reader.settings import READER_SETTINGS
 
+    bootstrap_servers, settings = client_arguments(
+        command_config, READER_SETTINGS, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
+    )
     with Reader(
-        bootstrap_servers,
-        topic,
-        start=_parse_start(start),
-        end=None if follow else "latest",
-        default_api_timeout_ms=_PATIENCE_MS,
+        bootstrap_servers, topic, start=_parse_start(start), end=None if follow else "latest", **settings
     ) as reader:
         batches = _limited(reader, limit)
         if output is not None:

@@ -8,11 +8,13 @@ and stay the shortest way. A topic that is called as one of the verbs is shown b
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
 from ottla.errors import UserMistake
 
@@ -56,13 +58,16 @@ topics = typer.Typer(
 
 @topics.callback()
 def overview(
-    context: typer.Context, bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP, as_json: Json = False
+    context: typer.Context,
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
 ) -> None:
     """List the topics with their numbers of partitions and records."""
-    context.obj = bootstrap_servers
+    context.obj = (bootstrap_servers, command_config)
     if context.invoked_subcommand is not None:
         return
-    with _admin(context, None) as admin:
+    with _admin(context) as admin:
         rows = [_row(admin, name) for name in admin.list_topics()]
     if as_json:
         typer.echo(json.dumps(rows))
@@ -80,10 +85,11 @@ def describe(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     bootstrap_servers: OwnBootstrapServers = None,
+    command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
     """Show a topic's partitions, and the settings it has of its own."""
-    with _admin(context, bootstrap_servers) as admin:
+    with _admin(context, bootstrap_servers, command_config) as admin:
         places = _places(admin, topic)
         configs = {
             each.name: each.value for each in admin.describe_configs(topic=topic).values() if each.source == "topic"
@@ -116,9 +122,10 @@ def create(
     ] = None,
     config: Configs = None,
     bootstrap_servers: OwnBootstrapServers = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Make a topic."""
-    with _admin(context, bootstrap_servers) as admin:
+    with _admin(context, bootstrap_servers, command_config) as admin:
         admin.create_topics(topic, partitions=partitions, replication_factor=replication_factor, configs=_pairs(config))
 
 
@@ -134,12 +141,13 @@ def alter(
         list[str] | None, typer.Option("--default", help="A setting to give its default again.", metavar="NAME")
     ] = None,
     bootstrap_servers: OwnBootstrapServers = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Change a topic's settings, or give it more partitions."""
     changes: dict[str, str | None] = {**_pairs(config), **dict.fromkeys(default or ())}
     if partitions is None and not changes:
         raise UserMistake(f"nothing to change about {topic!r}: give --partitions, --config or --default.")
-    with _admin(context, bootstrap_servers) as admin:
+    with _admin(context, bootstrap_servers, command_config) as admin:
         if changes:
             admin.alter_configs(changes, topic=topic)
         if partitions is not None:
@@ -151,9 +159,10 @@ def delete(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
     bootstrap_servers: OwnBootstrapServers = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Delete topics with all their records."""
-    with _admin(context, bootstrap_servers) as admin:
+    with _admin(context, bootstrap_servers, command_config) as admin:
         admin.delete_topics(names)
 
 
@@ -171,12 +180,13 @@ def trim(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Delete all records of all partitions.")] = False,
     bootstrap_servers: OwnBootstrapServers = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Delete the oldest records of a topic, or all of them, and keep the topic."""
     offsets = _offsets(before)
     if everything == bool(offsets):
         raise UserMistake(f"which records of {topic!r}? Give --before PARTITION=OFFSET, or --all.")
-    with _admin(context, bootstrap_servers) as admin:
+    with _admin(context, bootstrap_servers, command_config) as admin:
         if everything:
             offsets = {place.partition: _ALL_RECORDS for place in admin.describe(topic).partitions}
         begins = admin.delete_records(topic, offsets)
@@ -196,10 +206,20 @@ def _offsets(given: list[str] | None) -> dict[int, int]:
     return offsets
 
 
-def _admin(context: typer.Context, bootstrap_servers: str | None) -> Admin:
+def _admin(context: typer.Context, bootstrap_servers: str | None = None, command_config: Path | None = None) -> Admin:
+    """What stands behind the verb goes before what stands before it."""
     from ottla.client.admin import Admin
+    from ottla.reader.settings import READER_SETTINGS
 
-    return Admin(bootstrap_servers or context.obj, default_api_timeout_ms=_PATIENCE_MS)
+    given_servers, given_config = context.obj
+    addresses, settings = client_arguments(
+        command_config or given_config,
+        READER_SETTINGS,
+        bootstrap_servers or given_servers,
+        DEFAULT_BOOTSTRAP,
+        default_api_timeout_ms=_PATIENCE_MS,
+    )
+    return Admin(addresses, **settings)
 
 
 def _pairs(given: list[str] | None) -> dict[str, str]:

@@ -20,6 +20,7 @@ DEFAULT_NAME = "PLAINTEXT"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 CLIENT_AUTH = ("none", "requested", "required")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER = "OAUTHBEARER"
 _PORT_MAX = 65_535
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
 _SECRET = ("users", "private_key_password")
@@ -36,6 +37,10 @@ class Listener:
     `client_auth`: whether clients show a certificate of theirs: none, requested or required; `client_ca` is the PEM
     file of whom to believe. (Kafka: `ssl.client.auth`.)
     `users`: passwords by user name for SASL_PLAINTEXT and SASL_SSL, by any of `sasl_mechanisms`.
+    `oauthbearer_validator`: with OAUTHBEARER among `sasl_mechanisms`, the place of a function
+    ("package.module:function") that the brokers import. It gets a token and returns the user's name, or (name, seconds
+    since 1970 when the token ends), or raises. Without it, tokens are unsecured JSON Web Signatures that anybody can
+    make, as Apache Kafka takes them where nothing else is set up.
     `session_lifetime_ms`: after how long SASL clients must prove themselves again (KIP-368, Kafka's
     `connections.max.reauth.ms`); 0 for never.
     """
@@ -47,6 +52,7 @@ class Listener:
         "client_auth",
         "client_ca",
         "host",
+        "oauthbearer_validator",
         "port",
         "private_key",
         "private_key_password",
@@ -71,6 +77,7 @@ class Listener:
         client_ca: str | os.PathLike[str] | None = None,
         users: Mapping[str, str] | None = None,
         sasl_mechanisms: Sequence[str] = SASL_MECHANISMS,
+        oauthbearer_validator: str | None = None,
         session_lifetime_ms: int = 0,
     ) -> None:
         self.protocol = protocol
@@ -85,6 +92,7 @@ class Listener:
         self.client_ca = client_ca
         self.users: Mapping[str, str] = {} if users is None else users
         self.sasl_mechanisms = sasl_mechanisms
+        self.oauthbearer_validator = oauthbearer_validator
         self.session_lifetime_ms = session_lifetime_ms
         self._check()
 
@@ -147,10 +155,19 @@ class Listener:
         lifetime = self.session_lifetime_ms
         if type(lifetime) is not int or lifetime < 0:
             raise ConfigError(f"listener session_lifetime_ms={lifetime!r} must be an integer from 0")
-        if not self.sasl_mechanisms or not all(name in SASL_MECHANISMS for name in self.sasl_mechanisms):
+        known = (*SASL_MECHANISMS, OAUTHBEARER)
+        if not self.sasl_mechanisms or not all(name in known for name in self.sasl_mechanisms):
             given = list(self.sasl_mechanisms)
-            raise ConfigError(f"listener sasl_mechanisms={given!r} must be some of {', '.join(SASL_MECHANISMS)}")
-        if self.is_sasl and not self.users:
+            raise ConfigError(f"listener sasl_mechanisms={given!r} must be some of {', '.join(known)}")
+        place = self.oauthbearer_validator
+        if place is not None and OAUTHBEARER not in self.sasl_mechanisms:
+            raise ConfigError("oauthbearer_validator of a listener needs OAUTHBEARER among its sasl_mechanisms.")
+        if place is not None and (not isinstance(place, str) or not all(place.partition(":"))):
+            raise ConfigError(
+                f'listener oauthbearer_validator={place!r} must be text such as "package.module:function"'
+            )
+        needs_users = any(name != OAUTHBEARER for name in self.sasl_mechanisms)
+        if self.is_sasl and needs_users and not self.users:
             raise ConfigError(f"a listener with protocol={self.protocol!r} needs users: {{name: password}}.")
         if not self.is_sasl and self.users:
             raise ConfigError(f"a listener with protocol={self.protocol!r} takes no users: it does not ask for any.")

@@ -19,7 +19,7 @@ from ottla.broker.core import BrokerCore
 from ottla.cluster.client_connection import ClientConnection
 from ottla.cluster.event_loop import EventLoop, Timer
 from ottla.cluster.links import Links, Node
-from ottla.cluster.listener import Listener
+from ottla.cluster.listener import OAUTHBEARER, Listener
 from ottla.errors import UserMistake
 from ottla.protocol.frames import STAGE_BYTES
 
@@ -54,7 +54,12 @@ class Entrance:
         if listener.is_sasl:
             from ottla.broker.authentication import Users
 
-            self.users = Users(listener.users, tuple(listener.sasl_mechanisms), random.SystemRandom())
+            validate = None
+            if OAUTHBEARER in listener.sasl_mechanisms:
+                from ottla.cluster.token_validator import token_validator
+
+                validate = token_validator(name, listener.oauthbearer_validator)
+            self.users = Users(listener.users, tuple(listener.sasl_mechanisms), random.SystemRandom(), validate)
 
 
 class Door:

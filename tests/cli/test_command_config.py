@@ -1,0 +1,109 @@
+"""`--command-config FILE`: produce, read and topics on a cluster that asks who comes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from ottla import Cluster, Listener
+
+pytest.importorskip("scramp")
+
+PASSWORD = "lovelace-0815"
+
+
+def ottla(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ottla.cli", *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("papers")
+    authority = trustme.CA()
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(folder / "server.pem"))
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(papers: Path) -> Iterator[str]:
+    listener = Listener(protocol="SASL_SSL", certificate=papers / "server.pem", users={"ada": PASSWORD})
+    with Cluster(brokers=1, listeners={"SASL_SSL": listener}) as cluster:
+        yield cluster.bootstrap_servers_of("SASL_SSL")
+
+
+@pytest.fixture
+def config(papers: Path, address: str, tmp_path: Path) -> Path:
+    """As a Java client has it; with settings of other tools, and where the brokers are."""
+    path = tmp_path / "client.properties"
+    path.write_text(
+        f"bootstrap.servers={address}\n"
+        "security.protocol=SASL_SSL\n"
+        "ssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={papers / 'ca.pem'}\n"
+        "sasl.mechanism=SCRAM-SHA-256\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        f'    username="ada" password="{PASSWORD}";\n'
+        "group.id=another-tools\n"
+        "compression.type=zstd\n"
+    )
+    return path
+
+
+def test_topics_produce_and_read_come_in(config: Path, address: str) -> None:
+    told = ("--command-config", str(config))
+    made = ottla("topics", "create", "orders", *told)
+    assert made.returncode == 0, made.stderr
+    sent = ottla("produce", "orders", *told, given="one\ntwo\n")
+    assert sent.returncode == 0, sent.stderr
+    found = ottla("read", "orders", *told, "--format", "value")
+    assert found.stdout == "one\ntwo\n", found.stderr
+    listed = ottla("topics", *told, "--json")
+    assert '"topic": "orders"' in listed.stdout, listed.stderr
+    shown = ottla("topics", *told, "orders", "--bootstrap-servers", address)
+    assert shown.returncode == 0, shown.stderr
+
+
+def test_addresses_on_the_command_line_go_before_the_files(config: Path, address: str) -> None:
+    config.write_text(config.read_text().replace(address, "127.0.0.1:1"))
+    done = ottla("topics", "--command-config", str(config), "--bootstrap-servers", address)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("SCRAM-SHA-256", "GSSAPI"), "sasl.mechanism='GSSAPI' is not known; allowed are PLAIN"),
+        (("group.id", "gruop.it"), "gruop.it is not a setting this client knows"),
+        (("group.id", "ssl.truststore.password"), "ssl.truststore.password is for JKS and PKCS12"),
+        (("ScramLoginModule", "Krb5LoginModule"), "login module that ottla does not have"),
+        ((PASSWORD, "byron-1788"), "does not take user 'ada' with this password"),
+    ],
+)
+def test_what_is_wrong_with_the_file_is_one_sentence(config: Path, change: tuple[str, str], said: str) -> None:
+    config.write_text(config.read_text().replace(*change))
+    done = ottla("topics", "--command-config", str(config))
+    assert done.returncode != 0
+    # As lines are broken for a terminal.
+    assert said in " ".join(done.stderr.split())
+    assert PASSWORD not in done.stderr + done.stdout
+    assert "byron" not in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
+    done = ottla("read", "orders", "--command-config", str(tmp_path / "none"))
+    assert done.returncode == 2
+    assert "cannot be read (no such file" in " ".join(done.stderr.split())

@@ -1,0 +1,196 @@
+"""OAUTHBEARER with a token callable, against the embedded cluster's unsecured tokens and its own validator."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla import Listener, OAuthBearerToken
+from ottla.connection.authentication import unsecured_token
+
+
+def accept_known(token: str) -> Any:
+    """What the listener VALIDATED asks; the brokers import it from here."""
+    if token == "forever":
+        return "ada"
+    if token == "a-minute":
+        return "ada", time.time() + 60
+    if token == "nobody":
+        return None
+    raise PermissionError(f"no such token: {token}")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ottla.Cluster]:
+    unsecured = {"protocol": "SASL_PLAINTEXT", "sasl_mechanisms": ["OAUTHBEARER"]}
+    folder = tmp_path_factory.mktemp("validators")
+    source = "import time\n" + _source_of(accept_known)
+    (folder / "ottla_test_validators.py").write_text(source)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setenv("PYTHONPATH", str(folder), prepend=":")
+        listeners = {
+            "PLAINTEXT": Listener(),
+            "UNSECURED": Listener(**unsecured),
+            "SHORT": Listener(**unsecured, session_lifetime_ms=1000),
+            "BOTH": Listener(
+                protocol="SASL_PLAINTEXT", sasl_mechanisms=["PLAIN", "OAUTHBEARER"], users={"ada": "lovelace"}
+            ),
+            "VALIDATED": Listener(**unsecured, oauthbearer_validator="ottla_test_validators:accept_known"),
+        }
+        with ottla.Cluster(brokers=1, listeners=listeners) as cluster:
+            yield cluster
+
+
+def _source_of(function: Callable[..., Any]) -> str:
+    import inspect
+
+    return inspect.getsource(function).replace("-> Any", "").replace(": str", "")
+
+
+@pytest.fixture
+def topic(cluster: ottla.Cluster, request: pytest.FixtureRequest) -> str:
+    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
+    cluster.create_topic(name)
+    return name
+
+
+class Provider:
+    """Gives tokens, and counts how often and on which threads it was asked."""
+
+    def __init__(self, give: Callable[[], Any]) -> None:
+        self._give = give
+        self.threads: list[str] = []
+
+    def __call__(self) -> Any:
+        self.threads.append(threading.current_thread().name)
+        return self._give()
+
+
+def good(lifetime_s: float = 3600) -> OAuthBearerToken:
+    token = unsecured_token({"sub": "ada"}, time.time() - 3600 + lifetime_s)
+    return OAuthBearerToken(token.value, token.expires_at_s)
+
+
+def settings(provider: Any, **more: Any) -> dict[str, Any]:
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauthbearer_token_provider": provider,
+        **more,
+    }
+
+
+@pytest.mark.parametrize("listener", ["UNSECURED", "BOTH"])
+def test_a_token_comes_in(cluster: ottla.Cluster, topic: str, listener: str) -> None:
+    provider = Provider(good)
+    with ottla.Producer(cluster.bootstrap_servers_of(listener), **settings(provider)) as producer:
+        assert producer.send(topic, b"x").result(30).offset == 0
+    assert provider.threads == ["ottla-token"]
+
+
+def test_text_will_do_and_is_asked_for_every_time(cluster: ottla.Cluster, topic: str) -> None:
+    provider = Provider(lambda: good().value)
+    with ottla.Admin(cluster.bootstrap_servers_of("UNSECURED"), **settings(provider)) as admin:
+        assert topic in admin.list_topics()
+
+
+def test_a_token_is_used_again_until_most_of_its_time_is_over(cluster: ottla.Cluster, topic: str) -> None:
+    """Sessions of a second, renewed with a token of an hour: it is asked for once."""
+    provider = Provider(good)
+    _send_for(3, cluster.bootstrap_servers_of("SHORT"), topic, settings(provider))
+    assert len(provider.threads) == 1
+
+
+def test_a_session_ends_with_its_token_and_goes_on_with_the_next(cluster: ottla.Cluster, topic: str) -> None:
+    provider = Provider(lambda: good(2))
+    _send_for(5, cluster.bootstrap_servers_of("UNSECURED"), topic, settings(provider))
+    assert len(provider.threads) >= 2
+
+
+def _send_for(seconds: float, address: str, topic: str, given: dict[str, Any]) -> None:
+    """Send until the time is over, by one connection that is never lost."""
+    until_s = time.monotonic() + seconds
+    with ottla.Producer(address, retries=0, enable_idempotence=False, **given) as producer:
+        producer.send(topic, b"x").result(30)
+        opened = producer.metrics()["connection-creation-total"]
+        while time.monotonic() < until_s:
+            producer.send(topic, b"x").result(30)
+        assert producer.metrics()["connection-creation-total"] == opened
+
+
+@pytest.mark.parametrize("token", ["forever", "a-minute"])
+def test_a_validator_of_ones_own_says_who_comes_in(cluster: ottla.Cluster, topic: str, token: str) -> None:
+    with ottla.Producer(cluster.bootstrap_servers_of("VALIDATED"), **settings(lambda: token)) as producer:
+        assert producer.send(topic, b"x").result(30).offset == 0
+
+
+def _fails() -> Any:
+    raise ValueError("secret-0815 was refused")
+
+
+@pytest.mark.parametrize(
+    ("listener", "give", "said"),
+    [
+        ("UNSECURED", lambda: good(-10), r"does not take the token \(invalid_token\)"),
+        ("UNSECURED", lambda: "secret-0815", r"does not take the token \(invalid_token\)"),
+        ("VALIDATED", lambda: "secret-0815", r"does not take the token \(invalid_token\)"),
+        ("VALIDATED", lambda: "nobody", r"does not take the token \(invalid_token\)"),
+        ("UNSECURED", _fails, "token.provider raised ValueError"),
+        ("UNSECURED", lambda: None, "token.provider returned NoneType"),
+        ("UNSECURED", lambda: b"secret-0815", "token.provider returned bytes"),
+        ("UNSECURED", lambda: "secret-0815\n", "a token that is empty or no plain ASCII"),
+    ],
+)
+def test_without_a_good_token_it_is_told_and_the_token_is_not_shown(
+    cluster: ottla.Cluster,
+    listener: str,
+    give: Callable[[], Any],
+    said: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    address = cluster.bootstrap_servers_of(listener)
+    with (
+        ottla.Producer(address, **settings(give)) as producer,
+        pytest.raises(ottla.AuthenticationError, match=said) as caught,
+    ):
+        producer.send("any", b"x")
+    assert "secret-0815" not in str(caught.value) + caplog.text
+
+
+def test_a_provider_that_takes_its_time_holds_up_nobody_else(cluster: ottla.Cluster) -> None:
+    """The I/O thread goes on while a token is made: closing does not wait for it."""
+    asked, release = threading.Event(), threading.Event()
+
+    def slow() -> str:
+        asked.set()
+        release.wait(60)
+        return "too late"
+
+    producer = ottla.Producer(cluster.bootstrap_servers_of("UNSECURED"), **settings(slow, max_block_ms=100))
+    with pytest.raises(ottla.Unreachable):
+        producer.send("any", b"x")
+    assert asked.is_set()
+    producer.close(30)
+    release.set()
+
+
+def test_a_listener_says_what_it_cannot_do() -> None:
+    with pytest.raises(ottla.ConfigError, match="needs OAUTHBEARER among its sasl_mechanisms"):
+        Listener(protocol="SASL_PLAINTEXT", users={"a": "b"}, oauthbearer_validator="a:b")
+    with pytest.raises(ottla.ConfigError, match=r"package\.module:function"):
+        Listener(protocol="SASL_PLAINTEXT", sasl_mechanisms=["OAUTHBEARER"], oauthbearer_validator="a.b")
+    with pytest.raises(ottla.ConfigError, match=r"must be some of PLAIN, .*OAUTHBEARER"):
+        Listener(protocol="SASL_PLAINTEXT", sasl_mechanisms=["GSSAPI"])
+    missing = Listener(
+        protocol="SASL_PLAINTEXT", sasl_mechanisms=["OAUTHBEARER"], oauthbearer_validator="ottla.nowhere:check"
+    )
+    with pytest.raises(ottla.UserMistake, match=r"cannot use oauthbearer_validator='ottla\.nowhere:check'"):
+        ottla.Cluster(brokers=1, listeners={"T": missing}).close()
