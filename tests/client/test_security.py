@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -90,10 +91,14 @@ def cluster(papers: Papers) -> Iterator[ottla.Cluster]:
 
 
 @pytest.fixture
-def topic(cluster: ottla.Cluster, request: pytest.FixtureRequest) -> str:
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
-    cluster.create_topic(name, partitions=3)
-    return name
+def kafka_name(request: pytest.FixtureRequest) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
+
+
+@pytest.fixture
+def topic(cluster: ottla.Cluster, kafka_name: str) -> str:
+    cluster.create_topic(kafka_name, partitions=3)
+    return kafka_name
 
 
 def settings_for(papers: Papers, protocol: str, mechanism: str = "PLAIN") -> dict[str, Any]:
@@ -126,6 +131,39 @@ def test_producer_reader_and_admin_come_in(
     cluster: ottla.Cluster, papers: Papers, topic: str, protocol: str, mechanism: str
 ) -> None:
     round_trip(cluster.bootstrap_servers_of(protocol), topic, settings_for(papers, protocol, mechanism))
+
+
+def test_an_async_producer_comes_in(cluster: ottla.Cluster, papers: Papers, topic: str) -> None:
+    async def send() -> int:
+        given = settings_for(papers, "SASL_SSL", "SCRAM-SHA-256")
+        async with ottla.AsyncProducer(cluster.bootstrap_servers_of("SASL_SSL"), **given) as producer:
+            return (await (await producer.send(topic, b"x"))).offset
+
+    assert asyncio.run(send()) == 0
+
+
+def test_small_socket_buffers_hold_back_nothing(cluster: ottla.Cluster, papers: Papers, topic: str) -> None:
+    """What TLS could not send at once must be given to it again as it was, while more is queued behind it."""
+    given = settings_for(papers, "SSL") | {"send_buffer_bytes": 4096, "receive_buffer_bytes": 4096}
+    round_trip(cluster.bootstrap_servers_of("SSL"), topic, given)
+
+
+def test_leaders_killed_under_load_lose_and_double_nothing(papers: Papers, kafka_name: str) -> None:
+    listener = Listener(protocol="SASL_SSL", certificate=papers.server, users=USERS)
+    given = settings_for(papers, "SASL_SSL", "SCRAM-SHA-512")
+    with ottla.Cluster(brokers=3, listeners={"SASL_SSL": listener}) as cluster:
+        cluster.create_topic(kafka_name)
+        address = cluster.bootstrap_servers_of("SASL_SSL")
+        with ottla.Producer(address, batch_size=2000, **given) as producer:
+            for number in range(6000):
+                producer.send(kafka_name, b"%d" % number)
+                if number in (2000, 4000):
+                    leader = cluster.leader(kafka_name, 0)
+                    cluster.kill(leader)
+                    cluster.await_leader(kafka_name, 0, other_than=leader)
+                    cluster.start(leader)
+        back = ottla.read_table(address, kafka_name, **given)
+    assert back["value"].to_pylist() == [b"%d" % number for number in range(6000)]
 
 
 def shown_certificates(papers: Papers) -> dict[str, dict[str, Any]]:

@@ -96,3 +96,9 @@ def test_what_cannot_be_used_is_named_with_what_can(change: dict[str, str], mess
 def test_a_wrong_assignment_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="assign"):
         read_options({"kafka.bootstrap.servers": "a:1", "assign": text})
+
+
+def test_a_password_among_the_options_is_not_shown() -> None:
+    options = read_options(NEEDED | {"kafka.sasl.mechanism": "PLAIN", "kafka.sasl.password": "lovelace-0815"})
+    assert options.settings["sasl.password"] == "lovelace-0815"
+    assert "lovelace" not in repr(options)

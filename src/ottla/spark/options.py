@@ -70,7 +70,7 @@ class SourceOptions:
     min_partitions: int = 0
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = COLUMNS
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
 
 
 def read_options(options: Mapping[str, str]) -> SourceOptions:
