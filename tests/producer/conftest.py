@@ -109,6 +109,8 @@ class World:
         self.topic_ids: dict[str, bytes] = {}
         self.epoch = 0
         self.down: set[int] = set()
+        # Well, as the others see it, and out of this client's reach.
+        self.shut: set[int] = set()
         self.producer_id_error = 0
         self.id_answers = True
         self.producer_id = 4000
@@ -217,7 +219,7 @@ class World:
     def _do(self, output: Any) -> None:
         if isinstance(output, Connect):
             broker = int(output.host.removeprefix("b"))
-            if broker in self.down:
+            if broker in self.down or broker in self.shut:
                 self.core.receive(Disconnected(output.connection_id, "connection refused"), self.now_us)
                 return
             self.lines[output.connection_id] = broker

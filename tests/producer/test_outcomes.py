@@ -143,6 +143,15 @@ def test_a_batch_whose_broker_cannot_be_reached_fails_with_the_reason(make_world
     assert world.now_us == 121_000_000
 
 
+def test_a_batch_whose_leader_alone_cannot_be_reached_fails_with_the_reason(make_world):
+    """The other brokers are well, so there is no trouble with the cluster; with this batch there is."""
+    world = make_world(partitions=2, brokers=2)
+    world.shut.add(2)
+    sealed = world.send("a", partition=1)
+    world.run_until(lambda: world.outcome(sealed))
+    assert "its leader, b2:9092, cannot be used: connection refused" in str(world.outcome(sealed).error)
+
+
 def test_a_batch_in_flight_at_its_delivery_timeout_is_unknown(make_world):
     world = plain(make_world, delivery_timeout_ms=40_000, request_timeout_ms=30_000)
     sealed = world.send("a")

@@ -386,6 +386,12 @@ class ConnectionCore:
             return NotKafka(f"{told}. Check bootstrap.servers: it must name Kafka's listener (host:port).")
         return Unreachable(f"no Kafka broker can be reached ({told}). Check bootstrap.servers and that it runs.")
 
+    def why_not(self, node_id: int) -> str | None:
+        """Return "host:port, cannot be used: reason" where the last try to reach this node failed, else None."""
+        node = self._nodes.get(node_id)
+        reason = None if node is None else self._failures.get(node.address)
+        return None if node is None or reason is None else f"{node.address}, cannot be used: {reason}"
+
     def refused(self, now_us: int) -> OttlaError | None:
         """Return `trouble` where waiting will not help.
 

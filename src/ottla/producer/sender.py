@@ -318,8 +318,10 @@ class Sender:
             why = str(self._idempotence.error)
         elif (trouble := self._connection.trouble()) is not None:
             why = str(trouble)
-        elif self._connection.leader(queue.topic, queue.partition) is None:
+        elif (leader := self._connection.leader(queue.topic, queue.partition)) is None:
             why = "its leader is not known"
+        elif (reason := self._connection.why_not(leader)) is not None:
+            why = f"its leader, {reason}"
         else:
             why = "it waited behind others and was never sent"
         detail = (
