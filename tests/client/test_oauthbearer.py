@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +14,9 @@ import pytest
 
 import ottla
 from ottla import Listener, OAuthBearerToken
+from ottla.client.security import Security
 from ottla.connection.authentication import unsecured_token
+from ottla.producer.settings import ProducerSettings
 
 
 def accept_known(token: str) -> Any:
@@ -106,6 +110,35 @@ def test_a_token_is_used_again_until_most_of_its_time_is_over(cluster: ottla.Clu
     provider = Provider(good)
     _send_for(3, cluster.bootstrap_servers_of("SHORT"), topic, settings(provider))
     assert len(provider.threads) == 1
+
+
+def test_connections_that_want_a_token_at_once_share_one(cluster: ottla.Cluster) -> None:
+    provider = Provider(good)
+    security = Security(ProducerSettings({"bootstrap_servers": "one:9092", **settings(provider)}).connection.security)
+    found: deque[Any] = deque()
+    for _ in range(20):
+        security.get_token(lambda token, failure: found.append(token))
+    for thread in threading.enumerate():
+        if thread.name == "ottla-token":
+            thread.join(30)
+    assert len(found) == 20
+    assert len(provider.threads) == len({token.value for token in found}) == 1
+
+
+def test_a_token_that_was_refused_is_not_shown_again(cluster: ottla.Cluster, topic: str) -> None:
+    """It says that it is good for an hour, and the broker knows better: the next try is with a new one."""
+    tokens = deque([OAuthBearerToken("refused", time.time() + 3600), OAuthBearerToken("forever", time.time() + 3600)])
+    address = cluster.bootstrap_servers_of("VALIDATED")
+    with ottla.Producer(address, **settings(tokens.popleft)) as producer:
+        with pytest.raises(ottla.AuthenticationError, match="does not take the token"):
+            producer.send(topic, b"x")
+        until_s, stored = time.monotonic() + 30, None
+        while stored is None and time.monotonic() < until_s:
+            # Told at once while the pause before the next connection lasts.
+            with contextlib.suppress(ottla.AuthenticationError):
+                stored = producer.send(topic, b"x").result(30)
+        assert stored is not None
+        assert producer.metrics()["connection-creation-total"] == 2
 
 
 def test_a_session_ends_with_its_token_and_goes_on_with_the_next(cluster: ottla.Cluster, topic: str) -> None:

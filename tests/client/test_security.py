@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -328,6 +329,22 @@ def test_a_server_that_answers_tls_with_text_is_told(papers: Papers, peer: Peer)
         pytest.raises(ottla.AuthenticationError, match="does not speak TLS"),
     ):
         producer.send("any", b"x")
+
+
+def test_a_server_that_resets_before_the_handshake_is_survived(papers: Papers, peer: Peer) -> None:
+    def reset(connection: socket.socket) -> None:
+        connection.sendall(b"x" * 100)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+    address = peer(reset)
+    given = settings_for(papers, "SSL") | {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 1}
+    for _ in range(5):
+        with (
+            ottla.Producer(address, max_block_ms=100, **given) as producer,
+            pytest.raises((ottla.Unreachable, ottla.AuthenticationError)),
+        ):
+            producer.send("any", b"x")
 
 
 def test_a_server_that_never_shakes_hands_is_given_up(papers: Papers, peer: Peer) -> None:

@@ -170,26 +170,35 @@ class Channel:
         except OSError as error:
             error_number = error.errno or errno.ECONNREFUSED
         if error_number == 0:
+            self._begin_tls()
             return True
         self._next_address(_said(OSError(error_number, os.strerror(error_number))))
         return False
 
+    def _begin_tls(self) -> None:
+        """Before anybody waits for the socket: where TLS cannot even begin, it is closed already."""
+        tls = self._security.tls if self._security is not None else None
+        if tls is None:
+            return
+        from ottla.client.tls import TlsSocket
+
+        assert self.sock is not None
+        try:
+            self._tls = TlsSocket(self.sock, tls, self.host)
+        except OSError as error:
+            raise Lost(_said(error)) from None
+        except ValueError as error:
+            raise Lost(f"{TLS_FAILED}: the host name {self.host!r} cannot be asked for ({error})") from None
+        # It has taken the descriptor over.
+        self.sock = None
+
     def shake_hands(self) -> int:
         """Once there is a connection: 0 when it can be used, else the events to wait for until this is called again."""
-        tls = self._security.tls if self._security is not None else None
-        if tls is not None:
-            from ottla.client.tls import TlsSocket
-
+        if self._tls is not None:
             try:
-                if self._tls is None:
-                    assert self.sock is not None
-                    self._tls = TlsSocket(self.sock, tls, self.host)
-                    # It has taken the descriptor over.
-                    self.sock = None
                 wanted = self._tls.shake_hands()
-            except (OSError, ValueError) as error:
-                # The socket itself, or a host name that TLS cannot ask for.
-                raise Lost(_said(error) if isinstance(error, OSError) else f"{TLS_FAILED} ({error})") from None
+            except OSError as error:
+                raise Lost(_said(error)) from None
             if wanted:
                 return wanted
         self.connected = True

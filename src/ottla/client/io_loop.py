@@ -422,6 +422,8 @@ class IoLoop:
     def _disconnect(self, output: Disconnect) -> None:
         """The core wants it closed."""
         channel = self._channels.get(output.connection_id)
+        if output.reason and self._security is not None:
+            self._security.forget_token()
         if channel is None:
             return
         if not channel.connected and channel.address is not None:

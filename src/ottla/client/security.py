@@ -30,11 +30,13 @@ def unguessable(settings: SecuritySettings, rng: Random) -> Random:
 class Security:
     """One client's; ConfigError or MissingExtra where the settings cannot be used on this machine."""
 
-    __slots__ = ("_good_until_s", "_settings", "_token", "tls")
+    __slots__ = ("_asking", "_good_until_s", "_settings", "_token", "tls")
 
     def __init__(self, settings: SecuritySettings) -> None:
         self._settings = settings
         self._token: OAuthBearerToken | None = None
+        # Held while a provider runs: connections that want a token at the same time share one.
+        self._asking = threading.Lock()
         self._good_until_s = 0.0
         self.tls: ssl.SSLContext | None = None
         if settings.is_tls:
@@ -53,24 +55,37 @@ class Security:
 
     def get_token(self, given: Callable[[Any, str], None]) -> None:
         """Call `given` with (token, "") or (None, why there is none): now, or later on another thread."""
-        if self._token is not None and time.time() < self._good_until_s:
-            given(self._token, "")
+        token = self._good_token()
+        if token is not None:
+            given(token, "")
             return
         threading.Thread(target=self._ask, args=(given,), name="ottla-token", daemon=True).start()
 
+    def forget_token(self) -> None:
+        """A broker did not take it: ask for another one next time."""
+        self._token = None
+
+    def _good_token(self) -> OAuthBearerToken | None:
+        token = self._token
+        return token if token is not None and time.time() < self._good_until_s else None
+
     def _ask(self, given: Callable[[Any, str], None]) -> None:
         try:
-            token = self._new_token()
+            with self._asking:
+                token = self._good_token() or self._keep(self._new_token())
         except BaseException as error:
             # The error itself may quote what was sent to the token's issuer; only its kind is told.
             _log.debug("the token provider raised %s", type(error).__name__)
             given(None, f"sasl.oauthbearer.token.provider raised {type(error).__name__}")
             return
+        given(token, "")
+
+    def _keep(self, token: Any) -> Any:
         if isinstance(token, OAuthBearerToken) and token.expires_at_s is not None:
             now_s = time.time()
             self._good_until_s = now_s + (token.expires_at_s - now_s) * self._settings.token_refresh_factor
             self._token = token
-        given(token, "")
+        return token
 
     def _new_token(self) -> Any:
         provider = self._settings.token_provider
