@@ -310,7 +310,7 @@ def test_a_session_is_renewed_before_it_ends_behind_what_is_in_flight(secured):
     assert line.core.can_send(1, line.now_us)
     assert [answer.message for answer in line.answers] == ["here", "late"]
     assert line.closed == []
-    assert line.core.connections_opened == 1
+    assert line.connects == []
 
 
 def test_a_session_that_cannot_be_renewed_loses_the_connection_and_its_requests(secured):
