@@ -211,6 +211,38 @@ def test_a_reporter_may_close_the_producer(cluster: Cluster, topic: str) -> None
     assert closed.wait(30)
 
 
+def test_a_reporter_that_hangs_does_not_keep_the_producer_from_closing(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.client.producer_driver.LAST_REPORT_S", 0.05)
+    let_go = threading.Event()
+    heard: list[float] = []
+
+    def hang(metrics: Any) -> None:
+        let_go.wait(60)
+        heard.append(metrics["ottla-record-acked-total"])
+
+    with ottla.Producer(cluster.bootstrap_servers, client_id="hangs", metric_reporters=hang) as producer:
+        producer.send(topic, b"v")
+    assert heard == []
+    let_go.set()
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "ottla-metrics-hangs"]
+    thread.join(30)
+    assert heard == [1]
+
+
+def test_an_async_producer_is_reported_too(cluster: Cluster, topic: str) -> None:
+    heard: list[Any] = []
+
+    async def story() -> None:
+        async with ottla.AsyncProducer(cluster.bootstrap_servers, metric_reporters=heard.append) as producer:
+            await producer.send(topic, b"v")
+
+    asyncio.run(story())
+    (metrics,) = heard
+    assert metrics["ottla-record-acked-total"] == 1
+
+
 @pytest.mark.parametrize("reporters", ["org.apache.kafka.common.metrics.JmxReporter", [print, 3], 7])
 def test_a_reporter_that_cannot_be_called_is_refused(reporters: Any) -> None:
     with pytest.raises(ConfigError, match="not a function"):
