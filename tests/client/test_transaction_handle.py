@@ -13,6 +13,8 @@ import pytest
 import ottla
 from ottla.client.producer import Producer
 
+from ..markers import await_markers
+
 
 @pytest.fixture(scope="module", params=[2, 1], ids=["version-2", "version-1"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[ottla.Cluster]:
@@ -41,6 +43,7 @@ def handle(cluster: ottla.Cluster, identity: Any, **settings: Any) -> ottla.Tran
 
 
 def committed(cluster: ottla.Cluster, topic: str) -> list[bytes]:
+    await_markers(cluster.bootstrap_servers, topic)
     found = ottla.read_table(cluster.bootstrap_servers, topic, isolation_level="read_committed")
     return sorted(found["value"].to_pylist())
 

@@ -17,6 +17,8 @@ from confluent_kafka import Consumer, TopicPartition
 import ottla
 from ottla.client.producer import Producer
 
+from ..markers import await_markers
+
 
 @pytest.fixture(scope="module", params=[2, 1], ids=["version-2", "version-1"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[ottla.Cluster]:
@@ -46,6 +48,7 @@ def given_up(producer: Producer) -> Iterator[None]:
 
 
 def committed(cluster: ottla.Cluster, topic: str) -> list[bytes]:
+    await_markers(cluster.bootstrap_servers, topic)
     found = ottla.read_table(cluster.bootstrap_servers, topic, isolation_level="read_committed")
     return sorted(found["value"].to_pylist())
 

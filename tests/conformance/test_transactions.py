@@ -8,6 +8,7 @@ import ottla
 from ottla.connection.core import ANY_NODE
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 
+from ..markers import await_markers
 from .sides import Side
 
 _TRANSACTIONS = 40
@@ -43,6 +44,7 @@ def test_a_transaction_is_whole_or_not_there_when_a_broker_is_killed(side: Side,
             producer.commit_transaction()
             kept.append(number)
     side.await_in_sync(kafka_name, 3)
+    await_markers(side.bootstrap_servers, kafka_name)
     found = ottla.read_table(side.bootstrap_servers, kafka_name, isolation_level="read_committed")
     rows = sorted(
         zip(found["partition"].to_pylist(), found["offset"].to_pylist(), found["value"].to_pylist(), strict=True)

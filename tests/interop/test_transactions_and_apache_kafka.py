@@ -16,6 +16,8 @@ from tools.kafka_jars import JarsUnavailable
 import ottla
 from ottla.client.producer import Producer
 
+from ..markers import await_markers
+
 pytestmark = pytest.mark.kafka
 
 
@@ -47,6 +49,7 @@ def producer_of(kafka: str, name: str, **settings: Any) -> Producer:
 
 def committed(kafka: str, topic: str) -> list[bytes]:
     """Everything that librdkafka reads of committed records, up to the last stable offset."""
+    await_markers(kafka, topic)
     settings = {"group.id": "reader", "enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 0}
     consumer = Consumer({"bootstrap.servers": kafka, "enable.partition.eof": True, **settings})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
