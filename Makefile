@@ -34,6 +34,7 @@ check: $(STAMP) ## style, types, layering, generated code
 	@$(PY) -m mypy
 	@$(PY) tools/generate_messages.py --check
 	@$(PY) tools/generate_settings.py --check
+	@$(PY) tools/generate_metrics.py --check
 
 format: $(STAMP) ## let ruff put the source into shape
 	@$(PY) -m ruff check --fix .
