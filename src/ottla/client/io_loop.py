@@ -141,7 +141,7 @@ class IoLoop:
         self._security = security
         self._poller = new_poller()
         self._doorbell = Doorbell()
-        self._poller.watch(self._doorbell.fd, READABLE)
+        self._poller.watch_doorbell(self._doorbell)
         self._sleeping = False
         self._posted: deque[Any] = deque()
         self._resolved: deque[tuple[int, list[Address], str]] = deque()
@@ -222,32 +222,34 @@ class IoLoop:
         front.turn_ended()
         if self._stopping:
             return
-        timeout_s = self._timeout_s(now_us)
+        # Only this thread changes the core, so its deadline is asked for once; others change what the front has.
+        core_due_us = core.deadline_us()
+        due_now = self._timeout_s(core_due_us, now_us) == 0
         meter, idle_ns = self._meter, time.monotonic_ns()
         meter.work_ns += idle_ns - self._woke_ns
-        events = self._poller.wait(0) if timeout_s == 0 else self._sleep()
+        events = self._poller.wait(0) if due_now else self._sleep(core_due_us)
         self._woke_ns = woke_ns = time.monotonic_ns()
         meter.wait_ns += woke_ns - idle_ns
         meter.selects += 1
         if events:
             self._handle(events, woke_ns // 1000)
 
-    def _sleep(self) -> list[tuple[int, int]]:
+    def _sleep(self, core_due_us: int | None) -> list[tuple[int, int]]:
         """Say that the loop sleeps, look once more for something to do, and only then wait."""
         self._sleeping = True
         self._front.set_sleeping(True)
         try:
             # What others did before they could see that the loop sleeps shows in what is due now.
             has_work = self._posted or self._resolved or self._stopping
-            timeout_s = 0 if has_work else self._timeout_s(time.monotonic_ns() // 1000)
+            timeout_s = 0 if has_work else self._timeout_s(core_due_us, time.monotonic_ns() // 1000)
             return self._poller.wait(timeout_s)
         finally:
             self._sleeping = False
             self._front.set_sleeping(False)
 
-    def _timeout_s(self, now_us: int) -> float:
-        due_us = self._core.deadline_us()
-        front_due_us = self._front.deadline_us()
+    def _timeout_s(self, core_due_us: int | None, now_us: int) -> float:
+        """How long to wait at most for the core's deadline or the front's, whichever comes first; -1 for ever."""
+        due_us, front_due_us = core_due_us, self._front.deadline_us()
         if due_us is None or (front_due_us is not None and front_due_us < due_us):
             due_us = front_due_us
         if due_us is None:
@@ -323,7 +325,7 @@ class IoLoop:
             channel = self._by_fd.get(fd)
             if channel is None:
                 if fd == self._doorbell.fd:
-                    self._doorbell.hush()
+                    self._doorbell.heard()
                 continue
             if not channel.connected:
                 if channel.shaking_hands:

@@ -1,8 +1,8 @@
 """Waiting for sockets: epoll where there is one, the `selectors` module elsewhere.
 
 Level-triggered on purpose: what is not read in one turn is reported again in the next. `Doorbell` is how other
-threads end a wait. It is closed only when nobody refers to it any more: closing it when the loop ends would let a
-late `ring` write into whatever file had been given the same number since.
+threads end a wait; it alone may be edge-triggered. It is closed only when nobody refers to it any more: closing it
+when the loop ends would let a late `ring` write into whatever file had been given the same number since.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ class _EpollPoller:
         self.forget = self._epoll.unregister
         self.close = self._epoll.close
 
+    def watch_doorbell(self, doorbell: Doorbell) -> None:
+        """Edge-triggered: every ring ends one wait, and nothing has to be read, which is a system call less."""
+        self._epoll.register(doorbell.fd, select.EPOLLIN | select.EPOLLET)
+        doorbell.stays_readable = doorbell.is_counter
+
     def wait(self, timeout_s: float) -> list[tuple[int, int]]:
         """(file descriptor, READABLE | WRITABLE bits) of what is ready; -1 waits for ever."""
         try:
@@ -43,6 +48,9 @@ class _SelectorPoller:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self.close = self._selector.close
+
+    def watch_doorbell(self, doorbell: Doorbell) -> None:
+        self.watch(doorbell.fd, READABLE)
 
     def watch(self, fd: int, mask: int) -> None:
         self._selector.register(fd, _selector_mask(mask))
@@ -74,10 +82,16 @@ def is_readable(mask: int) -> bool:
 
 
 class Doorbell:
-    """A file descriptor that other threads make readable, an eventfd or a pipe."""
+    """A file descriptor that other threads make readable, an eventfd or a pipe.
+
+    An eventfd counts its rings, and each of them is an edge of its own: with `stays_readable` (set by a poller that
+    waits for edges) nobody reads it. It would be full after 2**64 rings. A pipe is full after 8,192 and must be read.
+    """
 
     def __init__(self) -> None:
-        if hasattr(os, "eventfd"):
+        self.stays_readable = False
+        self.is_counter = hasattr(os, "eventfd")
+        if self.is_counter:
             self.fd = self._write_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         else:
             self.fd, self._write_fd = os.pipe()
@@ -90,8 +104,10 @@ class Doorbell:
         with contextlib.suppress(BlockingIOError):
             os.write(self._write_fd, b"\x01\0\0\0\0\0\0\0")
 
-    def hush(self) -> None:
-        """Make it unreadable again."""
+    def heard(self) -> None:
+        """The wait it was to end has ended; make it ready to end the next one."""
+        if self.stays_readable:
+            return
         with contextlib.suppress(BlockingIOError):
             os.read(self.fd, 4096)
 

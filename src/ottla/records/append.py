@@ -70,7 +70,7 @@ from ottla.errors import RecordError
 from ottla.records.awaiting import MustWait
 from ottla.records.compression import CODEC_IDS, check_level, compress
 
-_TURN_BYTES = cython.declare(cython.Py_ssize_t, 65536)
+_TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
 _TURN_US = cython.declare(cython.longlong, 2000)
 # What a callback keeps alive until its batch is settled: a Delivery, and a place in a list for each of the two.
 _CALLBACK_BYTES = cython.declare(cython.Py_ssize_t, 72)
