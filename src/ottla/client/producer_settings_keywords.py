@@ -59,7 +59,8 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     delivery_timeout_ms: How long after it was begun a batch is given up, however often it was sent. Default 120000;
         0 to 2^31-1.
     linger_ms: How long a batch waits for more records before it is sent. Default 5; 0 to 2^63-1.
-    batch_size: The bytes at which a batch is full. Default 16384; 0 to 2^31-1.
+    batch_size: The bytes at which a batch is full, after compression (by what earlier batches compressed to).
+        Default 16384; 0 to 2^31-1.
     max_request_size: The most bytes of batches in one request, and of one record. Default 1048576; 0 to 2^31-1.
     buffer_memory: The most bytes of records that wait to be stored; then send blocks. Default 33554432; 0 to
         2^63-1.

@@ -105,7 +105,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         "batch.size",
         int,
         16_384,
-        "The bytes at which a batch is full.",
+        "The bytes at which a batch is full, after compression (by what earlier batches compressed to).",
         lowest=0,
         highest=INT32_MAX,
         group="Batches and memory",

@@ -323,7 +323,7 @@ class Appender:
                 if self._grow(home, home.position + need):
                     break
                 if partition is None and not keyed:
-                    state.move_on(need, self.batch_size, cython.address(self._random))
+                    state.move_on(need, self._room(home), cython.address(self._random))
                 self._publish(self._seal(home))
             else:
                 body = fixed + 2  # deltas of 0
@@ -331,7 +331,7 @@ class Appender:
                 if (
                     partition is None
                     and not keyed
-                    and state.move_on(need, self.batch_size, cython.address(self._random))
+                    and state.move_on(need, self._room(home), cython.address(self._random))
                 ):
                     continue
                 if self._open(home, need):
@@ -408,7 +408,7 @@ class Appender:
             raise RecordError(
                 f"A record for {home.topic}-{home.index} needs {least} bytes; buffer.memory is {self.buffer_memory}."
             )
-        capacity: cython.Py_ssize_t = max(least, min(home.last_bytes, self.batch_size))
+        capacity: cython.Py_ssize_t = max(least, min(home.last_bytes, self._room(home)))
         if self.buffered_bytes + capacity > self.buffer_memory:
             # Memory is short. A batch that took the little that is left would leave with a record or two in it, and
             # so would all after it; wait for a fair share instead.
@@ -441,8 +441,8 @@ class Appender:
     @cython.cfunc
     @cython.exceptval(-1)
     def _grow(self, home: Partition, wanted: cython.Py_ssize_t) -> cython.bint:
-        """Make room for `wanted` bytes in all; False when the batch would pass `batch_size` or memory is short."""
-        capacity: cython.Py_ssize_t = min(max(2 * home.capacity, wanted), self.batch_size)
+        """Make room for `wanted` bytes in all; False when the batch would pass its limit or memory is short."""
+        capacity: cython.Py_ssize_t = min(max(2 * home.capacity, wanted), self._room(home))
         if wanted > capacity or self.buffered_bytes + capacity - home.capacity > self.buffer_memory:
             return False
         before: cython.Py_ssize_t = home.capacity
@@ -450,6 +450,15 @@ class Appender:
         self.buffered_bytes += capacity - before
         self._open_bytes += capacity - before
         return True
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _room(self, home: Partition) -> cython.Py_ssize_t:
+        """What a batch may hold before compression: `batch_size` is meant for what is stored (as in Java)."""
+        if home.room <= self.batch_size:
+            return self.batch_size
+        return max(self.batch_size, min(home.room, self.max_request_size))
 
     @cython.cfunc
     def _seal(self, home: Partition) -> SealedBatch:
@@ -515,6 +524,10 @@ class Appender:
         with memoryview(batch._buffer) as whole:
             packed = compress(self._compression, self._level, whole[HEADER_BYTES:])
         size: cython.Py_ssize_t = HEADER_BYTES + len(packed)
+        home: Partition = batch._home
+        # With batch.size=0 every record goes alone, however small it gets.
+        if home is not None and self.batch_size > HEADER_BYTES:
+            home.learn_ratio(batch.uncompressed_bytes, size, self.batch_size)
         if size >= batch.size_bytes:
             return None
         batch._buffer[HEADER_BYTES:] = packed

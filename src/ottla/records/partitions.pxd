@@ -35,10 +35,13 @@ cdef class Partition:
     cdef int64_t record_bytes_max
     cdef Py_ssize_t callback_bytes
     cdef Py_ssize_t last_bytes  # what the batch before needed: the next one's first capacity
+    cdef double compression_ratio  # expected of the next batch, 1 at first
+    cdef Py_ssize_t room  # what a batch may hold uncompressed; below batch_size: nothing is known yet
     cdef Partition earlier
     cdef Partition later
     cdef int64_t held_in_turn
 
+    cdef object learn_ratio(self, Py_ssize_t uncompressed, Py_ssize_t compressed, Py_ssize_t batch_size)
     cdef object open(self, SealedBatch batch, bytearray buffer)
     cdef object resize(self, Py_ssize_t capacity)
     cdef object close(self)

@@ -9,7 +9,7 @@ Invariants
 - A topic never loses a partition, whatever metadata says later: batches of it may be open or sealed, and their order
   has to hold when the partition is known again. `count` says how many are known now, 0 when the topic is not.
 - A partition is in its appender's row of open batches (`earlier`, `later`) exactly as long as `batch` is not None.
-- The sticky partition moves on only between batches: once `batch_size` bytes of keyless records went to it. So
+- The sticky partition moves on only between batches: once a batch's worth of keyless records went to it. So
   partitions get shares of bytes, not of batches, as the load says: equal ones where there is none.
 - A sticky partition that the load leaves out is left at once. (Java stays until its batch is full, and so gives a
   partition without a leader some more.)
@@ -133,6 +133,23 @@ class Partition:
         self.index = index
         self.last_bytes = _FIRST_CAPACITY
         self.held_in_turn = -1
+        self.compression_ratio = 1.0
+
+    @cython.cfunc
+    def learn_ratio(
+        self, uncompressed: cython.Py_ssize_t, compressed: cython.Py_ssize_t, batch_size: cython.Py_ssize_t
+    ) -> object:
+        """Take in how well a batch compressed: the next one may hold so much that it will have `batch_size` bytes.
+
+        As in Java's producer, worse is believed at once and better by and by, and a twentieth is kept for surprises.
+        """
+        found: cython.double = min(1.0, cython.cast(cython.double, compressed) / uncompressed)
+        if found > self.compression_ratio:
+            self.compression_ratio = found
+        else:
+            self.compression_ratio += (found - self.compression_ratio) / 8
+        self.room = cython.cast(cython.Py_ssize_t, batch_size / (self.compression_ratio * 1.05))
+        return None
 
     @cython.cfunc
     def open(self, batch: SealedBatch, buffer: bytearray) -> object:
