@@ -249,8 +249,8 @@ class Appender:
             else:
                 key = text_or_bytes("key", key)
                 key_at = data_of(key, cython.address(key_bytes))
-        if unlikely(self._places) and partition is None:
-            partition = self._hooks.place(topic, None if key_bytes < 0 else key_at[:key_bytes])
+        if unlikely(self._places):
+            partition = self._placed(topic, key_at, key_bytes, partition)
         if headers is not None:
             extra = encode_headers(headers)
         if on_delivery is not None and not callable(on_delivery):
@@ -265,6 +265,15 @@ class Appender:
         return self._append(
             delivery, topic, value_at, value_bytes, key_at, key_bytes, extra, partition, timestamp, on_delivery
         )
+
+    @cython.cfunc
+    def _placed(
+        self, topic: object, key_at: cython.p_const_char, key_bytes: cython.Py_ssize_t, partition: object
+    ) -> object:
+        """The partition given, or what the user's function says; apart, so that `_send` stays small for all others."""
+        if partition is not None:
+            return partition
+        return self._hooks.place(topic, None if key_bytes < 0 else key_at[:key_bytes])
 
     @cython.cfunc
     def _append(
