@@ -84,8 +84,8 @@ DIFFERENCES = """\
 - A connection to a bootstrap address that turns out to be a broker's is kept for that broker, and so are its figures:
   there is one node where Java has two (`node--1` and `node-1`).
 - `io-time` is all the work of the I/O thread, which does more than Java's selector: deciding, encoding, calling back.
-- Not there: `app-info` and `kafka-metrics-count`, which are no figures of a producer's work, and those of
-  authentication.
+- Not there: `app-info` and `kafka-metrics-count`, which are no figures of a producer's work, and
+  `successful-authentication-no-reauth-total`, which means something to brokers only.
 """
 
 

@@ -260,3 +260,21 @@ def test_transaction_calls_tell_how_long_they_took(cluster: Cluster, topic: str)
     for verb in ("init", "begin", "send-offsets", "commit", "abort"):
         assert figures[f"txn-{verb}-time-ns-total"] > 0, verb
     assert figures["txn-prepare-time-ns-total"] == 0
+
+
+def test_who_came_in_and_who_did_not_is_counted() -> None:
+    door = ottla.Listener(protocol="SASL_PLAINTEXT", users={"ada": "engine"})
+    given: Any = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "ada"}
+    with Cluster(brokers=1, listeners={"SASL_PLAINTEXT": door}) as cluster:
+        cluster.create_topic("flights")
+        with ottla.Producer(cluster.bootstrap_servers, sasl_password="engine", **given) as producer:
+            producer.send("flights", b"v").result(30)
+            figures = producer.metrics()
+        with ottla.Producer(cluster.bootstrap_servers, sasl_password="wrong", **given) as stranger:
+            with pytest.raises(ottla.AuthenticationError):
+                stranger.send("flights", b"v")
+            told = stranger.metrics()
+    assert figures["successful-authentication-total"] == figures["connection-creation-total"] > 0
+    assert figures["failed-authentication-total"] == told["successful-authentication-total"] == 0
+    assert told["failed-authentication-total"] > 0
+    assert isnan(figures["reauthentication-latency-max"])

@@ -311,6 +311,10 @@ def test_a_session_is_renewed_before_it_ends_behind_what_is_in_flight(secured):
     assert [answer.message for answer in line.answers] == ["here", "late"]
     assert line.closed == []
     assert line.connects == []
+    meter = line.core.meters[1]
+    assert (meter.connections_opened, meter.authentications) == (1, 1)
+    assert (meter.reauthentications, meter.reauthentication_failures) == (1, 0)
+    assert meter.reauthentication_us_max >= 0
 
 
 def test_a_session_that_cannot_be_renewed_loses_the_connection_and_its_requests(secured):
@@ -328,6 +332,9 @@ def test_a_session_that_cannot_be_renewed_loses_the_connection_and_its_requests(
     (answer,) = line.answers
     assert answer.sent
     assert "does not offer sasl.mechanism=PLAIN" in answer.failure
+    meter = line.core.meters[1]
+    assert (meter.authentications, meter.authentication_failures) == (1, 0)
+    assert (meter.reauthentications, meter.reauthentication_failures) == (0, 1)
 
 
 def test_a_session_whose_end_passed_unnoticed_is_renewed_before_anything_is_sent(secured):

@@ -519,6 +519,8 @@ class ConnectionCore:
             self.features = {each.name: each.max_version_level for each in response.finalized_features}
         if self._sessions is None:
             node.move(ConnectionEvent.AGREED)
+            # By its certificate at least.
+            node.meter.authentications += self.settings.security.is_tls
             self._on_ready(node)
         else:
             self._sessions.begin(node, now_us)
@@ -534,6 +536,8 @@ class ConnectionCore:
         idle = node.state is _READY and not node.pending
         if node.state is _HANDSHAKING and reason == "closed by the broker":
             reason = "closed by the other side during the handshake (a TLS listener, or not Kafka?)"
+        if reason.startswith(_DISBELIEF):
+            node.meter.disbelieved(renewing=node.state is _RENEWING)
         node.unopened = node.unopened + 1 if node.state is _CONNECTING else 0
         node.move(ConnectionEvent.LOST)
         node.failures += 1
@@ -622,7 +626,12 @@ class ConnectionCore:
         throttle_ms = getattr(message, "throttle_time_ms", 0)
         node.meter.answered(throttle_ms)
         if request.token is _SASL:
+            renewing, began_us = node.state is _RENEWING, node.since_us
             if self._sessions is not None and self._sessions.receive(node, message, now_us):
+                if renewing:
+                    node.meter.reauthenticated(now_us - began_us)
+                else:
+                    node.meter.authentications += 1
                 self._on_ready(node)
             self._advance(now_us)
             return

@@ -24,11 +24,16 @@ class NodeMeter(Meter):
         "network_operations",
         "connections_opened",
         "connections_closed",
+        "authentications",
+        "authentication_failures",
+        "reauthentications",
+        "reauthentication_failures",
+        "reauthentication_us",
         "produce_latency_us",
         "produce_answers",
         "throttle_ms",
     )
-    PEAKS = ("request_bytes_max", "produce_latency_us_max", "throttle_ms_max")
+    PEAKS = ("request_bytes_max", "produce_latency_us_max", "throttle_ms_max", "reauthentication_us_max")
     __slots__ = SUMS + PEAKS
 
     requests: int
@@ -39,12 +44,18 @@ class NodeMeter(Meter):
     network_operations: int
     connections_opened: int
     connections_closed: int
+    authentications: int
+    authentication_failures: int
+    reauthentications: int
+    reauthentication_failures: int
+    reauthentication_us: int
     produce_latency_us: int
     produce_answers: int
     throttle_ms: int
     request_bytes_max: int
     produce_latency_us_max: int
     throttle_ms_max: int
+    reauthentication_us_max: int
 
     def request_written(self, size_bytes: int) -> None:
         """The driver has put a request of this size into bytes."""
@@ -65,6 +76,20 @@ class NodeMeter(Meter):
         self.produce_latency_us += latency_us
         if latency_us > self.produce_latency_us_max:
             self.produce_latency_us_max = latency_us
+
+    def reauthenticated(self, spent_us: int) -> None:
+        """A session was renewed (KIP-368), which took this long."""
+        self.reauthentications += 1
+        self.reauthentication_us += spent_us
+        if spent_us > self.reauthentication_us_max:
+            self.reauthentication_us_max = spent_us
+
+    def disbelieved(self, *, renewing: bool) -> None:
+        """Client and broker did not believe each other, by TLS or by SASL."""
+        if renewing:
+            self.reauthentication_failures += 1
+        else:
+            self.authentication_failures += 1
 
 
 class LoopMeter(Meter):

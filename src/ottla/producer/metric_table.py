@@ -191,6 +191,22 @@ _CONNECTION_ROWS: tuple[MetricRow, ...] = (
     *_counted("network-io", "network_operations", "Times a connection was written to or read from"),
 )
 
+_AUTHENTICATION_ROWS: tuple[MetricRow, ...] = (
+    *_counted("successful-authentication", "authentications", "Connections on which TLS and SASL went well"),
+    *_counted("failed-authentication", "authentication_failures", "Connections that ended because of TLS or SASL"),
+    *_counted("successful-reauthentication", "reauthentications", "Sessions renewed by SASL"),
+    *_counted("failed-reauthentication", "reauthentication_failures", "Sessions that could not be renewed"),
+    *_measured(
+        "reauthentication-latency",
+        "reauthentication_us",
+        "reauthentications",
+        "reauthentication_us_max",
+        "Milliseconds it took to renew a session.",
+        "Milliseconds it took at most to renew a session.",
+        _US_AS_MS,
+    ),
+)
+
 _LOOP_ROWS: tuple[MetricRow, ...] = (
     *_counted("select", "selects", "Times the I/O thread looked for something to do"),
     MetricRow(
@@ -236,6 +252,7 @@ CLIENT_ROWS: tuple[MetricRow, ...] = (
     *_BUFFER_ROWS,
     *NODE_ROWS,
     *_CONNECTION_ROWS,
+    *_AUTHENTICATION_ROWS,
     *_LOOP_ROWS,
     *_CALL_ROWS,
     *_OWN_ROWS,
