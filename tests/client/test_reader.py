@@ -159,7 +159,7 @@ def test_an_offset_that_is_not_there_is_named(kafka_cluster: ottla.Cluster, numb
         ({"topic": "a", "start": datetime(2013, 1, 1)}, "has no time zone"),
         ({"topic": "a", "end": "earliest"}, "end='earliest' cannot be used; allowed are"),
         ({"topic": [7]}, "neither a name nor a list of names"),
-        ({"topic": "a", "fetch_max_byte": 7}, r"did you mean fetch\.max\.bytes"),
+        ({"topic": "a", "fetch_max_byte": 7}, r"did you mean fetch_max_bytes"),
     ],
 )
 def test_what_a_reader_cannot_use_is_a_config_error(arguments: dict[str, Any], sentence: str) -> None:
