@@ -142,4 +142,5 @@ def _bounds(admin: Any, topic: str) -> dict[int, tuple[int, int]]:
 
 
 def _keywords(options: SourceOptions) -> dict[str, Any]:
-    return {name.replace(".", "_"): value for name, value in options.settings.items()}
+    # Under Kafka's own names, so that an error speaks of the option as it was given.
+    return dict(options.settings)
