@@ -223,8 +223,10 @@ def elect_leaders(at: Situation) -> dict[str, Any]:
 
 
 def offset_delete(at: Situation) -> dict[str, Any]:
-    at.wire.ask(8, 8, **offset_commit(at))
-    at.wire.ask(13, 2, group_id=at.name, member_id=at.member()[0])
+    committed = offset_commit(at)
+    at.wire.ask(8, 8, **committed)
+    # The one that committed: a second member would wait for it until the rebalance timeout is over.
+    at.wire.ask(13, 2, group_id=at.name, member_id=committed["member_id"])
     return {"group_id": at.name, "topics": [{"name": at.topic, "partitions": [{"partition_index": 0}]}]}
 
 
