@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from tests.client.conftest import Peer
 
 import ottla
 from ottla.client.admin import Admin
+from ottla.client.bootstrap import LastingTrouble
+from ottla.client.io_loop import Trouble
 from ottla.client.producer import Producer
 from ottla.client.reader import Reader
+from ottla.client.strangers import NOT_KAFKA
 
 
 def http_server(connection: socket.socket) -> None:
@@ -141,3 +145,15 @@ def test_a_topic_name_that_cannot_be_sent_fails_alone(
         with pytest.raises(ottla.KafkaError, match="INVALID_TOPIC"):
             producer.send(name, b"x")
         assert producer.send(kafka_topic, b"x").result(30).offset >= 0
+
+
+def test_a_wait_tells_what_it_saw_though_the_next_try_has_begun() -> None:
+    """The I/O thread forgets an address's trouble when it tries again, be it just before the waiting thread runs."""
+    loop = SimpleNamespace(answered=False, troubles={})
+    trouble = LastingTrouble(loop, [("one", 9092)])  # type: ignore[arg-type]
+    assert not trouble.seen()
+    loop.troubles["one", 9092] = Trouble("one", 9092, NOT_KAFKA)
+    assert trouble.seen()
+    loop.troubles.clear()
+    assert trouble.seen()
+    assert isinstance(trouble.error, ottla.NotKafka)

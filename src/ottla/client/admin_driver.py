@@ -10,7 +10,7 @@ import time
 from random import Random
 from typing import Any
 
-from ottla.client.bootstrap import all_refused, lasting_trouble, unreachable
+from ottla.client.bootstrap import LastingTrouble, all_refused, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
 from ottla.client.resolve import expand_bootstrap
@@ -82,18 +82,18 @@ class AdminDriver(Driver):
         token = next(self._tokens)
         deadline_us = time.monotonic_ns() // 1000 + timeout_ms * 1000
         self.loop.post(Question(message, token, where, deadline_us))
+        trouble = LastingTrouble(self.loop, addresses)
 
         def settled() -> bool:
-            return token in self._answers or self._is_over() or lasting_trouble(self.loop, addresses) is not None
+            return token in self._answers or self._is_over() or trouble.seen()
 
         self._waiting.wait(settled, timeout_ms / 1000 + 1)
         answer = self._answers.pop(token, None)
         if answer is not None and answer.message is not None:
             return answer.message
         self._check_usable()
-        trouble = lasting_trouble(self.loop, addresses)
-        if trouble is not None:
-            raise trouble
+        if trouble.error is not None:
+            raise trouble.error
         if not self.loop.answered:
             raise unreachable(self.loop, addresses, None if all_refused(self.loop, addresses) else timeout_ms)
         reason = answer.failure if answer is not None and answer.failure else f"no answer within {timeout_ms} ms"

@@ -169,13 +169,14 @@ class AsyncProducerDriver(ProducerDriver):
         """Wait until the topic's partitions are known; raise as `topic_missing` does."""
         self.check_usable()
         if not self._known_count(topic):
+            trouble = self.lasting_trouble()
             try:
                 with self.spent.on("metadata_wait_ns"):
                     async with asyncio.timeout_at(deadline_s):
-                        await self.until(self.ask_for_topic(topic))
+                        await self.until(self.ask_for_topic(topic, trouble))
             except TimeoutError:
                 pass
-            self.check_topic(topic)
+            self.check_topic(topic, trouble)
 
     async def partitions(self, topic: str) -> int:
         """The topic's partition count, waited for `max.block.ms` at most."""

@@ -9,6 +9,20 @@ from ottla.connection.core import REFUSED
 from ottla.errors import AuthenticationError, NotKafka, OttlaError, Unreachable
 
 
+class LastingTrouble:
+    """What one wait has seen that waiting cannot mend; once seen it stays, though the next try may begin meanwhile."""
+
+    def __init__(self, loop: IoLoop, addresses: Sequence[tuple[str, int]]) -> None:
+        self._loop, self._addresses = loop, addresses
+        self.error: OttlaError | None = None
+
+    def seen(self) -> bool:
+        """Look, and say whether it was there now or before; `error` holds it then."""
+        if self.error is None:
+            self.error = lasting_trouble(self._loop, self._addresses)
+        return self.error is not None
+
+
 def lasting_trouble(loop: IoLoop, addresses: Sequence[tuple[str, int]]) -> OttlaError | None:
     """An error when every bootstrap address has shown that waiting will not help, None otherwise."""
     if loop.answered:

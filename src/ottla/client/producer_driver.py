@@ -21,7 +21,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ottla.client import lifetime
-from ottla.client.bootstrap import lasting_trouble, unreachable
+from ottla.client.bootstrap import LastingTrouble, unreachable
 from ottla.client.channel import SocketBuffers
 from ottla.client.io_loop import IoLoop
 from ottla.client.resolve import expand_bootstrap
@@ -178,25 +178,29 @@ class ProducerDriver:
             return
         self.refuse_own_thread("sending to a topic for the first time")
         with self.spent.on("metadata_wait_ns"):
-            self._waiting.wait(self.ask_for_topic(topic), self.settings.max_block_ms / 1000)
-        self.check_topic(topic)
+            trouble = self.lasting_trouble()
+            self._waiting.wait(self.ask_for_topic(topic, trouble), self.settings.max_block_ms / 1000)
+        self.check_topic(topic, trouble)
 
-    def ask_for_topic(self, topic: str) -> Callable[[], bool]:
+    def lasting_trouble(self) -> LastingTrouble:
+        """Where one wait for a topic keeps what it saw of the bootstrap addresses."""
+        return LastingTrouble(self.loop, self.settings.connection.bootstrap_servers)
+
+    def ask_for_topic(self, topic: str, trouble: LastingTrouble) -> Callable[[], bool]:
         """Have the topic looked up; what is returned says whether there is an answer, good or bad."""
         self.loop.post(TopicWanted(topic))
-        addresses = self.settings.connection.bootstrap_servers
 
         def settled() -> bool:
             known = self._topics.get(topic)
             return (
                 self._cannot_go_on()
                 or (known is not None and (known.partition_count > 0 or _is_final(known.error)))
-                or lasting_trouble(self.loop, addresses) is not None
+                or trouble.seen()
             )
 
         return settled
 
-    def check_topic(self, topic: str) -> None:
+    def check_topic(self, topic: str, trouble: LastingTrouble) -> None:
         """Raise what keeps the topic from being known; nothing when it is."""
         if self._known_count(topic):
             return
@@ -205,9 +209,9 @@ class ProducerDriver:
         known = self._topics.get(topic)
         if known is not None and known.error is not None:
             raise _no_topic(topic, known.error, max_block_ms)
-        addresses = self.settings.connection.bootstrap_servers
-        trouble = lasting_trouble(self.loop, addresses)
-        raise trouble if trouble is not None else unreachable(self.loop, addresses, max_block_ms)
+        if trouble.error is not None:
+            raise trouble.error
+        raise unreachable(self.loop, self.settings.connection.bootstrap_servers, max_block_ms)
 
     def place(self, topic: Any, key: bytes | None) -> int | None:
         """What the user's partitioner makes of a key; None leaves it to the default one."""

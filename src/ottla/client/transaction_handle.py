@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from ottla.client.bootstrap import lasting_trouble
+from ottla.client.bootstrap import LastingTrouble
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
 from ottla.errors import OttlaError, TransactionUnfinished
@@ -96,22 +96,17 @@ class _EndingDriver(Driver):
         tokens = {next(self._tokens): identity for identity in identities}
         for token, identity in tokens.items():
             self.loop.post(EndWanted(token, identity, committed))
-        addresses = self._settings.connection.bootstrap_servers
         timeout_ms = self._settings.default_api_timeout_ms
+        trouble = LastingTrouble(self.loop, self._settings.connection.bootstrap_servers)
 
         def settled() -> bool:
-            return (
-                len(self._answers) == len(tokens)
-                or self._is_over()
-                or lasting_trouble(self.loop, addresses) is not None
-            )
+            return len(self._answers) == len(tokens) or self._is_over() or trouble.seen()
 
         began = time.monotonic()
         self._waiting.wait(settled, timeout_ms / 1000)
         self._check_usable()
-        trouble = lasting_trouble(self.loop, addresses)
-        if trouble is not None:
-            raise trouble
+        if trouble.error is not None:
+            raise trouble.error
         waited_ms = round((time.monotonic() - began) * 1000)
         found: dict[TransactionIdentity, OttlaError | None] = {}
         for token, identity in tokens.items():
