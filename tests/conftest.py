@@ -23,6 +23,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("ottla")
 
 
+@pytest.fixture
+def kafka_name(request: pytest.FixtureRequest) -> str:
+    """A name for topics, groups and transactional ids of the test's own; nothing is made."""
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
+
+
 @pytest.fixture(scope="session")
 def java() -> Java:
     """Kafka's own tools."""

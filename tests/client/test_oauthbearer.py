@@ -59,10 +59,9 @@ def _source_of(function: Callable[..., Any]) -> str:
 
 
 @pytest.fixture
-def topic(cluster: ottla.Cluster, request: pytest.FixtureRequest) -> str:
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
-    cluster.create_topic(name)
-    return name
+def topic(cluster: ottla.Cluster, kafka_name: str) -> str:
+    cluster.create_topic(kafka_name)
+    return kafka_name
 
 
 class Provider:

@@ -19,10 +19,9 @@ COUNT = 5
 
 
 @pytest.fixture
-def topic(kafka_cluster: ottla.Cluster, request: pytest.FixtureRequest) -> str:
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
-    kafka_cluster.create_topic(name, partitions=COUNT)
-    return name
+def topic(kafka_cluster: ottla.Cluster, kafka_name: str) -> str:
+    kafka_cluster.create_topic(kafka_name, partitions=COUNT)
+    return kafka_name
 
 
 def by_length(keys: ottla.KeyColumn, cluster: ottla.ClusterView) -> Any:

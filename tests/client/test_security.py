@@ -92,11 +92,6 @@ def cluster(papers: Papers) -> Iterator[ottla.Cluster]:
 
 
 @pytest.fixture
-def kafka_name(request: pytest.FixtureRequest) -> str:
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
-
-
-@pytest.fixture
 def topic(cluster: ottla.Cluster, kafka_name: str) -> str:
     cluster.create_topic(kafka_name, partitions=3)
     return kafka_name

@@ -23,10 +23,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ottla.Cluster]:
 
 
 @pytest.fixture
-def name(request: pytest.FixtureRequest, cluster: ottla.Cluster) -> str:
-    made = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
-    cluster.create_topic(made)
-    return made
+def name(cluster: ottla.Cluster, kafka_name: str) -> str:
+    cluster.create_topic(kafka_name)
+    return kafka_name
 
 
 def prepared(cluster: ottla.Cluster, name: str, transactional_id: str, *values: bytes) -> Any:

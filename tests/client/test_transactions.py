@@ -27,11 +27,10 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ottla.Cluster]:
 
 
 @pytest.fixture
-def name(request: pytest.FixtureRequest, cluster: ottla.Cluster) -> str:
+def name(cluster: ottla.Cluster, kafka_name: str) -> str:
     """A topic of the test's own with three partitions; its name serves as transactional id, too."""
-    made = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
-    cluster.create_topic(made, partitions=3)
-    return made
+    cluster.create_topic(kafka_name, partitions=3)
+    return kafka_name
 
 
 def producer_of(cluster: ottla.Cluster, name: str, **settings: Any) -> Producer:

@@ -173,9 +173,3 @@ def wire_to() -> Iterator[Callable[[str], Wire]]:
 def connect(wire_to: Callable[[str], Wire]) -> Callable[[Cluster], Wire]:
     """Opens connections to a cluster's first broker, closed after the test."""
     return lambda cluster: wire_to(cluster.bootstrap_servers.split(",")[0])
-
-
-@pytest.fixture
-def kafka_name(request: pytest.FixtureRequest) -> str:
-    """A topic name of the test's own; the topic is not made."""
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)

@@ -38,12 +38,6 @@ def side(request: pytest.FixtureRequest) -> Iterator[Side]:
 
 
 @pytest.fixture
-def kafka_name(request: pytest.FixtureRequest) -> str:
-    """A name of the test's own; nothing is made."""
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
-
-
-@pytest.fixture
 def topic(side: Side, kafka_name: str) -> str:
     """A topic of the test's own: three partitions on three brokers."""
     side.create_topic(kafka_name, PARTITIONS, 3)

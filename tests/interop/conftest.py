@@ -148,12 +148,6 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def kafka_name(request: pytest.FixtureRequest) -> str:
-    """A name for topics and groups of the test's own; nothing is made."""
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
-
-
-@pytest.fixture
 def topic(cluster: Cluster, kafka_name: str) -> str:
     """A topic of the test's own in the embedded cluster."""
     cluster.create_topic(kafka_name, partitions=PARTITIONS)

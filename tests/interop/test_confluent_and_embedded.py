@@ -29,10 +29,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
-    cluster.create_topic(name, partitions=_PARTITIONS)
-    return name
+def topic(cluster: Cluster, kafka_name: str) -> str:
+    cluster.create_topic(kafka_name, partitions=_PARTITIONS)
+    return kafka_name
 
 
 @pytest.mark.parametrize("codec", _CODECS)

@@ -25,11 +25,10 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
+def topic(cluster: Cluster, kafka_name: str) -> str:
     """A topic of the test's name; the group is called the same."""
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
-    cluster.create_topic(name, partitions=_PARTITIONS)
-    return name
+    cluster.create_topic(kafka_name, partitions=_PARTITIONS)
+    return kafka_name
 
 
 def fill(cluster: Cluster, topic: str, count: int) -> None:

@@ -16,14 +16,13 @@ _CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 @pytest.fixture
-def topic(apache_kafka: str, request: pytest.FixtureRequest) -> str:
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
+def topic(apache_kafka: str, kafka_name: str) -> str:
     with ottla.Admin(apache_kafka) as admin:
-        admin.create_topics(name, partitions=3, replication_factor=1)
+        admin.create_topics(kafka_name, partitions=3, replication_factor=1)
         # Apache Kafka names a leader before that has opened its log, and drops what comes in between with acks=0.
         # An answer about offsets is the leader's own, and asked for until it comes.
-        admin.end_offsets(name)
-    return name
+        admin.end_offsets(kafka_name)
+    return kafka_name
 
 
 @pytest.mark.parametrize("codec", _CODECS)

@@ -91,12 +91,11 @@ def kafka(papers: Papers) -> Iterator[ApacheKafka]:
 
 
 @pytest.fixture
-def topic(kafka: ApacheKafka, request: pytest.FixtureRequest) -> str:
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
+def topic(kafka: ApacheKafka, kafka_name: str) -> str:
     with ottla.Admin(kafka.bootstrap_servers) as admin:
-        admin.create_topics(name, partitions=2, replication_factor=1)
-        admin.end_offsets(name)
-    return name
+        admin.create_topics(kafka_name, partitions=2, replication_factor=1)
+        admin.end_offsets(kafka_name)
+    return kafka_name
 
 
 def settings_for(papers: Papers, protocol: str, mechanism: str = "PLAIN") -> dict[str, Any]:

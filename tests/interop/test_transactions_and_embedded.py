@@ -27,11 +27,10 @@ def cluster(data_dir: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
+def topic(cluster: Cluster, kafka_name: str) -> str:
     """A topic of the test's name; its transactional ids and groups are called the same."""
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
-    cluster.create_topic(name, partitions=2)
-    return name
+    cluster.create_topic(kafka_name, partitions=2)
+    return kafka_name
 
 
 def transactional(cluster: Cluster, transactional_id: str, **settings: Any) -> Producer:
