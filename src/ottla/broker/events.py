@@ -4,38 +4,17 @@ A broker meets clients and peers in the same way: typed requests on numbered con
 the controller leave as `AskPeer` and `AskController` and come back as `PeerAnswered` and `ControllerAnswered`.
 Records in requests are memoryviews of the frame; records in Fetch responses may be `FileSlice`s.
 
-All are values: equal where their fields are, never changed once made. They are written out rather than decorated as
-data classes, which would be made anew, by compiling their text, at every start of a broker's process.
+All are values: equal where their fields are, never changed once made.
 """
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
+
+from ottla.value import Value
 
 
-class _Value:
-    """What is said between cores and drivers: equal to another of its kind with the same fields."""
-
-    __slots__: tuple[str, ...] = ()
-
-    def but(self, **changed: Any) -> Self:
-        """The same with other values in these fields."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return type(self)(**{**fields, **changed})
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
-
-    def __hash__(self) -> int:
-        return hash(tuple(getattr(self, name) for name in self.__slots__))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
-
-
-class RequestReceived(_Value):
+class RequestReceived(Value):
     """Event: a decoded request. One connection's requests are handled one at a time, in order, by the core.
 
     `listener` names the one it came in by; addresses in the answer are those of that listener.
@@ -70,7 +49,7 @@ class RequestReceived(_Value):
         self.listener = listener
 
 
-class ConnectionLost(_Value):
+class ConnectionLost(Value):
     """Event: the client is gone; answers still owed to it are dropped, what it asked for stays done."""
 
     __slots__ = ("connection_id",)
@@ -79,7 +58,7 @@ class ConnectionLost(_Value):
         self.connection_id = connection_id
 
 
-class PeerAnswered(_Value):
+class PeerAnswered(Value):
     """Event: a peer broker answered; `message` is None where it could not be reached or the answer was lost."""
 
     __slots__ = (
@@ -94,7 +73,7 @@ class PeerAnswered(_Value):
         self.message = message
 
 
-class ControllerAnswered(_Value):
+class ControllerAnswered(Value):
     """Event: the controller answered; `message` is None where it could not be reached."""
 
     __slots__ = (
@@ -107,7 +86,7 @@ class ControllerAnswered(_Value):
         self.message = message
 
 
-class ImagePublished(_Value):
+class ImagePublished(Value):
     """Event (to brokers), output (of the controller): the whole cluster metadata as of now."""
 
     __slots__ = ("image",)
@@ -116,7 +95,7 @@ class ImagePublished(_Value):
         self.image = image
 
 
-class Respond(_Value):
+class Respond(Value):
     """Output: send this response; then the connection's next request is due."""
 
     __slots__ = (
@@ -133,7 +112,7 @@ class Respond(_Value):
         self.message = message
 
 
-class HangUp(_Value):
+class HangUp(Value):
     """Output: close this connection without sending anything more (`reason` goes to the log)."""
 
     __slots__ = (
@@ -146,7 +125,7 @@ class HangUp(_Value):
         self.reason = reason
 
 
-class Struck(_Value):
+class Struck(Value):
     """Output: a fault ends or freezes this broker here: `kind` is one of `faults.rule.CRASHES`.
 
     For "pause" what comes behind it in the outputs is carried out when the broker goes on, otherwise never.
@@ -162,13 +141,13 @@ class Struck(_Value):
         self.rule_id = rule_id
 
 
-class LetGo(_Value):
+class LetGo(Value):
     """Output: the controller lets this broker go, which had asked to; its core may be closed."""
 
     __slots__ = ()
 
 
-class AskPeer(_Value):
+class AskPeer(Value):
     """Output: send this request to another broker."""
 
     __slots__ = (
@@ -183,7 +162,7 @@ class AskPeer(_Value):
         self.message = message
 
 
-class AskController(_Value):
+class AskController(Value):
     """Output: send this request to the controller."""
 
     __slots__ = (
@@ -196,7 +175,7 @@ class AskController(_Value):
         self.message = message
 
 
-class ControllerRequest(_Value):
+class ControllerRequest(Value):
     """Event (controller): a broker passes on an administrative request; answered by `ControllerResponse`."""
 
     __slots__ = (
@@ -211,7 +190,7 @@ class ControllerRequest(_Value):
         self.message = message
 
 
-class ControllerResponse(_Value):
+class ControllerResponse(Value):
     """Output (controller): the answer to a `ControllerRequest`."""
 
     __slots__ = (
@@ -226,7 +205,7 @@ class ControllerResponse(_Value):
         self.message = message
 
 
-class Endpoint(_Value):
+class Endpoint(Value):
     """Where clients of one listener reach a broker."""
 
     __slots__ = (
@@ -241,7 +220,7 @@ class Endpoint(_Value):
         self.port = port
 
 
-class MoveLeader(_Value):
+class MoveLeader(Value):
     """Message (controller): let another replica in sync lead, `broker_id` or any; an order of who runs the cluster.
 
     No API of Kafka's. The answer is the id of the leader, or a sentence why there is no other.
@@ -259,7 +238,7 @@ class MoveLeader(_Value):
         self.broker_id = broker_id
 
 
-class BrokerAddress(_Value):
+class BrokerAddress(Value):
     """Where clients reach a broker: `host` and `port` by its first listener, `endpoints` by those with names."""
 
     __slots__ = (
@@ -283,7 +262,7 @@ class BrokerAddress(_Value):
         return self.host, self.port
 
 
-class PartitionImage(_Value):
+class PartitionImage(Value):
     """One partition: who leads it (-1: nobody can), who holds it, who is in sync.
 
     `leader_epoch` grows with every change of the leader, `partition_epoch` with every change at all.
@@ -307,7 +286,7 @@ class PartitionImage(_Value):
         self.partition_epoch = partition_epoch
 
 
-class TopicImage(_Value):
+class TopicImage(Value):
     """One topic: its id (16 bytes), partitions by number, and settings under Kafka's names."""
 
     __slots__ = (
@@ -330,7 +309,7 @@ class TopicImage(_Value):
         self.configs = configs
 
 
-class ClusterImage(_Value):
+class ClusterImage(Value):
     """Everything a broker knows of the cluster; replaced whole, never changed. `version` only grows.
 
     `brokers` are those that are alive. `broker_epochs`: which start of each broker the controller knows of, those

@@ -17,10 +17,8 @@ silenced, clocks and bytes changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ottla.errors import ConfigError
+from ottla.faults.described import Described
 
 _WANTED: dict[str, tuple[str, ...]] = {
     "full_disk": ("broker_id",),
@@ -36,7 +34,7 @@ CONDITION_KINDS = tuple(_WANTED)
 _LEAST = {"broker_id": 1, "other_id": 1, "delay_ms": 1, "partition": 0, "offset": 0}
 
 
-class Condition:
+class Condition(Described):
     """One thing that is wrong for a while; the fields each kind wants stand in the table above. Raises ConfigError."""
 
     __slots__ = ("broker_id", "delay_ms", "jump_ms", "kind", "offset", "other_id", "partition", "topic")
@@ -61,15 +59,6 @@ class Condition:
         self.partition = partition
         self.offset = offset
         self._check()
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Condition and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.to_dict().items()))
-
-    def __repr__(self) -> str:
-        return f"Condition({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
 
     def _check(self) -> None:
         wanted = _WANTED.get(self.kind)
@@ -96,18 +85,6 @@ class Condition:
         if self.kind != "cut_link":
             return False
         return (self.broker_id, self.other_id) in ((broker_id, other_id), (other_id, broker_id))
-
-    def to_dict(self) -> dict[str, object]:
-        """The condition as plain values (JSON keeps them); what was not given is left out."""
-        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Condition:
-        """The condition that `to_dict` wrote; raises ConfigError for unknown fields."""
-        unknown = [name for name in fields if name not in cls.__slots__]
-        if unknown:
-            raise ConfigError(f"fault field {unknown[0]!r} is unknown; known fields are {', '.join(cls.__slots__)}")
-        return cls(**fields)
 
 
 class Conditions:

@@ -20,10 +20,8 @@ it or its answer is lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ottla.errors import ConfigError
+from ottla.faults.described import Described
 
 CRASHES = ("kill", "power_off", "pause", "cut_power")
 BEFORE_APPEND = ("lose_request", "drop_request", "delay_request", "refuse")
@@ -49,7 +47,7 @@ _INTEGERS = (
 )
 
 
-class FaultRule:
+class FaultRule(Described):
     """One thing that goes wrong: `kind` for the requests of `api` that touch `topic` and `partition` (None: any).
 
     `nth` strikes the n-th matching request only (from 1), `every` each k-th, `probability` each with that chance
@@ -111,15 +109,6 @@ class FaultRule:
         self.moment = moment
         self._check()
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is FaultRule and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.to_dict().items()))
-
-    def __repr__(self) -> str:
-        return f"FaultRule({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
-
     def _check(self) -> None:
         if self.kind not in KINDS:
             raise ConfigError(f"fault kind {self.kind!r} is unknown; known kinds are {', '.join(KINDS)}")
@@ -168,15 +157,3 @@ class FaultRule:
 
     def _wrong(self, what: str) -> ConfigError:
         return ConfigError(f"fault {self.kind}: {what}")
-
-    def to_dict(self) -> dict[str, object]:
-        """The rule as plain values (JSON keeps them); what was not given is left out."""
-        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> FaultRule:
-        """The rule that `to_dict` wrote; raises ConfigError for unknown fields."""
-        unknown = [name for name in fields if name not in cls.__slots__]
-        if unknown:
-            raise ConfigError(f"fault field {unknown[0]!r} is unknown; known fields are {', '.join(cls.__slots__)}")
-        return cls(**fields)
