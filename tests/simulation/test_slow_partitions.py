@@ -35,11 +35,11 @@ def test_a_late_partition_gets_fewer_records(seed: int) -> None:
     assert adapted < evenly / 2
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_partition_beyond_the_availability_timeout_gets_fewer_still(seed: int) -> None:
-    adapted, _ = shares(seed, 1000)
-    excluded, _ = shares(seed, 1000, partitioner_availability_timeout_ms=50)
-    assert excluded < adapted
+def test_a_partition_beyond_the_availability_timeout_gets_fewer_still() -> None:
+    """In all: with one seed or another both may come to the same, since few records go there either way."""
+    adapted = sum(shares(seed, 1000)[0] for seed in range(5))
+    excluded = sum(shares(seed, 1000, partitioner_availability_timeout_ms=50)[0] for seed in range(5))
+    assert excluded < adapted * 0.97
 
 
 def test_the_same_seed_gives_the_same_shares() -> None:

@@ -17,6 +17,7 @@ ALTERED = "altered"
 FAILED_BUT_STORED = "failed but stored"
 WRONG_OFFSET = "wrong offset"
 MISREAD = "misread"
+STUCK = "stuck"
 
 KINDS = (LOST, DUPLICATED, REORDERED, ALTERED, FAILED_BUT_STORED, WRONG_OFFSET, MISREAD)
 

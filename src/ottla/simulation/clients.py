@@ -110,6 +110,20 @@ class SimulatedProducer:
         """Have the core take in an event now."""
         self._machine.deliver(event)
 
+    def is_settled(self) -> bool:
+        """Whether everything that was sent has an outcome."""
+        return not self._unsettled and not self.appender.buffered_bytes
+
+    def may_go_on(self, topic: str) -> bool:
+        """Whether the topic is known and there is room; what a call that would wait waits for."""
+        room = self.appender.buffered_bytes < self.settings.buffer_memory
+        return room and self.appender.partition_count(topic) > 0
+
+    def die(self) -> None:
+        """End the process: its connections are closed, and whatever was not settled never will be."""
+        self._machine.die()
+        self._world.network.remove_client(self._number)
+
     def feed(self, *, force: bool) -> None:
         """Hand the core what is sealed; with `force` also what is still open."""
         batches = self.appender.take_ready(self._world.scheduler.now_us, force)

@@ -31,6 +31,8 @@ class Machine:
         self._frozen: list[Any] | None = None
         self._held: list[Any] = []
         self.is_dead = False
+        # Called whenever the core has done something.
+        self.acted: Callable[[], None] | None = None
 
     @property
     def is_frozen(self) -> bool:
@@ -71,6 +73,8 @@ class Machine:
             self._carry_out(outputs)
         if self.is_dead or self._frozen is not None:
             return
+        if self.acted is not None:
+            self.acted()
         due = self.core.deadline_us()
         if due is not None and (self._armed_us is None or due < self._armed_us):
             self._armed_us = due

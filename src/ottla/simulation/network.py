@@ -76,6 +76,13 @@ class Network:
                 self._to_client(link, Disconnected(link.connection_id, "connection reset"))
                 self._end(link)
 
+    def remove_client(self, client_number: int) -> None:
+        """The client is gone: brokers hear that its connections were closed."""
+        for (number, _), link in list(self._by_client.items()):
+            if number == client_number and link.is_open:
+                self._end(link)
+                self._to_broker(link, ConnectionLost(link.number))
+
     def delay_us(self) -> int:
         """How long the next message is on its way."""
         return self._rng.randint(*_DELAY_US)

@@ -6,7 +6,7 @@ and is asked about again by the same call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import OttlaError, TransactionMisuse, TransactionUnfinished
@@ -24,6 +24,9 @@ from ottla.records.plain import Record, decode_batches
 if TYPE_CHECKING:
     from ottla.simulation.clients import SimulatedProducer
     from ottla.simulation.world import World
+
+# How long to wait at most in microseconds, and for what.
+Steps = Iterator[tuple[int, Callable[[], bool]]]
 
 
 def committed_only(fetched: list[Fetched]) -> list[Record]:
@@ -55,26 +58,40 @@ class SimulatedTransactions:
 
     def begin(self) -> None:
         """As `begin_transaction`, with `init_transactions` where it is needed."""
-        self._check(None)
-        if not self._producer.core.transactions_ready:
-            self._wait(self._ask(InitializeTransactions), "init_transactions")
-        self._wait(self._ask(BeginTransaction), "begin_transaction")
+        self._let_time_pass(self.begin_steps())
 
     def send_offsets(self, offsets: Mapping[tuple[str, int], int], group_id: str) -> None:
         """As `send_offsets_to_transaction`."""
-        self._check(None)
-        rows = tuple((topic, partition, offset, -1, "") for (topic, partition), offset in offsets.items())
-        self._wait(self._ask(CommitOffsets, group_id, rows), "send_offsets_to_transaction")
+        self._let_time_pass(self.send_offsets_steps(offsets, group_id))
 
     def end(self, committed: bool | None) -> None:
         """Commit, abort or (None) prepare."""
+        self._let_time_pass(self.end_steps(committed))
+
+    # The same for callers that let time pass themselves: each step is how long to wait, and for what.
+
+    def begin_steps(self) -> Steps:
+        """`begin`, step by step."""
+        self._check(None)
+        if not self._producer.core.transactions_ready:
+            yield from self._wait(self._ask(InitializeTransactions), "init_transactions")
+        yield from self._wait(self._ask(BeginTransaction), "begin_transaction")
+
+    def send_offsets_steps(self, offsets: Mapping[tuple[str, int], int], group_id: str) -> Steps:
+        """`send_offsets`, step by step."""
+        self._check(None)
+        rows = tuple((topic, partition, offset, -1, "") for (topic, partition), offset in offsets.items())
+        yield from self._wait(self._ask(CommitOffsets, group_id, rows), "send_offsets_to_transaction")
+
+    def end_steps(self, committed: bool | None) -> Steps:
+        """`end`, step by step."""
         self._check((committed,))
         if self._unheard is None:
             if self._producer.appender.closed_error is None:
                 self._producer.appender.closed_error = TransactionMisuse("the transaction is being ended")
             self._producer.feed(force=True)
             self._unheard = committed, self._ask(EndTransaction, committed)
-        self._wait(self._unheard[1], f"end({committed})")
+        yield from self._wait(self._unheard[1], f"end({committed})")
 
     def perform(self, output: TransactionAnswered | TransactionChanged) -> None:
         """Take in an output of the core."""
@@ -92,9 +109,13 @@ class SimulatedTransactions:
         self._producer.deliver(kind(self._tokens, *details))
         return self._tokens
 
-    def _wait(self, token: int, name: str) -> None:
-        limit_us = self._producer.settings.max_block_ms * 1000
-        if not self._world.run_until(lambda: token in self._answers, limit_us=limit_us):
+    def _let_time_pass(self, steps: Steps) -> None:
+        for limit_us, reached in steps:
+            self._world.run_until(reached, limit_us=limit_us)
+
+    def _wait(self, token: int, name: str) -> Steps:
+        yield self._producer.settings.max_block_ms * 1000, lambda: token in self._answers
+        if token not in self._answers:
             raise TransactionUnfinished(f"{name} has no answer: {self._producer.core.transaction_trouble()}")
         if self._unheard is not None and self._unheard[1] == token:
             self._unheard = None

@@ -10,8 +10,9 @@ disk never fail, not even when a rule cuts everybody's power.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from ottla.broker.apis import VERSIONS
 from ottla.broker.controller.core import ControllerCore
@@ -36,12 +37,15 @@ from ottla.faults.plan import FaultPlan
 from ottla.faults.rule import FaultRule
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.fetch import FetchResponse
+from ottla.simulation.chance import Chance
 from ottla.simulation.clients import SimulatedProducer, SimulatedReader
 from ottla.simulation.disk import Disk
 from ottla.simulation.machine import Machine
 from ottla.simulation.network import Network, copied_fetch
 from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.trace import Trace
+
+P = TypeVar("P", bound=SimulatedProducer)
 
 FIRST_PORT = 9092
 _OPERATOR = -1
@@ -56,7 +60,7 @@ class World:
     def __init__(
         self, seed: int, *, brokers: int = 3, through_bytes: bool = False, keep_trace: bool = False, **settings: Any
     ) -> None:
-        rng = Random(seed)
+        rng = Chance(seed)
         self.scheduler = Scheduler()
         self.trace = Trace(keep_lines=keep_trace)
         self.faults = FaultPlan()
@@ -68,6 +72,7 @@ class World:
         self._orders: dict[int, Any] = {}
         self._numbers = 0
         self._settings = BrokerSettings(**settings)
+        self._broker_acted: Callable[[int], None] | None = None
         self._cut: dict[tuple[int, int], None] = {}
         self._starts = [0] * brokers
         self.disks = [Disk() for _ in range(brokers)]
@@ -82,7 +87,7 @@ class World:
     @staticmethod
     def _fork(rng: Random) -> Random:
         """A generator of its own for each machine, so that one machine's draws never shift another's."""
-        return Random(rng.getrandbits(64))
+        return Chance(rng.getrandbits(64))
 
     def now_ms(self) -> int:
         """The simulated wall clock."""
@@ -173,6 +178,8 @@ class World:
             broker_epoch=self._starts[broker_id],
         )
         machine = Machine(self.scheduler, core, self._broker_performer(broker_id))
+        if self._broker_acted is not None:
+            machine.acted = partial(self._broker_acted, broker_id)
         self.network.add_broker(FIRST_PORT + broker_id, machine.deliver)
         return machine
 
@@ -186,10 +193,17 @@ class World:
                 del self._questions[connection_id]
                 self._deliver_later(asked, ConnectionLost(connection_id))
 
-    def producer(self, **settings: Any) -> SimulatedProducer:
+    def producer(self, kind: type[P] = SimulatedProducer, **settings: Any) -> P:  # type: ignore[assignment]
         """A producer on a machine of its own."""
         self._clients += 1
-        return SimulatedProducer(self, self._clients, settings, self._fork(self._rng))
+        return kind(self, self._clients, settings, self._fork(self._rng))
+
+    def watch(self, broker_acted: Callable[[int], None], controller_acted: Callable[[], None]) -> None:
+        """Have these called whenever a broker (by its id) or the controller has done something."""
+        self._broker_acted = broker_acted
+        self.controller.acted = controller_acted
+        for broker_id, machine in enumerate(self.brokers):
+            machine.acted = partial(broker_acted, broker_id)
 
     def reader(self, **settings: Any) -> SimulatedReader:
         """A reader on a machine of its own."""

@@ -1,0 +1,228 @@
+"""All that was seen of one run of a cluster: what was sent and told, read, led, replicated, and what lies in the logs.
+
+Whoever watches a run writes it down here (the simulator sees everything, a run against foreign brokers less), and the
+checkers read nothing else. A list that is None was not observable: its checkers say so instead of passing.
+
+Times are microseconds of the run's own clock; `number` is a record's own number (the header `ottla.sequence`), -1 where
+it carries none; CRCs as in the ledger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, frozen=True)
+class TopicPromise:
+    """What a topic's settings promise; `cleanup` says whether records may go by retention, compaction or deletion."""
+
+    topic: str
+    partitions: int
+    replication_factor: int
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False
+    cleanup: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class ProducerPromise:
+    """What one producer's settings promise; `acks` is 0, 1 or -1."""
+
+    producer: str
+    acks: int
+    idempotent: bool
+    transactional_id: str | None = None
+
+
+@dataclass(slots=True)
+class SentRecord:
+    """A record that was handed to a producer, and what became of it as far as that producer was told.
+
+    `instance` counts the starts of the producer; `transaction` is the number of a `TransactionSeen`, -1 for none.
+    `outcome`, `offset` as in the ledger; `partition` -1 where none was chosen. `told_us` is -1 where nothing was.
+    """
+
+    number: int
+    producer: str
+    instance: int
+    topic: str
+    partition: int
+    key_crc: int
+    value_crc: int
+    outcome: str
+    offset: int
+    error: str | None = None
+    transaction: int = -1
+    sent_us: int = 0
+    told_us: int = -1
+
+
+@dataclass(slots=True)
+class TransactionSeen:
+    """A transaction and its verdict: "committed", "aborted" or "unknown"; `offsets`: (group, topic, partition, offset).
+
+    `commit_asked`: whether its producer ever asked for a commit. `is_zombie`: whether its instance had been replaced
+    by another one before the end was asked for.
+    """
+
+    number: int
+    producer: str
+    instance: int
+    verdict: str = "unknown"
+    began_us: int = 0
+    ended_us: int = -1
+    commit_asked: bool = False
+    is_zombie: bool = False
+    offsets: tuple[str, str, int, int] | None = None
+    offsets_taken: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class RecordSeen:
+    """A record as a reader got it, or as it lies in a log."""
+
+    offset: int
+    number: int
+    key_crc: int
+    value_crc: int
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class ReadSeen:
+    """One round of a reader over one partition, from `start` up to `end` (exclusive), in the order it came.
+
+    `start` and `end` are -1 where the reader was not told; `error` is what ended the round early, if anything did.
+    `is_final`: begun after everything had healed and settled.
+    """
+
+    reader: str
+    isolation_level: str
+    topic: str
+    partition: int
+    began_us: int
+    ended_us: int
+    start: int
+    end: int
+    records: list[RecordSeen]
+    error: str | None = None
+    is_final: bool = False
+
+
+@dataclass(slots=True)
+class BatchSeen:
+    """A batch as it lies in a replica's log; `commits` only for control batches."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+    is_control: bool
+    commits: bool | None
+    crc_is_right: bool
+    records: list[RecordSeen]
+
+
+@dataclass(slots=True)
+class ReplicaSeen:
+    """A replica's log at the end of the run; `bytes_crc` is over all its batches as they lie there."""
+
+    broker_id: int
+    topic: str
+    partition: int
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    bytes_crc: int
+    batches: list[BatchSeen]
+
+
+@dataclass(slots=True, frozen=True)
+class Watermark:
+    """A replica's marks when one of them changed; `broker_start` counts the starts of that broker."""
+
+    at_us: int
+    broker_id: int
+    broker_start: int
+    topic: str
+    partition: int
+    leader_epoch: int
+    is_leader: bool
+    high_watermark: int
+    last_stable_offset: int
+    log_end_offset: int
+
+
+@dataclass(slots=True, frozen=True)
+class Leadership:
+    """What the controller decided about a partition; `is_unclean`: the leader was not in sync before."""
+
+    at_us: int
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    is_unclean: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Committed:
+    """The leader's high watermark passed these offsets: which replicas held them then, and which had them synced."""
+
+    at_us: int
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    first_offset: int
+    end_offset: int
+    held_by: tuple[int, ...]
+    synced_by: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Downfall:
+    """A broker that went down: "kill", "power_off" or "corrupt"; `cut`: (topic, partition) -> end of what survived."""
+
+    at_us: int
+    broker_id: int
+    kind: str
+    cut: dict[tuple[str, int], int]
+
+
+@dataclass(slots=True, frozen=True)
+class FaultSeen:
+    """A fault that was planned, and how often it really struck."""
+
+    kind: str
+    fired: int
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Chronicle:
+    """One run. `healed_us`: when the last fault was over; `ended_us`: when everything was settled, -1 if it never was.
+
+    `stuck` names what had not ended when patience did. `trace_hashes`: the fingerprints of runs of the same seed.
+    """
+
+    topics: list[TopicPromise] = field(default_factory=list)
+    producers: list[ProducerPromise] = field(default_factory=list)
+    sent: list[SentRecord] = field(default_factory=list)
+    transactions: list[TransactionSeen] = field(default_factory=list)
+    reads: list[ReadSeen] = field(default_factory=list)
+    group_offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    hanging_transactions: list[str] = field(default_factory=list)
+    replicas: list[ReplicaSeen] | None = None
+    watermarks: list[Watermark] | None = None
+    leaderships: list[Leadership] | None = None
+    commits: list[Committed] | None = None
+    downfalls: list[Downfall] | None = None
+    faults: list[FaultSeen] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    healed_us: int = 0
+    ended_us: int = -1

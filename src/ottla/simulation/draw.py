@@ -1,0 +1,139 @@
+"""From a seed to a plan: what a run is made of, drawn so that runs differ in kind and not only in detail.
+
+Swarm testing (Groce and others, "Swarm testing", ISSTA 2012): every seed first draws which kinds of mishap may happen
+at all and how rough the run is; a run with everything in it finds less than many runs with something each. Two kinds
+of weather are told apart, since they promise different things: in *mild* weather nothing happens that Kafka does not
+survive without a sync, so nothing that was acked by all may be missing; in *severe* weather power fails anywhere, and
+what is missing must be put down to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.simulation.chance import Chance
+from ottla.simulation.plan import (
+    ABORT,
+    BEGIN,
+    COMMIT,
+    CRASH,
+    OFFSETS,
+    PAUSE,
+    REPLACE,
+    SEND,
+    Act,
+    Mishap,
+    Plan,
+    ProducerPlan,
+    ReaderPlan,
+    TopicPlan,
+)
+from ottla.simulation.weather import draw_mishaps
+
+# Every so many seeds messages are encoded and decoded as on a wire.
+BYTES_EVERY = 20
+
+# Short enough that a run of some simulated minutes sees brokers given up, replicas dropped and taken in again.
+BROKER_SETTINGS = {
+    "broker_session_timeout_ms": 1500,
+    "broker_heartbeat_interval_ms": 300,
+    "replica_lag_time_max_ms": 2000,
+    "leader_imbalance_check_interval_seconds": 7,
+    "replica_high_watermark_checkpoint_interval_ms": 1000,
+    "transaction_abort_timed_out_transaction_cleanup_interval_ms": 500,
+}
+
+
+def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
+    """The plan of a seed: three brokers, two producers (one transactional), so many records and mishaps."""
+    chance = Chance(f"plan {seed}")
+    settings: dict[str, Any] = {
+        **BROKER_SETTINGS,
+        "log_segment_bytes": chance.choice((4_096, 1 << 20)),
+        "transaction_version": chance.choice((1, 2, 2)),
+    }
+    topics = [
+        TopicPlan("t0", chance.randint(1, 3), 3, {"min_insync_replicas": 2}),
+        TopicPlan("t1", chance.randint(1, 2), 3, {"min_insync_replicas": 2}),
+    ]
+    numbers = iter(range(records))
+    share = records // 2
+    producers = [
+        ProducerPlan("p0", _producer_settings(chance), _plain_acts(chance.fork("p0"), topics, numbers, share)),
+        ProducerPlan(
+            "p1",
+            {**_producer_settings(chance), **_transactional_settings(chance)},
+            _transactional_acts(chance.fork("p1"), topics, numbers, records - share),
+        ),
+    ]
+    readers = [
+        ReaderPlan("r0", "t0", "read_uncommitted", chance.choice((200_000, 2_000_000))),
+        ReaderPlan("r1", "t1", "read_committed", chance.choice((200_000, 2_000_000))),
+    ]
+    drawn: list[Mishap] = draw_mishaps(chance.fork("mishaps"), mishaps, brokers=3, topics=topics)
+    return Plan(seed, 3, seed % BYTES_EVERY == 0, settings, topics, producers, readers, drawn)
+
+
+def _producer_settings(chance: Chance) -> dict[str, Any]:
+    linger_ms = chance.choice((0, 5))
+    request_timeout_ms = chance.choice((500, 3_000))
+    return {
+        "acks": "all",
+        "enable_idempotence": True,
+        "linger_ms": linger_ms,
+        "batch_size": chance.choice((200, 2_000, 16_384)),
+        "request_timeout_ms": request_timeout_ms,
+        "delivery_timeout_ms": chance.choice((5_000, 120_000)),
+        "retry_backoff_ms": chance.choice((20, 100)),
+        "max_in_flight_requests_per_connection": chance.randint(1, 5),
+        "max_block_ms": chance.choice((2_000, 6_000)),
+    }
+
+
+def _transactional_settings(chance: Chance) -> dict[str, Any]:
+    return {"transactional_id": "tx", "transaction_timeout_ms": chance.choice((4_000, 20_000))}
+
+
+def _send(chance: Chance, topics: list[TopicPlan], number: int) -> Act:
+    topic = chance.choice(topics)
+    partition = chance.randrange(topic.partitions) if chance.random() < 0.5 else None
+    return Act(SEND, number, topic.name, partition, chance.randrange(12), chance.choice((8, 20, 120)))
+
+
+def _pause(chance: Chance) -> Act:
+    return Act(PAUSE, pause_us=chance.choice((300, 5_000, 50_000, 500_000, 2_000_000)))
+
+
+def _plain_acts(chance: Chance, topics: list[TopicPlan], numbers: Any, count: int) -> list[Act]:
+    acts: list[Act] = []
+    for _ in range(count):
+        acts.append(_send(chance, topics, next(numbers)))
+        if chance.random() < 0.15:
+            acts.append(_pause(chance))
+        if chance.random() < 0.01:
+            acts.append(Act(CRASH, pause_us=chance.choice((1_000, 500_000))))
+    return acts
+
+
+def _transactional_acts(chance: Chance, topics: list[TopicPlan], numbers: Any, count: int) -> list[Act]:
+    acts: list[Act] = []
+    offset = 0
+    while count:
+        size = min(count, chance.choice((1, 3, 8, 20)))
+        count -= size
+        acts.append(Act(BEGIN))
+        for _ in range(size):
+            acts.append(_send(chance, topics, next(numbers)))
+            if chance.random() < 0.1:
+                acts.append(_pause(chance))
+        if chance.random() < 0.3:
+            offset += 1
+            acts.append(Act(OFFSETS, offset, topics[0].name, 0))
+        ending = chance.random()
+        if ending < 0.08:
+            acts.append(Act(chance.choice((CRASH, REPLACE)), pause_us=chance.choice((1_000, 1_000_000))))
+        else:
+            acts.append(Act(COMMIT if ending < 0.8 else ABORT))
+        if chance.random() < 0.3:
+            acts.append(_pause(chance))
+    return acts

@@ -1,0 +1,126 @@
+"""What happens in one simulated run, spelled out: topics, who writes and reads what, and what goes wrong when.
+
+A seed is drawn into a plan (`draw`), a plan is run (`run`). Because the plan says everything but the world's own
+chance (delays, torn writes), a finding can be made smaller by leaving out parts of its plan (`shrink`), kept as a file
+and run again. Plain data: `to_dict` and `from_dict` are inverse to each other, by way of JSON.
+
+Times are simulated microseconds from the start of the weather, when all topics exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+from ottla.errors import ConfigError
+
+FORMAT = 1
+
+# What a producer does, in turn.
+SEND, PAUSE, FLUSH = "send", "pause", "flush"
+BEGIN, OFFSETS, COMMIT, ABORT = "begin", "offsets", "commit", "abort"
+# It dies where it stands, and is born again with the same settings after `pause_us`.
+CRASH = "crash"
+# Another instance takes over at once; the old one goes on with what it has after `pause_us`, not knowing.
+REPLACE = "replace"
+ACTS = (SEND, PAUSE, FLUSH, BEGIN, OFFSETS, COMMIT, ABORT, CRASH, REPLACE)
+
+
+@dataclass(slots=True)
+class Act:
+    """One thing a producer does; `number` is the record's, unique in the plan (SEND) or the offset (OFFSETS)."""
+
+    do: str
+    number: int = -1
+    topic: str = ""
+    partition: int | None = None
+    key: int | None = None
+    value_bytes: int = 0
+    pause_us: int = 0
+
+
+@dataclass(slots=True)
+class TopicPlan:
+    """A topic; settings under Kafka's names with underscores."""
+
+    name: str
+    partitions: int = 1
+    replication_factor: int = 3
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ProducerPlan:
+    """A producer and what it does; with `transactional_id` among the settings its records lie in transactions."""
+
+    name: str
+    settings: dict[str, Any]
+    acts: list[Act]
+
+
+@dataclass(slots=True)
+class ReaderPlan:
+    """A reader that reads all partitions of a topic to their ends, again and again, `pause_us` between the rounds."""
+
+    name: str
+    topic: str
+    isolation_level: str
+    pause_us: int
+
+
+@dataclass(slots=True)
+class Mishap:
+    """What goes wrong `at_us`, for `lasts_us` where it lasts; `details` depend on the kind, see `weather`."""
+
+    kind: str
+    at_us: int
+    lasts_us: int = 0
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Plan:
+    """All of a run."""
+
+    seed: int
+    brokers: int
+    through_bytes: bool
+    settings: dict[str, Any]
+    topics: list[TopicPlan]
+    producers: list[ProducerPlan]
+    readers: list[ReaderPlan]
+    mishaps: list[Mishap]
+    format: int = FORMAT
+
+    @property
+    def records(self) -> int:
+        """How many records are to be sent."""
+        return sum(act.do == SEND for producer in self.producers for act in producer.acts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The inverse of `to_dict`; ConfigError for a plan of another format, or for what is none."""
+        found = data.get("format") if isinstance(data, dict) else None
+        if found != FORMAT:
+            raise ConfigError(
+                f"this plan has format {found!r}, and this ottla runs format {FORMAT}; "
+                "run it with the version that wrote it, or draw the seed again"
+            )
+        try:
+            given = {each.name: data[each.name] for each in fields(cls)}
+            given["topics"] = [TopicPlan(**each) for each in given["topics"]]
+            given["producers"] = [
+                ProducerPlan(each["name"], each["settings"], [Act(**act) for act in each["acts"]])
+                for each in given["producers"]
+            ]
+            given["readers"] = [ReaderPlan(**each) for each in given["readers"]]
+            given["mishaps"] = [Mishap(**each) for each in given["mishaps"]]
+            return cls(**given)
+        except (KeyError, TypeError) as error:
+            raise ConfigError(
+                f"this is no plan of a simulation: {error}; have one written by `ottla simulate`"
+            ) from error

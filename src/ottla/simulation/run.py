@@ -1,0 +1,231 @@
+"""One plan, run: first a phase in which things go wrong, then everything heals and must come to an end.
+
+What happens in between is written into a chronicle, which `audit` judges. Same plan, same trace hash, on every machine.
+An exception inside a core is a finding like any other (`crashed`).
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.audit.chronicle import Chronicle, Downfall, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
+from ottla.audit.findings import Finding
+from ottla.simulation.plan import Plan, ProducerPlan
+from ottla.simulation.scripts import ProducerScript, Script, ScriptedProducer
+from ottla.simulation.weather import Weather
+from ottla.simulation.witness import Witness
+from ottla.simulation.world import World
+
+# In simulated time: how long things may go wrong, and how long the rest may take once they no longer do.
+_WEATHER_US = 60_000_000
+_PATIENCE_US = 600_000_000
+_SETTLE_US = 10_000_000
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run came to; `findings` holds those that found something, `crashed` the trace of an exception."""
+
+    seed: int
+    trace_hash: str
+    findings: list[Finding] = field(default_factory=list)
+    crashed: str | None = None
+    messages: int = 0
+    records: int = 0
+    simulated_us: int = 0
+    fired: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings and self.crashed is None
+
+
+class Run:
+    """A plan in a world of its own; `chronicle` fills as it goes."""
+
+    def __init__(self, plan: Plan, *, keep_trace: bool = False) -> None:
+        self.plan = plan
+        self.world = World(
+            plan.seed,
+            brokers=plan.brokers,
+            through_bytes=plan.through_bytes,
+            keep_trace=keep_trace,
+            **plan.settings,
+        )
+        self.chronicle = Chronicle(
+            topics=[
+                TopicPromise(
+                    topic.name,
+                    topic.partitions,
+                    topic.replication_factor,
+                    topic.settings.get("min_insync_replicas", 1),
+                    topic.settings.get("unclean_leader_election_enable", False),
+                    "cleanup_policy" in topic.settings or "retention_ms" in topic.settings,
+                )
+                for topic in plan.topics
+            ],
+            producers=[_promise(producer) for producer in plan.producers],
+        )
+        self.witness = Witness(self)
+        self.weather = Weather(self, plan.mishaps)
+        self._scripts: list[Script] = []
+        self._dark: tuple[int, int] | None = None
+
+    def go(self) -> Chronicle:
+        """Run to the end."""
+        for topic in self.plan.topics:
+            self.world.create_topic(
+                topic.name,
+                partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                **topic.settings,
+            )
+        self._begin_us = self.world.scheduler.now_us
+        writers = [ProducerScript(producer, self) for producer in self.plan.producers]
+        for writer in writers:
+            self.add(writer)
+        self.weather.begin()
+        self._let_pass(lambda: self.weather.is_over and not self._unfinished(), _WEATHER_US)
+        self.weather.heal()
+        self.chronicle.healed_us = self.world.scheduler.now_us
+        if not self._let_pass(lambda: not self._unfinished(), _PATIENCE_US):
+            self.chronicle.stuck += [script.waits_for() for script in self._unfinished()]
+        if not self._let_pass(self.is_whole, _PATIENCE_US):
+            self.chronicle.stuck.append(f"not all replicas are in sync: {self.witness.image()}")
+        self._let_pass(lambda: False, _SETTLE_US + self._longest_transaction_us())
+        self.witness.take_stock()
+        if not self.chronicle.stuck:
+            self.chronicle.ended_us = self.world.scheduler.now_us
+        self.chronicle.faults = [
+            FaultSeen(mishap.kind, fired, str(mishap.details))
+            for mishap, fired in zip(self.plan.mishaps, self.weather.fired, strict=True)
+        ]
+        return self.chronicle
+
+    def add(self, script: Script) -> None:
+        """One more coroutine."""
+        self._scripts.append(script)
+        script.poll(self.world.scheduler.now_us)
+
+    def new_producer(self, settings: dict[str, Any]) -> ScriptedProducer:
+        """An instance of a producer."""
+        return self.world.producer(ScriptedProducer, **settings)
+
+    def new_transaction(self, producer: str, instance: int) -> TransactionSeen:
+        """A transaction that has just begun."""
+        begun = TransactionSeen(
+            len(self.chronicle.transactions), producer, instance, began_us=self.world.scheduler.now_us
+        )
+        self.chronicle.transactions.append(begun)
+        return begun
+
+    def expect(self, fact: bool, otherwise: str) -> None:
+        """Note what must not be."""
+        if not fact:
+            self.chronicle.stuck.append(otherwise)
+
+    # ---- what mishaps do ----------------------------------------------------------------------------------------
+
+    def kill(self, broker_id: int) -> None:
+        """End a broker; its disk keeps what was written."""
+        self.world.kill(broker_id)
+        self._note_downfall(broker_id, "kill")
+
+    def power_off(self, broker_ids: Iterable[int]) -> None:
+        """Cut the power of these brokers."""
+        for broker_id in broker_ids:
+            machine = self.world.brokers[broker_id]
+            if machine.is_dead:
+                continue
+            self._dark = broker_id, machine.core.broker_epoch  # type: ignore[attr-defined]
+            self.world.power_off(broker_id)
+            self._note_downfall(broker_id, "power_off")
+
+    def _note_downfall(self, broker_id: int, kind: str) -> None:
+        assert self.chronicle.downfalls is not None
+        self.chronicle.downfalls.append(Downfall(self.world.scheduler.now_us, broker_id, kind, {}))
+
+    def is_whole(self) -> bool:
+        """Whether every replica is in sync, and in truth: this very start of every broker is the one that is meant."""
+        image = self.world.controller.core.image  # type: ignore[attr-defined]
+        return all(
+            len(part.isr) == len(part.replicas) and part.leader >= 0
+            for topic in image.topics.values()
+            for part in topic.partitions
+        ) and all(
+            not machine.is_dead and not machine.is_frozen and image.broker_epochs[n] == machine.core.broker_epoch  # type: ignore[attr-defined]
+            for n, machine in enumerate(self.world.brokers)
+        )
+
+    def is_power_cut_unnoticed(self) -> bool:
+        """Whether the controller still takes a broker that has lost power for one that has everything."""
+        if self._dark is None:
+            return False
+        broker_id, epoch = self._dark
+        image = self.world.controller.core.image  # type: ignore[attr-defined]
+        return image.broker_epochs[broker_id] == epoch and any(
+            broker_id in part.isr for topic in image.topics.values() for part in topic.partitions
+        )
+
+    # ---- time ---------------------------------------------------------------------------------------------------
+
+    def _unfinished(self) -> list[Script]:
+        return [script for script in self._scripts if not script.is_over]
+
+    def _let_pass(self, reached: Any, limit_us: int) -> bool:
+        scheduler = self.world.scheduler
+        scripts = self._scripts
+
+        def poll() -> bool:
+            now_us = scheduler.now_us
+            for script in scripts:
+                if not script.is_over:
+                    script.poll(now_us)
+            return bool(reached())
+
+        return scheduler.run_until(poll, limit_us=limit_us)
+
+    def _longest_transaction_us(self) -> int:
+        return 1000 * max(
+            (producer.settings.get("transaction_timeout_ms", 0) for producer in self.plan.producers), default=0
+        )
+
+
+def _promise(producer: ProducerPlan) -> ProducerPromise:
+    settings = producer.settings
+    acks = settings.get("acks", "all")
+    return ProducerPromise(
+        producer.name,
+        -1 if acks in ("all", -1) else int(acks),
+        bool(settings.get("enable_idempotence", True)),
+        settings.get("transactional_id"),
+    )
+
+
+def execute(plan: Plan, **options: Any) -> Outcome:
+    """Run a plan and judge it; whatever a core raises is part of the outcome."""
+    from ottla.audit.judgement import judge
+
+    run = Run(plan, **options)
+    crashed = None
+    try:
+        run.go()
+    except Exception:
+        crashed = traceback.format_exc()
+    fired: dict[str, int] = {}
+    for fault in run.chronicle.faults:
+        fired[fault.kind] = fired.get(fault.kind, 0) + fault.fired
+    return Outcome(
+        plan.seed,
+        run.world.trace.digest(),
+        [finding for finding in judge(run.chronicle) if finding.count] if crashed is None else [],
+        crashed,
+        run.world.trace.messages,
+        len(run.chronicle.sent),
+        run.world.scheduler.now_us,
+        fired,
+    )

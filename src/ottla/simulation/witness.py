@@ -1,0 +1,243 @@
+"""Looks on while a run goes, and at what is left of it in the end; writes what it sees into the chronicle.
+
+During the run it looks at a broker's replicas whenever that broker's core has done something, and at the controller's
+image whenever that changes. In the end it reads every partition in both isolation levels, takes down every replica's
+log and what the coordinators hold.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from ottla.audit.chronicle import BatchSeen, Committed, Leadership, ReadSeen, ReplicaSeen, Watermark
+from ottla.broker.groups.members import GroupRefusal
+from ottla.errors import OttlaError
+from ottla.records.batch_header import CorruptBatch, check_crc, read_header
+from ottla.records.plain import decode_batches
+from ottla.simulation.scripts import seen
+
+if TYPE_CHECKING:
+    from ottla.simulation.run import Run
+
+_LEVELS = ("read_uncommitted", "read_committed")
+
+
+class Witness:
+    """Of one run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._world = run.world
+        chronicle = run.chronicle
+        chronicle.replicas = []
+        chronicle.watermarks = []
+        chronicle.leaderships = []
+        chronicle.commits = []
+        chronicle.downfalls = []
+        self._marks: dict[tuple[int, str, int], tuple[int, ...]] = {}
+        self._roles: dict[tuple[str, int], tuple[Any, ...]] = {}
+        self._committed_up_to: dict[tuple[str, int], int] = {}
+        self._names = [topic.name for topic in run.plan.topics]
+        run.world.watch(self._broker_acted, self._controller_acted)
+
+    def image(self) -> dict[str, list[Any]]:
+        """Who leads and who is in sync, as the controller has it."""
+        image: Any = self._world.controller.core.image  # type: ignore[attr-defined]
+        return {name: list(image.topics[name].partitions) for name in self._names if name in image.topics}
+
+    # ---- during the run -----------------------------------------------------------------------------------------
+
+    def _broker_acted(self, broker_id: int) -> None:
+        core: Any = self._world.brokers[broker_id].core
+        for name in self._names:
+            for index, partition in core.topics.get(name, {}).items():
+                log = partition.log
+                if log is None:
+                    continue
+                marks = (
+                    core.broker_epoch,
+                    partition.leader_epoch,
+                    partition.is_leader,
+                    partition.high_watermark,
+                    log.log_end_offset,
+                )
+                place = broker_id, name, index
+                before = self._marks.get(place)
+                if marks == before:
+                    continue
+                self._marks[place] = marks
+                self._note_marks(broker_id, name, index, partition, core)
+
+    def _note_marks(self, broker_id: int, name: str, index: int, partition: Any, core: Any) -> None:
+        chronicle, now_us = self._run.chronicle, self._world.scheduler.now_us
+        assert chronicle.watermarks is not None
+        chronicle.watermarks.append(
+            Watermark(
+                now_us,
+                broker_id,
+                core.broker_epoch,
+                name,
+                index,
+                partition.leader_epoch,
+                partition.is_leader,
+                partition.high_watermark,
+                partition.last_stable_offset,
+                partition.log.log_end_offset,
+            )
+        )
+        if partition.is_leader and partition.high_watermark > self._committed_up_to.get((name, index), 0):
+            self._note_commit(broker_id, name, index, partition)
+
+    def _note_commit(self, broker_id: int, name: str, index: int, partition: Any) -> None:
+        first = self._committed_up_to.get((name, index), 0)
+        end = self._committed_up_to[name, index] = partition.high_watermark
+        held = []
+        for each, machine in enumerate(self._world.brokers):
+            core: Any = machine.core
+            replica = core.topics.get(name, {}).get(index)
+            log = replica.log if replica is not None and not machine.is_dead else None
+            if log is not None and log.log_end_offset >= end:
+                held.append(each)
+        commits = self._run.chronicle.commits
+        assert commits is not None
+        commits.append(
+            Committed(
+                self._world.scheduler.now_us,
+                name,
+                index,
+                broker_id,
+                partition.leader_epoch,
+                first,
+                end,
+                tuple(held),
+                (),
+            )
+        )
+
+    def _controller_acted(self) -> None:
+        leaderships = self._run.chronicle.leaderships
+        assert leaderships is not None
+        for name, partitions in self.image().items():
+            for index, part in enumerate(partitions):
+                role = part.leader, part.leader_epoch, part.isr
+                before = self._roles.get((name, index))
+                if role == before:
+                    continue
+                self._roles[name, index] = role
+                is_unclean = before is not None and part.leader >= 0 and part.leader not in before[2]
+                now_us = self._world.scheduler.now_us
+                leaderships.append(Leadership(now_us, name, index, *role, is_unclean))
+
+    # ---- in the end ---------------------------------------------------------------------------------------------
+
+    def take_stock(self) -> None:
+        """Read everything, and look into every log."""
+        for level in _LEVELS:
+            reader = self._world.reader(isolation_level=level)
+            for topic in self._run.plan.topics:
+                for index in range(topic.partitions):
+                    self._read(reader, level, topic.name, index)
+        for broker_id in range(len(self._world.brokers)):
+            for topic in self._run.plan.topics:
+                for index in range(topic.partitions):
+                    self._look_into(broker_id, topic.name, index)
+        self._look_at_groups()
+
+    def _read(self, reader: Any, level: str, topic: str, index: int) -> None:
+        began_us = self._world.scheduler.now_us
+        records, error = [], None
+        try:
+            records = [seen(record) for record in reader.read(topic, index)]
+        except OttlaError as raised:
+            error = str(raised)
+        start, end = reader.bounds.get((topic, index), (-1, -1))
+        ended_us = self._world.scheduler.now_us
+        self._run.chronicle.reads.append(
+            ReadSeen(
+                f"final {level}",
+                level,
+                topic,
+                index,
+                began_us,
+                ended_us,
+                start,
+                -1 if end is None else end,
+                records,
+                error,
+                is_final=True,
+            )
+        )
+
+    def _look_into(self, broker_id: int, topic: str, index: int) -> None:
+        disk, folder = self._world.disks[broker_id], f"{topic}-{index}"
+        core: Any = self._world.brokers[broker_id].core
+        partition = core.topics.get(topic, {}).get(index)
+        content = b"".join(
+            disk.read_file(f"{folder}/{name}") or b"" for name in disk.files(folder) if name.endswith(".log")
+        )
+        replicas = self._run.chronicle.replicas
+        assert replicas is not None
+        replicas.append(
+            ReplicaSeen(
+                broker_id,
+                topic,
+                index,
+                partition.log.log_start_offset if partition is not None and partition.log is not None else 0,
+                partition.high_watermark if partition is not None else 0,
+                partition.last_stable_offset if partition is not None else 0,
+                zlib.crc32(content),
+                batches_in(content),
+            )
+        )
+
+    def _look_at_groups(self) -> None:
+        groups = dict.fromkeys(seen.offsets[0] for seen in self._run.chronicle.transactions if seen.offsets)
+        for group_id in groups:
+            for machine in self._world.brokers:
+                core: Any = machine.core
+                try:
+                    group = core.groups.find(group_id, self._world.scheduler.now_us)
+                except GroupRefusal:
+                    continue  # coordinated elsewhere
+                if group is not None:
+                    for (topic, partition), committed in group.offsets.items():
+                        self._run.chronicle.group_offsets[group_id, topic, partition] = committed.offset
+
+
+def batches_in(content: bytes) -> list[BatchSeen]:
+    """The batches of a log, decoded by the plain codec; what cannot be is left out, with a wrong CRC noted."""
+    found: list[BatchSeen] = []
+    position = 0
+    while position < len(content):
+        header = read_header(content, position)
+        end = position + header.size_bytes
+        piece = content[position:end]
+        position = end
+        try:
+            check_crc(piece, read_header(piece, 0))
+            crc_is_right = True
+        except CorruptBatch:
+            crc_is_right = False
+        records = (
+            [seen(each) for _, each_records in decode_batches(piece) for each in each_records] if crc_is_right else []
+        )
+        commits = None
+        if header.is_control:
+            records, commits = [], None
+        found.append(
+            BatchSeen(
+                header.base_offset,
+                header.last_offset,
+                header.partition_leader_epoch,
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.is_transactional,
+                header.is_control,
+                commits,
+                crc_is_right,
+                records,
+            )
+        )
+    return found
