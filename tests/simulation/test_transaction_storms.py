@@ -373,12 +373,12 @@ def test_in_any_storm_a_transaction_is_whole_or_not_there(first: int) -> None:
 
 def test_the_storms_do_bring_about_every_verdict() -> None:
     seen: dict[str, int] = {}
-    for seed in range(60):
+    for seed in range(SEEDS):
+        if seen.get(COMMITTED, 0) > 100 and seen.get(ABORTED, 0) > 50 and UNKNOWN in seen:
+            return
         storm = Storm(seed)
         storm.run()
         for writer in storm.writers:
             for transaction in writer.transactions:
                 seen[transaction.verdict] = seen.get(transaction.verdict, 0) + 1
-    assert seen[COMMITTED] > 100
-    assert seen[ABORTED] > 50
-    assert seen.get(UNKNOWN, 0) > 0
+    pytest.fail(f"{SEEDS} storms brought about {seen} only")
