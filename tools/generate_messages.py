@@ -68,11 +68,14 @@ APIS = (
     "BrokerHeartbeat",
     "DescribeTransactions",
     "ListTransactions",
+    "GetTelemetrySubscriptions",
+    "PushTelemetry",
     "DescribeTopicPartitions",
     "UpdateFeatures",
 )
 
 MESSAGES_FOLDER = Path(__file__).resolve().parents[1] / "src" / "ottla" / "protocol" / "messages"
+LINE_CHARACTERS_MAX = 120
 # Where the names come from that the classes use.
 SOURCE_OF = {
     "Buffer": "ottla.protocol.primitives",
@@ -97,10 +100,12 @@ def write_module(title: str, messages: list[Message]) -> str:
         for struct in message.structs.values():
             classes += StructWriter(message, struct, layouts).lines()
     body = [f'{name} = Struct("{code}")' for name, code in sorted(layouts.items())] + ["", "", *classes]
-    names = " and ".join(message.name for message in messages)
+    opening = f'"""{title}: {" and ".join(message.name for message in messages)} of Apache Kafka {VERSION}.'
+    if len(opening) > LINE_CHARACTERS_MAX:
+        opening = f'"""{title}: its request and its response, of Apache Kafka {VERSION}.'
     return "\n".join(
         [
-            f'"""{title}: {names} of Apache Kafka {VERSION}.',
+            opening,
             "",
             "Written by tools/generate_messages.py from Kafka's descriptors; changes belong there.",
             '"""',

@@ -41,6 +41,9 @@ from ottla.producer.events import (
     Closed,
     CloseRequested,
     LoadKnown,
+    MetricsRead,
+    MetricsWanted,
+    TelemetryBegun,
     TopicForgotten,
     TopicKnown,
     TopicWanted,
@@ -481,6 +484,15 @@ class ProducerDriver:
         elif kind is LoadKnown:
             self._loads[output.topic] = output.load
             self.appender.set_load(output.topic, output.load)
+        elif kind is MetricsWanted:
+            self._core.receive(MetricsRead(self.metrics(), time.time_ns()), time.monotonic_ns() // 1000)
+        elif kind is TelemetryBegun:
+            _log.info(
+                "brokers take this producer's metrics every %d ms, as those of client instance %s; "
+                "enable_metrics_push=False keeps them here",
+                output.interval_ms,
+                output.client_instance_id,
+            )
         elif kind is Closed:
             for batch in self.appender.take_ready(time.monotonic_ns() // 1000, True):
                 self._settle_at_last(batch, ClosedError(_CLOSED), unknown=False)

@@ -127,6 +127,8 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         level records the same. Default INFO; INFO, DEBUG, TRACE.
     metric_reporters: Functions that get the producer's metrics every metrics.sample.window.ms and when it closes,
         on a thread of their own; what they raise is logged. Java takes class names. No default.
+    enable_metrics_push: Push the producer's metrics to brokers that ask for them, which those do that have a plugin
+        for it. Default true.
     """
 
     client_id: str | None
@@ -191,3 +193,4 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     metrics_num_samples: int | str | None
     metrics_recording_level: str | None
     metric_reporters: Callable[[Metrics], object] | Sequence[Callable[[Metrics], object]] | None
+    enable_metrics_push: bool | str | None

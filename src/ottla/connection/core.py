@@ -150,6 +150,8 @@ class ConnectionCore:
         # The cluster's features in force (KIP-584), of the newest answer about them.
         self.features: dict[str, int] = {}
         self._features_epoch = -1
+        # How often a connection became ready, so that owners see when to look what brokers speak.
+        self.brokers_met = 0
         self._version_caps = VERSION_CAPS
         self._rng = rng
         self._request_timeout_us = settings.request_timeout_ms * 1000
@@ -285,6 +287,10 @@ class ConnectionCore:
     def ready_nodes(self) -> list[int]:
         """Return the nodes there is a usable connection to."""
         return [node_id for node_id, node in self._nodes.items() if node.state is _READY]
+
+    def speaking(self, api_key: int) -> list[int]:
+        """Return the nodes there is a usable connection to whose brokers know this API."""
+        return [node_id for node_id, node in self._nodes.items() if node.state is _READY and api_key in node.versions]
 
     def requests_in_flight(self) -> int:
         """Return how many requests to all nodes are not settled yet."""
@@ -529,6 +535,7 @@ class ConnectionCore:
         node.failures = 0
         node.wanted = False
         self._ever_ready = True
+        self.brokers_met += 1
         self._failures.pop(node.address, None)
 
     def _lose(self, node: Node, reason: str, now_us: int, *, close: bool) -> None:

@@ -31,6 +31,7 @@ from ottla.producer.events import (
     CommitOffsets,
     EndTransaction,
     InitializeTransactions,
+    MetricsRead,
     TopicForgotten,
     TopicWanted,
 )
@@ -45,10 +46,12 @@ from ottla.producer.settings import ProducerSettings
 from ottla.protocol.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
+    from ottla.producer.telemetry import Telemetry
     from ottla.producer.transaction_states import TransactionIdentity
     from ottla.producer.transactions import Transactions
 
 _LAST_WORDS = object()
+_GET_TELEMETRY_SUBSCRIPTIONS = 71
 _VERBS = frozenset((InitializeTransactions, BeginTransaction, CommitOffsets, EndTransaction))
 
 
@@ -58,6 +61,7 @@ class ProducerCore:
     def __init__(self, settings: ProducerSettings, rng: Random) -> None:
         """Begin without a connection; `rng` serves backoff jitter and the choice of a first broker."""
         self.settings = settings
+        self._rng = rng
         self._connection = ConnectionCore(settings.connection, rng, auto_create_topics=True)
         clock = SampleClock(settings.metrics_sample_window_ms, settings.metrics_num_samples)
         self.meters = ProducerMetrics(clock, self._connection.meters, settings.connection.client_id)
@@ -82,6 +86,8 @@ class ProducerCore:
                 self._accumulator,
                 self._backoff_us,
             )
+        self._telemetry: Telemetry | None = None
+        self._brokers_met = 0
         self._topics = TopicPartitions()
         self._topic_idle_us = settings.metadata_max_idle_ms * 1000
         self._views = None if settings.partition_function is None else ClusterViews()
@@ -176,6 +182,9 @@ class ProducerCore:
             if self._transactions is None:
                 raise RuntimeError(f"{kind.__name__} without transactional.id")
             self._transactions.receive(event)
+        elif kind is MetricsRead:
+            if self._telemetry is not None:
+                self._telemetry.take_metrics(event, now_us)
         else:
             self._connection.receive(event, now_us)
 
@@ -207,6 +216,7 @@ class ProducerCore:
             self._close_at_us,
             self._end_until_us,
             self._transactions.deadline_us() if self._transactions is not None else None,
+            self._telemetry.deadline_us() if self._telemetry is not None else None,
         ):
             if due is not None and (earliest is None or due < earliest):
                 earliest = due
@@ -247,6 +257,10 @@ class ProducerCore:
                 self._work_on(transactions, now_us)
             if transactions is None or transactions.may_send:
                 self._sender.send_ready(now_us)
+        if self._connection.brokers_met != self._brokers_met:
+            self._meet_brokers(now_us)
+        if self._telemetry is not None and self._close_at_us is None:
+            self._telemetry.work(now_us)
         if self._close_at_us is not None:
             self._close(self._close_at_us, now_us)
         self._outputs.extend(self._loads.news(self._topics.topics(), self.metadata, now_us))
@@ -257,6 +271,22 @@ class ProducerCore:
             # Behind the batches: who hears that a transaction is over finds all its deliveries done.
             self._outputs.extend(transactions.outputs)
             transactions.outputs = []
+        if self._telemetry is not None and self._telemetry.outputs:
+            self._outputs.extend(self._telemetry.outputs)
+            self._telemetry.outputs = []
+
+    def _meet_brokers(self, now_us: int) -> None:
+        """Begin to push metrics once a broker is met that takes them (KIP-714)."""
+        self._brokers_met = self._connection.brokers_met
+        if (
+            self._telemetry is None
+            and self.settings.enable_metrics_push
+            and self._connection.speaking(_GET_TELEMETRY_SUBSCRIPTIONS)
+        ):
+            # Imported here: few brokers ask for it.
+            from ottla.producer.telemetry import Telemetry
+
+            self._telemetry = Telemetry(self._connection, self._rng, self.settings.transactional_id, now_us)
 
     def _work_on(self, transactions: Transactions, now_us: int) -> None:
         """What became of batches decides what the transaction can do, and the other way round."""
@@ -293,6 +323,8 @@ class ProducerCore:
                 self._sender.take_answer(answer, now_us)
             elif answer.token is _LAST_WORDS:
                 self._last_words -= 1
+            elif answer.token is self._telemetry and self._telemetry is not None:
+                self._telemetry.take_answer(answer, now_us)
             elif self._transactions is not None:
                 self._transactions.take_answer(answer, now_us)
             else:
@@ -304,6 +336,8 @@ class ProducerCore:
         if self._sender.unsettled and (self._closed or now_us >= close_at_us):
             self._sender.give_up_all(ClosedError("the producer was closed before the records were stored"))
         if self._sender.unsettled or self._closed or self._must_end(now_us):
+            return
+        if self._telemetry is not None and not self._telemetry.is_over(close_at_us, now_us):
             return
         if self._last_words < 0:
             self._ask_for_last_words(now_us)

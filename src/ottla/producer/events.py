@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.errors import KafkaError, OttlaError
 
 if TYPE_CHECKING:
+    from ottla.producer.figures import Metrics
     from ottla.records.delivery import SealedBatch
     from ottla.records.partitions import PartitionLoad
 
@@ -79,6 +80,27 @@ class EndTransaction:
 
     token: int
     committed: bool | None
+
+
+@dataclass(slots=True, frozen=True)
+class MetricsRead:
+    """Event: the producer's metrics as `MetricsWanted` asked for, and the Unix time in nanoseconds."""
+
+    metrics: Metrics
+    unix_ns: int
+
+
+@dataclass(slots=True, frozen=True)
+class MetricsWanted:
+    """Output: a broker is to be told the producer's metrics; the driver answers with `MetricsRead`."""
+
+
+@dataclass(slots=True, frozen=True)
+class TelemetryBegun:
+    """Output: from now on a broker is told the producer's metrics every so often, under this id (KIP-714)."""
+
+    client_instance_id: str
+    interval_ms: int
 
 
 @dataclass(slots=True, frozen=True)

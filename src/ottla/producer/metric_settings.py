@@ -59,4 +59,12 @@ METRIC_SETTINGS: tuple[Setting, ...] = (
         takes="Callable[[Metrics], object] | Sequence[Callable[[Metrics], object]]",
         reads=_read_reporters,
     ),
+    Setting(
+        "enable.metrics.push",
+        bool,
+        True,
+        "Push the producer's metrics to brokers that ask for them, which those do that have a plugin for it.",
+        kip=714,
+        group="Metrics",
+    ),
 )

@@ -43,6 +43,7 @@ class ProducerSettings:
     compression_type: str
     delivery_timeout_ms: int
     enable_idempotence: bool
+    enable_metrics_push: bool
     interceptor_classes: tuple[Any, ...] | None
     key_serializer: Any
     linger_ms: int

@@ -48,5 +48,7 @@ MODULES: dict[int, tuple[str, str]] = {
     63: ("broker_heartbeat", "BrokerHeartbeat"),
     65: ("describe_transactions", "DescribeTransactions"),
     66: ("list_transactions", "ListTransactions"),
+    71: ("get_telemetry_subscriptions", "GetTelemetrySubscriptions"),
+    72: ("push_telemetry", "PushTelemetry"),
     75: ("describe_topic_partitions", "DescribeTopicPartitions"),
 }

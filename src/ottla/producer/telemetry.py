@@ -1,0 +1,267 @@
+"""Pushing the producer's metrics to brokers that ask for them (KIP-714), with `enable.metrics.push`.
+
+How it works. A broker with a plugin that receives metrics lists GetTelemetrySubscriptions among its APIs; only then is
+there an object of this class at all. It asks that broker what is wanted (names, how often, in which form) and under
+which id to tell it, and from then on has the driver read the metrics every so often (`MetricsWanted`, `MetricsRead`),
+encodes them and pushes them. The first push comes after half to one and a half intervals, drawn by chance, so that
+clients that were started together do not push together. When the producer closes, a last push says so; closing waits
+for its answer for a second at most. Everything goes to the same broker as long as there is a connection to it.
+
+What brokers answer has the consequences it has in Java: an unknown subscription is asked for anew at once; what is too
+large, or came too soon, is given another interval; whatever else is wrong ends the pushing for good, without a word to
+the user. Three things differ. Java ends it also where a connection was lost meanwhile, which here costs an interval
+only. What does not fit into the bytes that the broker allows is left out here, topics first, instead of being refused;
+and what a broker has refused is in the next delta. A codec that was refused is not used again.
+
+Invariants: at most one of these requests is under way. Nothing waits for it but closing.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from random import Random
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ottla.connection.core import Answer, ConnectionCore
+from ottla.producer.events import MetricsRead, MetricsWanted, TelemetryBegun
+from ottla.producer.pushed_metrics import PushedMetrics
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.message import ZERO_UUID
+from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
+from ottla.records.compression import compress
+
+# How long closing waits for the answer to the last push.
+LAST_PUSH_US = 1_000_000
+_DEFAULT_INTERVAL_US = 300_000_000
+# How long to wait for a connection to a broker that takes metrics before looking again.
+_LOOK_AGAIN_US = 1_000_000
+_NEVER_US = 1 << 62
+_CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+_ASK_ANEW = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+_ASK_LATER = (ErrorCode.TELEMETRY_TOO_LARGE, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+
+class TelemetryState(IntEnum):
+    """How far the pushing is."""
+
+    UNSUBSCRIBED = 0
+    ASKING = 1
+    SUBSCRIBED = 2
+    READING = 3
+    PUSHING = 4
+    OVER = 5
+
+
+class TelemetryEvent(IntEnum):
+    """What moves it on."""
+
+    ASK = 0
+    TOLD = 1
+    NOT_WANTED = 2
+    READ = 3
+    PUSH = 4
+    TAKEN = 5
+    NOT_TAKEN = 6
+    STOP = 7
+
+
+TRANSITIONS: dict[tuple[TelemetryState, TelemetryEvent], TelemetryState] = {
+    (TelemetryState.UNSUBSCRIBED, TelemetryEvent.ASK): TelemetryState.ASKING,
+    (TelemetryState.ASKING, TelemetryEvent.TOLD): TelemetryState.SUBSCRIBED,
+    (TelemetryState.ASKING, TelemetryEvent.NOT_WANTED): TelemetryState.UNSUBSCRIBED,
+    (TelemetryState.SUBSCRIBED, TelemetryEvent.READ): TelemetryState.READING,
+    (TelemetryState.READING, TelemetryEvent.PUSH): TelemetryState.PUSHING,
+    (TelemetryState.PUSHING, TelemetryEvent.TAKEN): TelemetryState.SUBSCRIBED,
+    (TelemetryState.PUSHING, TelemetryEvent.NOT_TAKEN): TelemetryState.UNSUBSCRIBED,
+    **{(state, TelemetryEvent.STOP): TelemetryState.OVER for state in TelemetryState if state != TelemetryState.OVER},
+}
+
+
+class _Subscription(NamedTuple):
+    number: int
+    interval_us: int
+    # Codes of codecs, as the broker likes them best.
+    codecs: tuple[int, ...]
+    bytes_max: int
+    is_delta: bool
+    prefixes: tuple[str, ...]
+
+
+class Telemetry:
+    """What brokers want to be told, and when; the token of its own requests. `outputs` are for the core's driver."""
+
+    def __init__(self, connection: ConnectionCore, rng: Random, transactional_id: str | None, now_us: int) -> None:
+        self.state = TelemetryState.UNSUBSCRIBED
+        self.outputs: list[MetricsWanted | TelemetryBegun] = []
+        self._connection = connection
+        self._rng = rng
+        self._metrics = PushedMetrics({} if transactional_id is None else {"transactional_id": transactional_id})
+        self._began_us = now_us
+        # The same as Unix time, once that was told; the clock may be set meanwhile.
+        self._began_ns = 0
+        self._due_us = now_us
+        self._node_id: int | None = None
+        self._client_instance_id = ZERO_UUID
+        self._subscription: _Subscription | None = None
+        self._refused_codecs: list[int] = []
+        self._codec = 0
+        # Not None: the producer closes, and waits until then at most.
+        self._end_us: int | None = None
+        self._is_last = False
+
+    def deadline_us(self) -> int | None:
+        """Return when `work` must be called at the latest."""
+        due_us = self._due_us if self._end_us is None else min(self._due_us, self._end_us)
+        return None if due_us == _NEVER_US or self.state is TelemetryState.OVER else due_us
+
+    def work(self, now_us: int) -> None:
+        """Ask what is wanted, or have the metrics read, where it is time to."""
+        if now_us < self._due_us:
+            return
+        node_id = self._find_node(now_us)
+        if node_id is None:
+            self._due_us = now_us + _LOOK_AGAIN_US
+        elif self.state is TelemetryState.UNSUBSCRIBED:
+            self._move(TelemetryEvent.ASK)
+            message = GetTelemetrySubscriptionsRequest(client_instance_id=self._client_instance_id)
+            self._connection.request(node_id, message, self, now_us)
+        else:
+            self._move(TelemetryEvent.READ)
+            self.outputs.append(MetricsWanted())
+
+    def take_metrics(self, read: MetricsRead, now_us: int) -> None:
+        """Push what the driver has read."""
+        subscription, node_id = self._subscription, self._node_id
+        if self.state is not TelemetryState.READING or subscription is None or node_id is None:
+            return
+        self._move(TelemetryEvent.PUSH)
+        message = PushTelemetryRequest(
+            client_instance_id=self._client_instance_id,
+            subscription_id=subscription.number,
+            terminating=self._is_last,
+            metrics=self._encode(subscription, read, now_us),
+            compression_type=self._codec,
+        )
+        self._connection.request(node_id, message, self, now_us)
+
+    def take_answer(self, answer: Answer, now_us: int) -> None:
+        """Take in what became of a request."""
+        if self.state is TelemetryState.ASKING:
+            self._take_subscription(answer, now_us)
+        elif self.state is TelemetryState.PUSHING:
+            self._take_verdict(answer, now_us)
+
+    def is_over(self, until_us: int, now_us: int) -> bool:
+        """Tell whether the producer may close its connections; begins the last push where there is one to make."""
+        if self._end_us is None:
+            self._end_us = min(until_us, now_us + LAST_PUSH_US)
+        state = self.state
+        if state is TelemetryState.OVER:
+            return True
+        if now_us < self._end_us:
+            if state is TelemetryState.READING or state is TelemetryState.PUSHING:
+                return False
+            if state is TelemetryState.SUBSCRIBED and self._find_node(now_us) is not None:
+                self._is_last = True
+                self._move(TelemetryEvent.READ)
+                self.outputs.append(MetricsWanted())
+                return False
+        self._move(TelemetryEvent.STOP)
+        return True
+
+    def _find_node(self, now_us: int) -> int | None:
+        """The broker that was told before, else any that takes metrics; None where none can be told now."""
+        connection = self._connection
+        takers = connection.speaking(PushTelemetryRequest.API_KEY)
+        if self._node_id not in takers:
+            self._node_id = min(takers, key=connection.in_flight, default=None)
+        if self._node_id is None:
+            if self._end_us is None:
+                connection.any_node(now_us)  # has it connect where there is no connection at all
+            return None
+        return self._node_id if connection.can_send(self._node_id, now_us) else None
+
+    def _take_subscription(self, answer: Answer, now_us: int) -> None:
+        told: Any = answer.message
+        if told is None or told.error_code:
+            self._begin_again(TelemetryEvent.NOT_WANTED, told, now_us)
+            return
+        if told.client_instance_id == ZERO_UUID:
+            self._move(TelemetryEvent.STOP)
+            return
+        before = self._subscription
+        interval_us = told.push_interval_ms * 1000 if told.push_interval_ms > 0 else _DEFAULT_INTERVAL_US
+        names = tuple(told.requested_metrics)
+        self._subscription = _Subscription(
+            told.subscription_id,
+            interval_us,
+            tuple(code for code in told.accepted_compression_types if code in _CODECS),
+            told.telemetry_max_bytes if told.telemetry_max_bytes > 0 else _NEVER_US,
+            told.delta_temporality,
+            ("",) if names == ("*",) else names,
+        )
+        if before is not None and before.is_delta != told.delta_temporality:
+            self._metrics.forget()
+        if not names:
+            self._move(TelemetryEvent.NOT_WANTED)
+            self._due_us = now_us + interval_us
+        else:
+            self._move(TelemetryEvent.TOLD)
+            self._due_us = now_us + int(interval_us * self._rng.uniform(0.5, 1.5))
+            if told.client_instance_id != self._client_instance_id:
+                self.outputs.append(
+                    TelemetryBegun(str(UUID(bytes=bytes(told.client_instance_id))), interval_us // 1000)
+                )
+        self._client_instance_id = told.client_instance_id
+
+    def _take_verdict(self, answer: Answer, now_us: int) -> None:
+        told: Any = answer.message
+        if told is None or told.error_code:
+            if told is not None and told.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
+                self._refused_codecs.append(self._codec)
+            self._begin_again(TelemetryEvent.NOT_TAKEN, told, now_us)
+            return
+        assert self._subscription is not None
+        self._metrics.taken()
+        self._move(TelemetryEvent.TAKEN)
+        self._due_us = now_us + self._subscription.interval_us
+        if self._is_last:
+            self._move(TelemetryEvent.STOP)
+
+    def _begin_again(self, event: TelemetryEvent, told: Any, now_us: int) -> None:
+        """Ask for a subscription when it is time to, or never again."""
+        code = 0 if told is None else told.error_code
+        if told is not None and code not in _ASK_ANEW and code not in _ASK_LATER:
+            self._move(TelemetryEvent.STOP)
+            return
+        self._move(event)
+        # What refuses to tell its subscription is not asked in a circle.
+        if code in _ASK_ANEW and event is TelemetryEvent.NOT_TAKEN:
+            self._due_us = now_us
+        else:
+            interval_us = _DEFAULT_INTERVAL_US if self._subscription is None else self._subscription.interval_us
+            self._due_us = now_us + interval_us
+
+    def _encode(self, subscription: _Subscription, read: MetricsRead, now_us: int) -> Any:
+        """What to push, compressed; `_codec` says how."""
+        self._codec = next((code for code in subscription.codecs if code not in self._refused_codecs), 0)
+        if not self._began_ns:
+            self._began_ns = read.unix_ns - (now_us - self._began_us) * 1000
+        chosen = self._metrics.choose(read.metrics, subscription.prefixes)
+        while True:
+            data = self._metrics.encode(chosen, read.unix_ns, self._began_ns, delta=subscription.is_delta)
+            if self._codec:
+                data = bytes(compress(_CODECS[self._codec], None, data))
+            if len(data) <= subscription.bytes_max or not chosen:
+                return data
+            chosen = chosen[: len(chosen) // 2]
+
+    def _move(self, event: TelemetryEvent) -> None:
+        try:
+            self.state = TRANSITIONS[self.state, event]
+        except KeyError:
+            raise RuntimeError(f"telemetry: {event.name} cannot happen in {self.state.name}") from None
+        # Who waits for an answer, or is over, has nothing to do by itself.
+        self._due_us = _NEVER_US
