@@ -26,12 +26,27 @@ class TopicPromise:
 
 @dataclass(slots=True, frozen=True)
 class ProducerPromise:
-    """What one producer's settings promise; `acks` is 0, 1 or -1."""
+    """What one producer's settings promise; `acks` is 0, 1 or -1, and `delivery_timeout_ms` -1 where nobody told it.
+
+    `max_in_flight`: `max.in.flight.requests.per.connection`, which keeps order by itself only where it is 1.
+    """
 
     producer: str
     acks: int
     idempotent: bool
     transactional_id: str | None = None
+    delivery_timeout_ms: int = -1
+    max_in_flight: int = 5
+
+
+@dataclass(slots=True)
+class InstanceSeen:
+    """One life of a producer; `died_us` is -1 where it was closed in order, or lived to the end of the run."""
+
+    producer: str
+    instance: int
+    born_us: int
+    died_us: int = -1
 
 
 @dataclass(slots=True)
@@ -40,6 +55,8 @@ class SentRecord:
 
     `instance` counts the starts of the producer; `transaction` is the number of a `TransactionSeen`, -1 for none.
     `outcome`, `offset` as in the ledger; `partition` -1 where none was chosen. `told_us` is -1 where nothing was.
+    `chosen_partition`: the one its sender asked for, -1 for none; `hashed_key`: the key by which the default
+    partitioner was to choose; `headers_crc`: of all its headers but the number, None where nobody took it.
     """
 
     number: int
@@ -55,14 +72,17 @@ class SentRecord:
     transaction: int = -1
     sent_us: int = 0
     told_us: int = -1
+    chosen_partition: int = -1
+    hashed_key: bytes | None = None
+    headers_crc: int | None = None
 
 
 @dataclass(slots=True)
 class TransactionSeen:
     """A transaction and its verdict: "committed", "aborted" or "unknown"; `offsets`: (group, topic, partition, offset).
 
-    `commit_asked`: whether its producer ever asked for a commit. `is_zombie`: whether its instance had been replaced
-    by another one before the end was asked for.
+    `commit_asked`: whether its producer ever asked for a commit, at `commit_asked_us` for the first time. `is_zombie`:
+    whether its instance had been replaced by another one before the end was asked for.
     """
 
     number: int
@@ -75,6 +95,7 @@ class TransactionSeen:
     is_zombie: bool = False
     offsets: tuple[str, str, int, int] | None = None
     offsets_taken: bool = False
+    commit_asked_us: int = -1
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,6 +107,7 @@ class RecordSeen:
     key_crc: int
     value_crc: int
     timestamp_ms: int
+    headers_crc: int | None = None
 
 
 @dataclass(slots=True)
@@ -171,7 +193,10 @@ class Leadership:
 
 @dataclass(slots=True, frozen=True)
 class Committed:
-    """The leader's high watermark passed these offsets: which replicas held them then, and which had them synced."""
+    """The leader's high watermark passed these offsets: which replicas held them then, and which had them synced.
+
+    A broker that was down but would have them once it is started again counts.
+    """
 
     at_us: int
     topic: str
@@ -196,11 +221,24 @@ class Downfall:
 
 @dataclass(slots=True, frozen=True)
 class FaultSeen:
-    """A fault that was planned, and how often it really struck."""
+    """A fault that was planned, and how often it really struck; `must_fire`: without it the run proves nothing."""
 
     kind: str
     fired: int
     detail: str = ""
+    must_fire: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class ControlSeen:
+    """A run beside this one with `guarantee` switched off, and how often the judge found each kind of anomaly in it.
+
+    `expected`: the kinds of which at least one has to be found there.
+    """
+
+    guarantee: str
+    expected: tuple[str, ...]
+    found: dict[str, int]
 
 
 @dataclass(slots=True)
@@ -222,6 +260,9 @@ class Chronicle:
     leaderships: list[Leadership] | None = None
     commits: list[Committed] | None = None
     downfalls: list[Downfall] | None = None
+    instances: list[InstanceSeen] | None = None
+    trace_hashes: tuple[str, ...] | None = None
+    controls: list[ControlSeen] | None = None
     faults: list[FaultSeen] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
     healed_us: int = 0

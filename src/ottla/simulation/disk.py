@@ -134,6 +134,19 @@ class Disk:
         content = self._files.get(path)
         return None if content is None else bytes(content)
 
+    def log_content(self, folder: str) -> bytes:
+        """All segments of the log in `folder`, one behind the other."""
+        names = [name for name in self.files(folder) if name.endswith(".log")]
+        return b"".join(bytes(self._files[f"{folder}/{name}"]) for name in names)
+
+    def has_unsynced(self, folder: str, suffix: str) -> bool:
+        """Whether a power cut now would take something of the files in `folder` whose names end like this."""
+        return any(
+            self.write_back.synced_bytes(path, len(content)) < len(content)
+            for path, content in self._files.items()
+            if path.startswith(folder + "/") and path.endswith(suffix)
+        )
+
     def write_file(self, path: str, content: bytes) -> None:
         """Replace a small file at once."""
         before = self._files.get(path, b"")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.audit.chronicle import Chronicle, Downfall, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
+from ottla.audit.chronicle import Chronicle, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
 from ottla.audit.findings import Finding
 from ottla.simulation.plan import Plan, ProducerPlan
 from ottla.simulation.scripts import ProducerScript, Script, ScriptedProducer
@@ -133,7 +133,6 @@ class Run:
     def kill(self, broker_id: int) -> None:
         """End a broker; its disk keeps what was written."""
         self.world.kill(broker_id)
-        self._note_downfall(broker_id, "kill")
 
     def power_off(self, broker_ids: Iterable[int]) -> None:
         """Cut the power of these brokers."""
@@ -143,11 +142,6 @@ class Run:
                 continue
             self._dark = broker_id, machine.core.broker_epoch  # type: ignore[attr-defined]
             self.world.power_off(broker_id)
-            self._note_downfall(broker_id, "power_off")
-
-    def _note_downfall(self, broker_id: int, kind: str) -> None:
-        assert self.chronicle.downfalls is not None
-        self.chronicle.downfalls.append(Downfall(self.world.scheduler.now_us, broker_id, kind, {}))
 
     def is_whole(self) -> bool:
         """Whether every replica is in sync, and in truth: this very start of every broker is the one that is meant."""
@@ -203,6 +197,8 @@ def _promise(producer: ProducerPlan) -> ProducerPromise:
         -1 if acks in ("all", -1) else int(acks),
         bool(settings.get("enable_idempotence", True)),
         settings.get("transactional_id"),
+        settings.get("delivery_timeout_ms", -1),
+        settings.get("max_in_flight_requests_per_connection", 5),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ottla.audit.chronicle import RecordSeen, SentRecord, TransactionSeen
+from ottla.audit.chronicle import InstanceSeen, RecordSeen, SentRecord, TransactionSeen
 from ottla.errors import (
     DeliveryFailed,
     OttlaError,
@@ -82,7 +82,14 @@ class MustWait(Exception):
 
 
 class ScriptedProducer(SimulatedProducer):
-    """As its base, but for the calls that would let time pass: they say so instead."""
+    """As its base, but for the calls that would let time pass: they say so instead. `life` is what was seen of it."""
+
+    life: InstanceSeen
+
+    def die(self) -> None:
+        """End the process, and note when."""
+        super().die()
+        self.life.died_us = self._world.scheduler.now_us
 
     def topic_missing(self, topic: str) -> None:
         """Ask for the topic; nothing is sent yet."""
@@ -142,7 +149,11 @@ class ProducerScript(Script):
 
     def _born(self) -> ScriptedProducer:
         self.instance += 1
-        return self.run.new_producer(self.plan.settings)
+        producer = self.run.new_producer(self.plan.settings)
+        producer.life = InstanceSeen(self.name, self.instance, self.run.world.scheduler.now_us)
+        assert self.run.chronicle.instances is not None
+        self.run.chronicle.instances.append(producer.life)
+        return producer
 
     def _die(self) -> None:
         self.producer.die()
@@ -198,6 +209,8 @@ class ProducerScript(Script):
                 offset=NO_OFFSET,
                 transaction=-1 if transaction is None else transaction.number,
                 sent_us=self.run.world.scheduler.now_us,
+                chosen_partition=-1 if act.partition is None else act.partition,
+                hashed_key=key if act.partition is None else None,
             )
         )
         delivery.add_done_callback(lambda done: self._told(sent, done))
@@ -258,7 +271,9 @@ class ProducerScript(Script):
         self, producer: ScriptedProducer, transaction: TransactionSeen, committed: bool
     ) -> Iterator[Wait]:
         """Commit or abort, ask again until an answer is heard, and write down what was told."""
-        transaction.commit_asked = transaction.commit_asked or committed
+        if committed and not transaction.commit_asked:
+            transaction.commit_asked = True
+            transaction.commit_asked_us = self.run.world.scheduler.now_us
         for _ in range(_TRIES_TO_END):
             try:
                 yield from self.each(producer.transactions.end_steps(committed))

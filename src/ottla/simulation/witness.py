@@ -8,12 +8,13 @@ log and what the coordinators hold.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ottla.audit.chronicle import BatchSeen, Committed, Leadership, ReadSeen, ReplicaSeen, Watermark
+from ottla.audit.chronicle import BatchSeen, Committed, Downfall, Leadership, ReadSeen, ReplicaSeen, Watermark
 from ottla.broker.groups.members import GroupRefusal
 from ottla.errors import OttlaError
-from ottla.records.batch_header import CorruptBatch, check_crc, read_header
+from ottla.records.batch_header import HEADER_BYTES, BatchHeader, CorruptBatch, check_crc, read_header
 from ottla.records.plain import decode_batches
 from ottla.simulation.scripts import seen
 
@@ -35,11 +36,15 @@ class Witness:
         chronicle.leaderships = []
         chronicle.commits = []
         chronicle.downfalls = []
+        chronicle.instances = []
         self._marks: dict[tuple[int, str, int], tuple[int, ...]] = {}
         self._roles: dict[tuple[str, int], tuple[Any, ...]] = {}
-        self._committed_up_to: dict[tuple[str, int], int] = {}
+        # (topic, partition) -> (leader epoch, high watermark) as last noted
+        self._committed_up_to: dict[tuple[str, int], tuple[int, int]] = {}
+        # Starts of brokers that ended with their power: what their cores still say of their logs is not true.
+        self._dark: dict[tuple[int, int], None] = {}
         self._names = [topic.name for topic in run.plan.topics]
-        run.world.watch(self._broker_acted, self._controller_acted)
+        run.world.watch(self._broker_acted, self._controller_acted, self._broker_fell)
 
     def image(self) -> dict[str, list[Any]]:
         """Who leads and who is in sync, as the controller has it."""
@@ -86,19 +91,29 @@ class Witness:
                 partition.log.log_end_offset,
             )
         )
-        if partition.is_leader and partition.high_watermark > self._committed_up_to.get((name, index), 0):
+        if partition.is_leader:
             self._note_commit(broker_id, name, index, partition)
 
     def _note_commit(self, broker_id: int, name: str, index: int, partition: Any) -> None:
-        first = self._committed_up_to.get((name, index), 0)
-        end = self._committed_up_to[name, index] = partition.high_watermark
-        held = []
+        epoch, first = self._committed_up_to.get((name, index), (-1, 0))
+        if partition.leader_epoch < epoch:
+            return  # a leader that does not know yet that it is none
+        end = partition.high_watermark
+        if partition.leader_epoch > epoch:
+            # A leader that has less than was committed has lost it, and may commit something else in its place.
+            first = min(first, partition.log.log_end_offset)
+        self._committed_up_to[name, index] = partition.leader_epoch, max(first, end)
+        if end <= first:
+            return
+        held, synced = [], []
         for each, machine in enumerate(self._world.brokers):
             core: Any = machine.core
             replica = core.topics.get(name, {}).get(index)
-            log = replica.log if replica is not None and not machine.is_dead else None
+            log = replica.log if replica is not None and (each, core.broker_epoch) not in self._dark else None
             if log is not None and log.log_end_offset >= end:
                 held.append(each)
+                if not self._world.disks[each].has_unsynced(f"{name}-{index}", ".log"):
+                    synced.append(each)
         commits = self._run.chronicle.commits
         assert commits is not None
         commits.append(
@@ -111,9 +126,30 @@ class Witness:
                 first,
                 end,
                 tuple(held),
-                (),
+                tuple(synced),
             )
         )
+
+    def _broker_fell(self, broker_id: int, kind: str) -> None:
+        downfalls = self._run.chronicle.downfalls
+        assert downfalls is not None
+        core: Any = self._world.brokers[broker_id].core
+        cut: dict[tuple[str, int], int] = {}
+        if kind != "kill":
+            self._dark[broker_id, core.broker_epoch] = None
+            for name in self._names:
+                for index in core.topics.get(name, {}):
+                    cut[name, index] = self._end_on_disk(broker_id, f"{name}-{index}")
+        downfalls.append(Downfall(self._world.scheduler.now_us, broker_id, kind, cut))
+
+    def _end_on_disk(self, broker_id: int, folder: str) -> int:
+        """Where a log would end if it were opened now: behind the last batch that is whole."""
+        end = 0
+        for header in headers_in(self._world.disks[broker_id].log_content(folder)):
+            if end and header.base_offset != end:
+                break  # what lies in front of it is gone
+            end = header.last_offset + 1
+        return end
 
     def _controller_acted(self) -> None:
         leaderships = self._run.chronicle.leaderships
@@ -173,9 +209,7 @@ class Witness:
         disk, folder = self._world.disks[broker_id], f"{topic}-{index}"
         core: Any = self._world.brokers[broker_id].core
         partition = core.topics.get(topic, {}).get(index)
-        content = b"".join(
-            disk.read_file(f"{folder}/{name}") or b"" for name in disk.files(folder) if name.endswith(".log")
-        )
+        content = disk.log_content(folder)
         replicas = self._run.chronicle.replicas
         assert replicas is not None
         replicas.append(
@@ -205,26 +239,36 @@ class Witness:
                         self._run.chronicle.group_offsets[group_id, topic, partition] = committed.offset
 
 
+def headers_in(content: bytes) -> Iterator[BatchHeader]:
+    """The headers of the batches that are there as a whole."""
+    position = 0
+    while position + HEADER_BYTES <= len(content):
+        try:
+            header = read_header(content, position)
+        except CorruptBatch:
+            return
+        position += header.size_bytes
+        if position > len(content):
+            return
+        yield header
+
+
 def batches_in(content: bytes) -> list[BatchSeen]:
     """The batches of a log, decoded by the plain codec; what cannot be is left out, with a wrong CRC noted."""
     found: list[BatchSeen] = []
-    position = 0
-    while position < len(content):
-        header = read_header(content, position)
-        end = position + header.size_bytes
-        piece = content[position:end]
-        position = end
+    for header in headers_in(content):
+        piece = content[header.position : header.position + header.size_bytes]
         try:
             check_crc(piece, read_header(piece, 0))
             crc_is_right = True
         except CorruptBatch:
             crc_is_right = False
-        records = (
-            [seen(each) for _, each_records in decode_batches(piece) for each in each_records] if crc_is_right else []
-        )
+        plain = [each for _, decoded in decode_batches(piece) for each in decoded] if crc_is_right else []
+        keys, records = [each.key or b"" for each in plain], [seen(each) for each in plain]
         commits = None
         if header.is_control:
-            records, commits = [], None
+            # The key of a control record: a version, then 0 for abort or 1 for commit, two bytes each.
+            records, commits = [], crc_is_right and keys[0][2:4] == b"\0\1"
         found.append(
             BatchSeen(
                 header.base_offset,

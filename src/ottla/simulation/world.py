@@ -73,6 +73,7 @@ class World:
         self._numbers = 0
         self._settings = BrokerSettings(**settings)
         self._broker_acted: Callable[[int], None] | None = None
+        self._broker_fell: Callable[[int, str], None] | None = None
         self._cut: dict[tuple[int, int], None] = {}
         self._starts = [0] * brokers
         self.disks = [Disk() for _ in range(brokers)]
@@ -121,6 +122,7 @@ class World:
     def kill(self, broker_id: int) -> None:
         """End a broker; what it had written is still there when it is started again."""
         self._end(broker_id, silently=False)
+        self._tell_of_downfall(broker_id, "kill")
 
     def power_off(self, broker_id: int) -> None:
         """Cut a broker's power: its clients hear nothing, its disk has what was synced, or a little more."""
@@ -128,6 +130,7 @@ class World:
         disk = self.disks[broker_id]
         disk.write_back.now_us = self.scheduler.now_us
         disk.power_off(self._rng)
+        self._tell_of_downfall(broker_id, "power_off")
 
     def start(self, broker_id: int) -> None:
         """Start a broker that was ended."""
@@ -162,6 +165,10 @@ class World:
             for each, machine in enumerate(self.brokers):
                 if not machine.is_dead:
                     self.power_off(each)
+
+    def _tell_of_downfall(self, broker_id: int, kind: str) -> None:
+        if self._broker_fell is not None:
+            self._broker_fell(broker_id, kind)
 
     def _is_cut(self, one: int, other: int) -> bool:
         return (min(one, other), max(one, other)) in self._cut
@@ -198,9 +205,15 @@ class World:
         self._clients += 1
         return kind(self, self._clients, settings, self._fork(self._rng))
 
-    def watch(self, broker_acted: Callable[[int], None], controller_acted: Callable[[], None]) -> None:
-        """Have these called whenever a broker (by its id) or the controller has done something."""
+    def watch(
+        self,
+        broker_acted: Callable[[int], None],
+        controller_acted: Callable[[], None],
+        broker_fell: Callable[[int, str], None],
+    ) -> None:
+        """Have these called whenever a broker (by its id) or the controller has done something, or a broker ended."""
         self._broker_acted = broker_acted
+        self._broker_fell = broker_fell
         self.controller.acted = controller_acted
         for broker_id, machine in enumerate(self.brokers):
             machine.acted = partial(broker_acted, broker_id)
