@@ -293,22 +293,42 @@ def test_sasl_where_nobody_asks_is_told(cluster: ottla.Cluster, papers: Papers) 
     everybody_is_told(cluster.bootstrap_servers_of("SSL"), given, ottla.AuthenticationError, "to SSL")
 
 
+NO_TLS = r"speaks no TLS; set security\.protocol to "
+WHO = r"wants to know who you are; set security\.protocol to "
+TLS = r"looks like a TLS listener \(this client speaks plaintext"
+
+
 @pytest.mark.parametrize(
-    ("listener", "protocol", "said"),
+    ("listener", "protocol", "error", "said"),
     [
-        ("PLAINTEXT", "SSL", "ended within the TLS handshake; is it a listener without TLS"),
-        ("SSL", "PLAINTEXT", "does the listener want another security.protocol"),
-        ("SASL_PLAINTEXT", "PLAINTEXT", "does the listener want another security.protocol"),
+        ("PLAINTEXT", "SSL", ottla.AuthenticationError, NO_TLS + r"PLAINTEXT\)"),
+        ("PLAINTEXT", "SASL_SSL", ottla.AuthenticationError, NO_TLS + r"PLAINTEXT\)"),
+        ("SASL_PLAINTEXT", "SSL", ottla.AuthenticationError, NO_TLS + "SASL_PLAINTEXT and .* one of PLAIN, SCRAM"),
+        ("SASL_PLAINTEXT", "SASL_SSL", ottla.AuthenticationError, NO_TLS + "SASL_PLAINTEXT and .* one of PLAIN"),
+        ("SASL_PLAINTEXT", "PLAINTEXT", ottla.AuthenticationError, WHO + "SASL_PLAINTEXT and .* one of PLAIN, SCRAM"),
+        ("SASL_SSL", "SSL", ottla.AuthenticationError, WHO + "SASL_SSL and .* one of PLAIN, SCRAM"),
+        ("SSL", "PLAINTEXT", ottla.NotKafka, TLS),
+        ("SASL_SSL", "SASL_PLAINTEXT", ottla.NotKafka, TLS),
     ],
 )
-def test_the_wrong_protocol_is_unreachable_with_the_reason(
-    cluster: ottla.Cluster, papers: Papers, listener: str, protocol: str, said: str
+def test_the_wrong_protocol_is_told_at_once(
+    cluster: ottla.Cluster, papers: Papers, listener: str, protocol: str, error: type[Exception], said: str
 ) -> None:
     address = cluster.bootstrap_servers_of(listener).split(",")[0]
-    given = settings_for(papers, protocol)
+    everybody_is_told(address, settings_for(papers, protocol), error, said)
+
+
+def test_who_hangs_up_in_the_handshake_and_is_not_kafka_may_yet_come_up(papers: Papers, peer: Peer) -> None:
+    """As the proxy of a container does, whose broker is being started."""
+
+    def hang_up(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.close()
+
+    given = settings_for(papers, "SSL") | {"max_block_ms": 500}
     with (
-        ottla.Producer(address, max_block_ms=500, **given) as producer,
-        pytest.raises(ottla.Unreachable, match=said),
+        ottla.Producer(peer(hang_up), **given) as producer,
+        pytest.raises(ottla.Unreachable, match="ended within the TLS handshake; is it a listener without TLS"),
     ):
         producer.send("any", b"x")
 

@@ -40,6 +40,10 @@ CLOSED_BY_BROKER = "closed by the broker"
 _OTHER_PROTOCOL = "does the listener want another security.protocol?"
 CLOSED_UNANSWERED = f"it accepted the connection and closed it without an answer; {_OTHER_PROTOCOL}"
 CLOSED_EARLY = f"{CLOSED_BY_BROKER} before it answered a request; {_OTHER_PROTOCOL}"
+CLOSED_IN_HANDSHAKE = (
+    "the connection ended within the TLS handshake; is it a listener without TLS (then set security.protocol "
+    "without SSL)?"
+)
 # ApiVersions, SaslHandshake and SaslAuthenticate: what is asked before a connection is of use.
 _OPENING_API_KEYS = (18, 17, 36)
 

@@ -20,7 +20,7 @@ import time
 from collections import deque
 from typing import Any, Protocol
 
-from ottla.client.channel import Channel, Lost, SocketBuffers
+from ottla.client.channel import CLOSED_EARLY, CLOSED_IN_HANDSHAKE, Channel, Lost, SocketBuffers
 from ottla.client.poller import READABLE, WRITABLE, Doorbell, is_readable, new_poller
 from ottla.client.resolve import UNRESOLVABLE, Address, beginning_after, resolve
 from ottla.client.security import Security
@@ -145,6 +145,8 @@ class IoLoop:
         self._sleeping = False
         self._posted: deque[Any] = deque()
         self._resolved: deque[tuple[int, list[Address], str]] = deque()
+        # What listeners said that were asked what they speak: (connection that was lost, why).
+        self._explained: deque[tuple[Channel, str]] = deque()
         self._channels: dict[int, Channel] = {}
         self._by_fd: dict[int, Channel] = {}
         self._dirty: list[Channel] = []
@@ -216,6 +218,7 @@ class IoLoop:
         while self._posted:
             core.receive(self._posted.popleft(), now_us)
         self._take_resolved(now_us)
+        self._take_explained(now_us)
         front.feed(now_us)
         core.tick(now_us)
         self._carry_out(now_us)
@@ -240,7 +243,7 @@ class IoLoop:
         self._front.set_sleeping(True)
         try:
             # What others did before they could see that the loop sleeps shows in what is due now.
-            has_work = self._posted or self._resolved or self._stopping
+            has_work = self._posted or self._resolved or self._explained or self._stopping
             timeout_s = 0 if has_work else self._timeout_s(core_due_us, time.monotonic_ns() // 1000)
             return self._poller.wait(timeout_s)
         finally:
@@ -419,7 +422,34 @@ class IoLoop:
         """The connection broke, or never came about: close it and tell the core."""
         self._remove(channel, reason)
         _log.debug("connection %d to %s:%d: %s", channel.connection_id, channel.host, channel.port, reason)
-        self._core.receive(Disconnected(channel.connection_id, reason), now_us)
+        if not self._asks_why(channel, reason):
+            self._core.receive(Disconnected(channel.connection_id, reason), now_us)
+
+    def _asks_why(self, channel: Channel, reason: str) -> bool:
+        """Whether the listener is asked what it speaks instead; the core is told once it has said so, or not."""
+        if self.answered or channel.address is None or reason not in (CLOSED_IN_HANDSHAKE, CLOSED_EARLY):
+            return False
+        tls, is_sasl = (None, False) if self._security is None else (self._security.tls, self._security.is_sasl)
+        if reason == CLOSED_EARLY and is_sasl:
+            return False
+        from ottla.client.listener_probe import ask_for_sasl, ask_in_plaintext  # few clients ever meet such a listener
+
+        def told(why: str) -> None:
+            self._explained.append((channel, why or reason))
+            self.wake()
+
+        if reason == CLOSED_IN_HANDSHAKE:
+            ask_in_plaintext(channel.address, told)
+        else:
+            ask_for_sasl(channel.address, tls, channel.host, told)
+        return True
+
+    def _take_explained(self, now_us: int) -> None:
+        while self._explained:
+            channel, why = self._explained.popleft()
+            if not self.answered:
+                self.troubles[channel.host, channel.port] = Trouble(channel.host, channel.port, why)
+            self._core.receive(Disconnected(channel.connection_id, why), now_us)
 
     def _disconnect(self, output: Disconnect) -> None:
         """The core wants it closed."""

@@ -53,6 +53,12 @@ class Security:
         """What these settings need, None for a plaintext client."""
         return cls(settings) if settings.is_tls or settings.is_sasl else None
 
+    @property
+    def is_sasl(self) -> bool:
+        """Whether this client proves who it is by SASL."""
+        is_sasl: bool = self._settings.is_sasl
+        return is_sasl
+
     def get_token(self, given: Callable[[Any, str], None]) -> None:
         """Call `given` with (token, "") or (None, why there is none): now, or later on another thread."""
         token = self._good_token()

@@ -21,7 +21,7 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
-from ottla.client.channel import Lost
+from ottla.client.channel import CLOSED_IN_HANDSHAKE, Lost
 from ottla.client.poller import READABLE, WRITABLE
 from ottla.connection.security_settings import TLS_FAILED, TO_PEM, SecuritySettings
 from ottla.errors import ConfigError
@@ -46,10 +46,6 @@ _ADVICE = (
     ("protocol version", "no version of TLS in common: look at ssl.enabled.protocols"),
     ("unsupported protocol", "no version of TLS in common: look at ssl.enabled.protocols"),
     ("handshake failure", "nothing in common, or the broker wants a certificate of yours (ssl.keystore.location)"),
-)
-CLOSED_IN_HANDSHAKE = (
-    "the connection ended within the TLS handshake; is it a listener without TLS (then set security.protocol "
-    "without SSL)?"
 )
 
 

@@ -18,6 +18,8 @@ from ottla.errors import UserMistake
 
 _PIECE_BYTES = 65_536
 _HANDSHAKE = 0x16
+# Fatal, internal error: what Apache Kafka's listeners answer to whoever does not begin with TLS.
+_ALERT = b"\x15\x03\x03\x00\x02\x02\x50"
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
@@ -121,9 +123,18 @@ class TlsSocket:
             raise
         except ssl.SSLError as error:
             if self._first_byte != _HANDSHAKE:
+                self._send_alert()
                 raise HandshakeFailed(
                     "the client does not begin with TLS; is it set to a plaintext protocol?"
                 ) from None
             reason = (error.reason or str(error)).lower().replace("_", " ")
             raise HandshakeFailed(f"the TLS handshake failed ({reason})") from None
         self.established = True
+
+    def _send_alert(self) -> None:
+        """Tell a client without TLS what it has met; what it sent is read first, or closing would undo that."""
+        with contextlib.suppress(OSError):
+            while socket.socket.recv(self._socket, _PIECE_BYTES):
+                pass
+        with contextlib.suppress(OSError):
+            socket.socket.send(self._socket, _ALERT)

@@ -1,0 +1,90 @@
+"""Asking a listener that hung up what it speaks, so that a wrong `security.protocol` is told at once.
+
+A listener without TLS closes without a word when a TLS handshake begins, and one with SASL when something is asked
+before the client has proved who it is. Both look like a broker that is going down, or a port whose broker is not up
+yet, where waiting helps. A SaslHandshake for no mechanism tells them apart: a listener without SASL answers that it is
+out of place, one with SASL which mechanisms there are. It is asked on a connection of its own, by a short-lived thread,
+and says nothing of the client, neither its id nor a secret, because it may go unencrypted where TLS was wanted.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.resolve import Address
+from ottla.connection.security_settings import SASL_FAILED, TLS_FAILED
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.errors import ProtocolError
+from ottla.protocol.frames import decode_response, encode_request
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+
+if TYPE_CHECKING:
+    import ssl
+
+_PATIENCE_S = 2.0
+# Its answer lists a few names.
+_ANSWER_BYTES_MAX = 65_536
+_CORRELATION_ID = 1
+
+
+def ask_in_plaintext(address: Address, told: Callable[[str], None]) -> None:
+    """Have `told` called, by another thread, with why TLS fails at this address; "" where that stays unknown."""
+    _aside(told, lambda: _why_not_tls(_ask(address, None, "")))
+
+
+def ask_for_sasl(address: Address, tls: ssl.SSLContext | None, host: str, told: Callable[[str], None]) -> None:
+    """The same with why a client without SASL is sent away."""
+    _aside(told, lambda: _why_not_without_sasl(_ask(address, tls, host), tls is not None))
+
+
+def _aside(told: Callable[[str], None], find_out: Callable[[], str]) -> None:
+    def run() -> None:
+        try:
+            reason = find_out()
+        except (OSError, ProtocolError):
+            reason = ""
+        told(reason)
+
+    threading.Thread(target=run, name="ottla-listener-probe", daemon=True).start()
+
+
+def _why_not_tls(answer: Any) -> str:
+    if answer is None:
+        return ""
+    wanted = _sasl_of(answer, "SASL_PLAINTEXT") or "PLAINTEXT"
+    return f"{TLS_FAILED}: this listener speaks no TLS; set security.protocol to {wanted}"
+
+
+def _why_not_without_sasl(answer: Any, is_tls: bool) -> str:
+    wanted = _sasl_of(answer, "SASL_SSL" if is_tls else "SASL_PLAINTEXT")
+    if not wanted:
+        return ""
+    return f"{SASL_FAILED}: this listener wants to know who you are; set security.protocol to {wanted}"
+
+
+def _sasl_of(answer: Any, protocol: str) -> str:
+    if answer is None or answer.error_code != ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        return ""
+    return f"{protocol} and sasl.mechanism to one of {', '.join(answer.mechanisms)}"
+
+
+def _ask(address: Address, tls: ssl.SSLContext | None, host: str) -> Any:
+    """The answer to a SaslHandshake; None where there is none that Kafka would give."""
+    family, place = address
+    with socket.socket(family, socket.SOCK_STREAM) as plain:
+        plain.settimeout(_PATIENCE_S)
+        plain.connect(place)
+        sock = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+        with sock:
+            chunks = encode_request(_CORRELATION_ID, None, SaslHandshakeRequest(mechanism=""), 1)
+            sock.sendall(b"".join(bytes(chunk) for chunk in chunks))
+            with sock.makefile("rb") as stream:
+                size = int.from_bytes(stream.read(4), "big")
+                if not 4 < size < _ANSWER_BYTES_MAX:
+                    return None
+                frame = stream.read(size)
+    correlation_id, answer = decode_response(memoryview(frame), SaslHandshakeRequest, 1)
+    return answer if correlation_id == _CORRELATION_ID else None
