@@ -72,6 +72,8 @@ class SimulatedProducer:
         self.settings = ProducerSettings({"bootstrap_servers": world.bootstrap_servers, **settings})
         self.core = ProducerCore(self.settings, rng)
         self.requests: list[Transmit] = []
+        # As it is called in the trace.
+        self.client_name = f"client-{number}"
         self._world = world
         self._number = number
         self._unsettled: dict[SealedBatch, None] = {}

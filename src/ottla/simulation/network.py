@@ -17,6 +17,7 @@ from ottla.protocol.frames import decode_request, decode_response, encode_reques
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.simulation.scheduler import Scheduler
+from ottla.simulation.trace import Crossing
 
 Deliver = Callable[[Any], None]
 _LENGTH_BYTES = 4
@@ -26,11 +27,26 @@ _DELAY_US = (50, 500)
 class Link:
     """One connection between a client machine and a broker; `to_client` and `to_broker` say when the pipe is free."""
 
-    __slots__ = ("asked", "client", "connection_id", "is_open", "number", "server", "to_broker_us", "to_client_us")
+    __slots__ = (
+        "asked",
+        "client",
+        "client_name",
+        "connection_id",
+        "is_open",
+        "number",
+        "server",
+        "server_name",
+        "to_broker_us",
+        "to_client_us",
+    )
 
-    def __init__(self, number: int, connection_id: int, client: Deliver, server: Deliver) -> None:
+    def __init__(
+        self, number: int, connection_id: int, client: Deliver, server: Deliver, client_name: str, server_name: str
+    ) -> None:
         self.number = number
         self.connection_id = connection_id
+        self.client_name = client_name
+        self.server_name = server_name
         self.client = client
         self.server = server
         self.is_open = True
@@ -43,13 +59,13 @@ class Network:
     """All links of a world; brokers are found by the port they were added with."""
 
     def __init__(
-        self, scheduler: Scheduler, rng: Random, crossed: Callable[[str, Any], None], *, through_bytes: bool
+        self, scheduler: Scheduler, rng: Random, crossed: Callable[[Crossing], None], *, through_bytes: bool
     ) -> None:
         self._scheduler = scheduler
         self._rng = rng
         self._crossed = crossed
         self._through_bytes = through_bytes
-        self._brokers: dict[int, Deliver] = {}
+        self._brokers: dict[int, tuple[str, Deliver]] = {}
         self._by_client: dict[tuple[int, int], Link] = {}
         self._by_number: dict[int, Link] = {}
         self._numbers = 0
@@ -64,13 +80,13 @@ class Network:
         self._stall_chance = chance
         self._stall_us_max = stall_us_max
 
-    def add_broker(self, port: int, deliver: Deliver) -> None:
+    def add_broker(self, port: int, name: str, deliver: Deliver) -> None:
         """A broker that listens at `port`."""
-        self._brokers[port] = deliver
+        self._brokers[port] = name, deliver
 
     def remove_broker(self, port: int, *, silently: bool) -> None:
         """The broker at `port` is gone: who connects is refused; its clients are told, unless it went `silently`."""
-        server = self._brokers.pop(port)
+        _, server = self._brokers.pop(port)
         for link in list(self._by_number.values()):
             if link.server is server and link.is_open and not silently:
                 self._to_client(link, Disconnected(link.connection_id, "connection reset"))
@@ -106,13 +122,14 @@ class Network:
         return True
 
     def _connect(self, client_number: int, client: Deliver, output: Connect) -> None:
-        server = self._brokers.get(output.port)
-        if server is None:
+        found = self._brokers.get(output.port)
+        if found is None:
             refused = Disconnected(output.connection_id, "connection refused")
             self._scheduler.after(self.delay_us(), lambda: client(refused))
             return
         self._numbers += 1
-        link = Link(self._numbers, output.connection_id, client, server)
+        name, server = found
+        link = Link(self._numbers, output.connection_id, client, server, f"client-{client_number}", name)
         self._by_client[client_number, output.connection_id] = link
         self._by_number[link.number] = link
         self._to_client(link, Connected(output.connection_id))
@@ -121,7 +138,6 @@ class Network:
         link = self._by_client.get((client_number, output.connection_id))
         if link is None or not link.is_open:
             return
-        self._crossed("request", output)
         message, size = output.message, 0
         if self._through_bytes:
             chunks = encode_request(output.correlation_id, "simulated", message, output.version)
@@ -135,7 +151,9 @@ class Network:
             link.asked[output.correlation_id] = type(output.message), output.version
         else:
             client(Transmitted(output.connection_id, output.correlation_id))
-        self._to_broker(link, request)
+        now_us, arrives_us = self._scheduler.now_us, self._to_broker(link, request)
+        number = output.correlation_id
+        self._crossed(Crossing(now_us, "request", link.client_name, link.server_name, number, message, arrives_us))
 
     # ---- what a broker core asks for ----------------------------------------------------------------------------
 
@@ -144,7 +162,6 @@ class Network:
         link = self._by_number.get(output.connection_id)
         if link is None or not link.is_open or output.message is None:
             return
-        self._crossed("answer", output)
         request_class, version = link.asked.pop(output.correlation_id)
         message = output.message
         if self._through_bytes:
@@ -156,31 +173,36 @@ class Network:
             _, message = decode_response(frame, request_class, version)
         elif type(message) is FetchResponse:
             message = copied_fetch(message)
-        self._to_client(link, Received(link.connection_id, output.correlation_id, message))
+        now_us, number = self._scheduler.now_us, output.correlation_id
+        arrives_us = self._to_client(link, Received(link.connection_id, number, message))
+        self._crossed(Crossing(now_us, "answer", link.server_name, link.client_name, number, message, arrives_us))
 
     def hang_up(self, output: HangUp) -> None:
         """A broker closes a connection: what it sent before still arrives, nothing after."""
         link = self._by_number.get(output.connection_id)
         if link is None or not link.is_open:
             return
-        self._crossed("hang up", output)
-        self._to_client(link, Disconnected(link.connection_id, "closed by the broker"))
+        arrives_us = self._to_client(link, Disconnected(link.connection_id, "closed by the broker"))
+        now_us = self._scheduler.now_us
+        self._crossed(Crossing(now_us, "hang up", link.server_name, link.client_name, 0, None, arrives_us))
         self._end(link)
         self._to_broker(link, ConnectionLost(link.number))
 
     def _end(self, link: Link) -> None:
         link.is_open = False
 
-    def _to_broker(self, link: Link, event: Any) -> None:
+    def _to_broker(self, link: Link, event: Any) -> int:
         delay_us = self.delay_us()
         if self._stall_chance and self._rng.random() < self._stall_chance:
             delay_us += self._rng.randint(0, self._stall_us_max)
         link.to_broker_us = max(link.to_broker_us, self._scheduler.now_us + delay_us)
         self._scheduler.at(link.to_broker_us, lambda: link.server(event))
+        return link.to_broker_us
 
-    def _to_client(self, link: Link, event: Any) -> None:
+    def _to_client(self, link: Link, event: Any) -> int:
         link.to_client_us = max(link.to_client_us, self._scheduler.now_us + self.delay_us())
         self._scheduler.at(link.to_client_us, lambda: link.client(event))
+        return link.to_client_us
 
 
 def wire_copy(records: Any) -> memoryview | None:

@@ -72,6 +72,8 @@ class Run:
         )
         self.witness = Witness(self)
         self.weather = Weather(self, plan.mishaps)
+        # Whose clients are whose, as the trace calls them: "client-3" -> "p1", and "p1.2" where it was born again.
+        self.names: dict[str, str] = {}
         self._scripts: list[Script] = []
         self._dark: tuple[int, int] | None = None
 

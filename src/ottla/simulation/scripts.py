@@ -153,6 +153,7 @@ class ProducerScript(Script):
         producer.life = InstanceSeen(self.name, self.instance, self.run.world.scheduler.now_us)
         assert self.run.chronicle.instances is not None
         self.run.chronicle.instances.append(producer.life)
+        self.run.names[producer.client_name] = self.name if self.instance == 1 else f"{self.name}.{self.instance}"
         return producer
 
     def _die(self) -> None:

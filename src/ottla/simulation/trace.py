@@ -1,31 +1,53 @@
 """A run's fingerprint: the same seed must give the same trace, message by message.
 
-What goes in: when a message crossed, between whom, its kind and its place on the connection. Compressed bytes stay
-out: they depend on the version of a codec library.
+What goes in: when a message crossed, between whom, its kind, its place on the connection and when it arrives, for all
+that clients, brokers and the controller say to each other. Compressed bytes stay out: they depend on the version of a
+codec library.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Crossing(NamedTuple):
+    """One message on its way: a request, an answer, an image, or the end of a connection ("hang up").
+
+    `sender` and `receiver` are "client-3", "broker-0" or "controller"; `number` pairs an answer with its request.
+    `message` is the receiver's copy, None for "hang up" and where nobody was there to answer.
+    """
+
+    at_us: int
+    what: str
+    sender: str
+    receiver: str
+    number: int
+    message: Any
+    arrives_us: int
 
 
 class Trace:
-    """Hashes what crosses the network as it happens; `lines` keeps it readable where asked to."""
+    """Hashes what crosses the network as it happens; `lines` keeps it readable where asked to.
+
+    `overhear` is called with every message, before its receiver has it.
+    """
 
     def __init__(self, *, keep_lines: bool = False) -> None:
         self._hash = hashlib.sha256()
         self.messages = 0
         self.lines: list[str] | None = [] if keep_lines else None
+        self.overhear: Callable[[Crossing], None] | None = None
 
-    def add(self, now_us: int, what: str, output: Any) -> None:
-        """One message, as the output of the core that sent it."""
+    def add(self, crossing: Crossing) -> None:
+        """One message."""
         self.messages += 1
-        message = getattr(output, "message", None)
-        name = type(message).__name__ if message is not None else getattr(output, "reason", "")
-        number = getattr(output, "correlation_id", 0)
-        line = f"{now_us} {what} {output.connection_id}/{number} {name}"
+        at_us, what, sender, receiver, number, message, arrives_us = crossing
+        line = f"{at_us} {sender}>{receiver} {what}/{number} {type(message).__name__} {arrives_us}"
         self._hash.update(line.encode())
+        if self.overhear is not None:
+            self.overhear(crossing)
         if self.lines is not None:
             self.lines.append(line)
 

@@ -43,7 +43,7 @@ from ottla.simulation.disk import Disk
 from ottla.simulation.machine import Machine
 from ottla.simulation.network import Network, copied_fetch
 from ottla.simulation.scheduler import Scheduler
-from ottla.simulation.trace import Trace
+from ottla.simulation.trace import Crossing, Trace
 
 P = TypeVar("P", bound=SimulatedProducer)
 
@@ -64,7 +64,7 @@ class World:
         self.scheduler = Scheduler()
         self.trace = Trace(keep_lines=keep_trace)
         self.faults = FaultPlan()
-        self.network = Network(self.scheduler, self._fork(rng), self._crossed, through_bytes=through_bytes)
+        self.network = Network(self.scheduler, self._fork(rng), self.trace.add, through_bytes=through_bytes)
         self.bootstrap_servers = ",".join(f"broker-{i}:{FIRST_PORT + i}" for i in range(brokers))
         self._rng = rng
         self._clients = 0
@@ -187,7 +187,7 @@ class World:
         machine = Machine(self.scheduler, core, self._broker_performer(broker_id))
         if self._broker_acted is not None:
             machine.acted = partial(self._broker_acted, broker_id)
-        self.network.add_broker(FIRST_PORT + broker_id, machine.deliver)
+        self.network.add_broker(FIRST_PORT + broker_id, f"broker-{broker_id}", machine.deliver)
         return machine
 
     def _end(self, broker_id: int, *, silently: bool) -> None:
@@ -225,8 +225,10 @@ class World:
 
     # ---- between the machines -----------------------------------------------------------------------------------
 
-    def _crossed(self, what: str, output: Any) -> None:
-        self.trace.add(self.scheduler.now_us, what, output)
+    def _crossed(self, what: str, sender: int, receiver: int, number: int, message: Any, arrives_us: int) -> None:
+        """Between brokers, or a broker and the controller; the network sees the rest."""
+        one, other = (f"broker-{each}" if each >= 0 else "controller" for each in (sender, receiver))
+        self.trace.add(Crossing(self.scheduler.now_us, what, one, other, number, message, arrives_us))
 
     def _broker_performer(self, broker_id: int) -> Callable[[Any], None]:
         def perform(output: Any) -> None:
@@ -247,7 +249,8 @@ class World:
                 self._deliver_later(broker_id, ControllerAnswered(output.token, None))
             elif kind is AskController:
                 request = ControllerRequest(broker_id, output.token, output.message)
-                self._later(lambda: self.controller.deliver(request))
+                arrives_us = self._later(lambda: self.controller.deliver(request))
+                self._crossed("request", broker_id, CONTROLLER, output.token, output.message, arrives_us)
             elif kind is Struck:
                 self._struck(broker_id, output.kind)
             else:
@@ -260,12 +263,14 @@ class World:
         if kind is ImagePublished:
             for broker_id in range(len(self.brokers)):
                 if not self._is_cut(broker_id, CONTROLLER):
-                    self._deliver_later(broker_id, output)
+                    arrives_us = self._deliver_later(broker_id, output)
+                    self._crossed("image", CONTROLLER, broker_id, 0, output.image, arrives_us)
         elif kind is ControllerResponse and output.broker_id == _OPERATOR:
             self._orders[output.token] = output.message
         elif kind is ControllerResponse:
             message = None if self._is_cut(output.broker_id, CONTROLLER) else output.message
-            self._deliver_later(output.broker_id, ControllerAnswered(output.token, message))
+            arrives_us = self._deliver_later(output.broker_id, ControllerAnswered(output.token, message))
+            self._crossed("answer", CONTROLLER, output.broker_id, output.token, message, arrives_us)
         else:
             raise TypeError(f"the controller gave {kind.__name__}, which no driver knows")
 
@@ -278,7 +283,8 @@ class World:
         self._questions[connection_id] = broker_id, question.broker_id, question.token
         version = VERSIONS[question.message.API_KEY][1]
         request = RequestReceived(connection_id, question.token, version, f"broker-{broker_id}", question.message)
-        self._deliver_later(question.broker_id, request)
+        arrives_us = self._deliver_later(question.broker_id, request)
+        self._crossed("request", broker_id, question.broker_id, -connection_id, question.message, arrives_us)
 
     def _answer_peer(self, connection_id: int, message: Any) -> None:
         if connection_id not in self._questions:
@@ -288,12 +294,15 @@ class World:
             message = None
         if type(message) is FetchResponse:
             message = copied_fetch(message)
-        self._deliver_later(asker, PeerAnswered(asked, token, message))
+        arrives_us = self._deliver_later(asker, PeerAnswered(asked, token, message))
+        self._crossed("answer", asked, asker, -connection_id, message, arrives_us)
 
-    def _deliver_later(self, broker_id: int, event: Any) -> None:
+    def _deliver_later(self, broker_id: int, event: Any) -> int:
         """To this very machine: what is meant for a broker that dies on the way never reaches its successor."""
         machine = self.brokers[broker_id]
-        self._later(lambda: machine.deliver(event))
+        return self._later(lambda: machine.deliver(event))
 
-    def _later(self, action: Callable[[], None]) -> None:
-        self.scheduler.after(self.network.delay_us(), action)
+    def _later(self, action: Callable[[], None]) -> int:
+        arrives_us = self.scheduler.now_us + self.network.delay_us()
+        self.scheduler.at(arrives_us, action)
+        return arrives_us
