@@ -19,11 +19,20 @@ from typing import Any
 class OttlaError(Exception):
     """The root of all errors raised by ottla; the message is one clear sentence.
 
-    `retriable`, `abortable`, `fatal`: exactly one is True, see the module's words.
+    `retriable`, `abortable`, `fatal`: exactly one is True, see the module's words. `topic`, `partition` and `broker_id`
+    say where it happened, as far as it has a place and that is known; else they are None. They stand in the message.
     """
 
     retriable: bool = False
     fatal: bool = False
+
+    def __init__(
+        self, *told: object, topic: str | None = None, partition: int | None = None, broker_id: int | None = None
+    ) -> None:
+        super().__init__(*told)
+        self.topic = topic
+        self.partition = partition
+        self.broker_id = broker_id
 
     @property
     def abortable(self) -> bool:
@@ -88,9 +97,9 @@ class ClosedError(OttlaError):
 class KafkaError(OttlaError):
     """An error code a broker answered with (or that the client gives the same name).
 
-    `code` and `name` are Kafka's (`NOT_LEADER_OR_FOLLOWER`). Where they apply: `topic` and `partition`, `broker_id`
-    (who answered, or was asked in vain), `attempts` (how often the batch was sent) and `age_ms` (how long ago it was
-    begun); None elsewhere. All of them stand in the message, too.
+    `code` and `name` are Kafka's (`NOT_LEADER_OR_FOLLOWER`), `broker_id` is who answered, or was asked in vain. Of a
+    batch, `attempts` says how often it was sent and `age_ms` how long ago it was begun; None elsewhere. They stand in
+    the message, too.
     """
 
     def __init__(
@@ -107,14 +116,11 @@ class KafkaError(OttlaError):
         attempts: int | None = None,
         age_ms: int | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, topic=topic, partition=partition, broker_id=broker_id)
         self.code = code
         self.name = name
         self.retriable = retriable
         self.fatal = fatal
-        self.topic = topic
-        self.partition = partition
-        self.broker_id = broker_id
         self.attempts = attempts
         self.age_ms = age_ms
 
@@ -162,15 +168,17 @@ class DeliveryError(OttlaError):
     """
 
     def __init__(self, message: str, *, failed: int = 0, unknown: int = 0, first: BaseException | None = None) -> None:
-        super().__init__(message)
+        super().__init__(
+            message,
+            topic=getattr(first, "topic", None),
+            partition=getattr(first, "partition", None),
+            broker_id=getattr(first, "broker_id", None),
+        )
         self.failed = failed
         self.unknown = unknown
         self.first = first
         self.retriable: bool = getattr(first, "retriable", False)
         self.fatal: bool = getattr(first, "fatal", False)
-        self.topic: str | None = getattr(first, "topic", None)
-        self.partition: int | None = getattr(first, "partition", None)
-        self.broker_id: int | None = getattr(first, "broker_id", None)
         self.attempts: int | None = getattr(first, "attempts", None)
         self.age_ms: int | None = getattr(first, "age_ms", None)
         self.table: Any = None

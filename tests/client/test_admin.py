@@ -34,8 +34,9 @@ def test_a_topic_that_exists_is_refused_and_the_others_are_made(kafka_cluster: o
 def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:
     with Admin(kafka_cluster.bootstrap_servers) as admin:
         for ask in (admin.describe, admin.end_offsets, admin.begin_offsets, admin.delete_topics):
-            with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic"):
+            with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic") as caught:
                 ask("no-such-topic")
+            assert caught.value.topic == "no-such-topic"
 
 
 def test_offsets_grow_with_what_is_stored(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -65,11 +66,16 @@ def test_what_cannot_be_deleted_is_named_and_the_rest_is_deleted(
 ) -> None:
     with Admin(kafka_cluster.bootstrap_servers) as admin, Producer(kafka_cluster.bootstrap_servers) as producer:
         producer.send(kafka_topic, b"x", partition=0).result(30)
-        with pytest.raises(ottla.KafkaError, match=f"OFFSET_OUT_OF_RANGE.*{kafka_topic}.*partition 1"):
+        with pytest.raises(ottla.KafkaError, match=rf"OFFSET_OUT_OF_RANGE.*\({kafka_topic}-1, broker \d\)") as caught:
             admin.delete_records(kafka_topic, {0: 1, 1: 1})
+        leader = kafka_cluster.leader(kafka_topic, 1)
+        assert (caught.value.topic, caught.value.partition, caught.value.broker_id) == (kafka_topic, 1, leader)
         assert admin.begin_offsets(kafka_topic) == {0: 1, 1: 0, 2: 0}
-        with pytest.raises(ottla.KafkaError, match=f"UNKNOWN_TOPIC_OR_PARTITION.*{kafka_topic}.*partition 9"):
+        with pytest.raises(
+            ottla.KafkaError, match=f"UNKNOWN_TOPIC_OR_PARTITION.*{kafka_topic}-9: .* 3 partitions"
+        ) as caught:
             admin.delete_records(kafka_topic, {9: 1})
+        assert (caught.value.topic, caught.value.partition) == (kafka_topic, 9)
         with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic"):
             admin.delete_records("no-such-topic", {0: 1})
 
@@ -109,8 +115,12 @@ def test_settings_of_topics_and_brokers_are_told_and_changed(kafka_cluster: ottl
 
 def test_settings_that_cannot_be_are_refused_in_a_sentence(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     with Admin(kafka_cluster.bootstrap_servers) as admin:
-        with pytest.raises(ottla.KafkaError, match=r"INVALID_CONFIG.*retention.ms=never"):
+        with pytest.raises(ottla.KafkaError, match=r"INVALID_CONFIG.*retention.ms=never") as caught:
             admin.alter_configs({"retention.ms": "never"}, topic=kafka_topic)
+        assert caught.value.topic == kafka_topic
+        with pytest.raises(ottla.KafkaError, match=r"INVALID_REQUEST.*broker 2.*num.partitions") as caught:
+            admin.alter_configs({"num.partitions": 3}, broker_id=2)
+        assert caught.value.broker_id == 2
         with pytest.raises(ottla.KafkaError, match=r"INVALID_REQUEST.*num.partitions"):
             admin.alter_configs({"num.partitions": 3})
         with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic"):
@@ -125,6 +135,15 @@ def test_the_cluster_tells_its_brokers(kafka_cluster: ottla.Cluster) -> None:
     addresses = [f"{broker.host}:{broker.port}" for broker in cluster.brokers]
     assert sorted(addresses) == sorted(kafka_cluster.bootstrap_servers.split(","))
     assert cluster.controller_id in [broker.broker_id for broker in cluster.brokers]
+
+
+def test_a_broker_that_is_not_there_is_named(kafka_cluster: ottla.Cluster) -> None:
+    with (
+        Admin(kafka_cluster.bootstrap_servers, default_api_timeout_ms=300) as admin,
+        pytest.raises(ottla.Unreachable, match="DescribeConfigs could not be asked of broker 9: ") as caught,
+    ):
+        admin.describe_configs(broker_id=9)
+    assert caught.value.broker_id == 9
 
 
 def test_a_closed_admin_says_so(kafka_cluster: ottla.Cluster) -> None:

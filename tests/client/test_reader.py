@@ -14,6 +14,8 @@ import ottla
 from ottla.client.producer import Producer
 from ottla.client.reader import Reader
 from ottla.client.tables import read_table
+from ottla.reader.events import Fetched
+from ottla.records.batch_header import CorruptBatch
 
 
 @pytest.fixture
@@ -139,14 +141,28 @@ def test_close_from_another_thread_ends_a_waiting_reader(kafka_cluster: ottla.Cl
 
 
 def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:
-    with pytest.raises(ottla.KafkaError, match="topic 'no-such-topic' does not exist") as caught:
+    with pytest.raises(ottla.KafkaError, match="'no-such-topic': the topic does not exist") as caught:
         read_table(kafka_cluster.bootstrap_servers, "no-such-topic")
     assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert caught.value.topic == "no-such-topic"
 
 
 def test_an_offset_that_is_not_there_is_named(kafka_cluster: ottla.Cluster, numbered: str) -> None:
-    with pytest.raises(ottla.KafkaError, match="offset 5000 cannot be read"):
+    with pytest.raises(ottla.KafkaError, match="offset 5000 cannot be read") as caught:
         read_table(kafka_cluster.bootstrap_servers, numbered, start=5000, end=6000)
+    error = caught.value
+    assert error.topic == numbered
+    assert error.broker_id == kafka_cluster.leader(numbered, error.partition)
+    assert f"{numbered}-{error.partition}, broker {error.broker_id}" in str(error)
+
+
+def test_a_batch_that_cannot_be_decoded_says_where_it_was_read() -> None:
+    with (
+        Reader("localhost:9092", assignments={("flights", 3): ("earliest", None)}) as reader,
+        pytest.raises(CorruptBatch, match=r"^flights-3: ") as caught,
+    ):
+        reader.decode(Fetched("flights", 3, 0, memoryview(bytes(100)), 0, 0, ()))
+    assert (caught.value.topic, caught.value.partition) == ("flights", 3)
 
 
 @pytest.mark.parametrize(

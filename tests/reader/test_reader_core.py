@@ -174,7 +174,8 @@ def test_an_offset_out_of_range_names_what_is_there(world: Any) -> None:
     [_, failed] = world.run()
     assert isinstance(failed, ReadFailed)
     assert isinstance(failed.error, KafkaError)
-    assert "offset 7 cannot be read; the partition holds 0 to 1" in str(failed.error)
+    assert "(flights-0, broker 1: offset 7 cannot be read; the partition holds 0 to 1" in str(failed.error)
+    assert (failed.error.topic, failed.error.partition, failed.error.broker_id) == ("flights", 0, 1)
 
 
 def test_a_final_error_fails_the_partition_alone(world: Any) -> None:
@@ -183,7 +184,9 @@ def test_a_final_error_fails_the_partition_alone(world: Any) -> None:
     world.fetch_errors[0] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     world.core.receive(AssignTopic("flights", -2, -1), 0)
     said = world.run()
-    assert [output.partition for output in said if isinstance(output, ReadFailed)] == [0]
+    (failed,) = [output for output in said if isinstance(output, ReadFailed)]
+    assert (failed.error.topic, failed.error.partition, failed.error.broker_id) == ("flights", 0, 1)
+    assert "(flights-0, broker 1)" in str(failed.error)
     assert values(said) == [b"b"]
 
 
@@ -195,7 +198,9 @@ def test_a_topic_that_stays_unknown_fails_with_its_name(world: Any) -> None:
     for _ in range(5):
         said += world.later(600)
     assert [type(output) for output in said] == [ReadFailed, ReadFailed]
-    assert all("topic 'flights' does not exist" in str(output.error) for output in said)
+    assert [(output.error.topic, output.error.partition) for output in said] == [("flights", None), ("flights", 0)]
+    assert "(topic 'flights': the topic does not exist; check its name" in str(said[0].error)
+    assert "(flights-0: the topic does not exist; check its name" in str(said[1].error)
 
 
 def test_a_topic_that_appears_in_time_is_read(world: Any) -> None:
@@ -211,7 +216,8 @@ def test_a_topic_that_appears_in_time_is_read(world: Any) -> None:
 def test_a_partition_that_is_not_there_fails_at_once(world: Any) -> None:
     world.core.receive(Assign("flights", 9, -2, -1), 0)
     [failed] = world.run()
-    assert "topic 'flights' has no partition 9; it has 2, numbered from 0" in str(failed.error)
+    assert "(flights-9: the topic has 2 partitions, numbered from 0)" in str(failed.error)
+    assert (failed.error.topic, failed.error.partition) == ("flights", 9)
 
 
 def test_nobody_reachable_fails_after_the_api_timeout(make_world: Callable[..., Any]) -> None:
@@ -232,7 +238,8 @@ def test_bytes_that_are_no_batch_fail_the_partition(world: Any) -> None:
     world.core.receive(Assign("flights", 0, -2, -1), 0)
     [_, failed] = world.run()
     assert isinstance(failed.error, CorruptBatch)
-    assert "topic 'flights', partition 0" in str(failed.error)
+    assert str(failed.error).startswith("flights-0: ")
+    assert (failed.error.topic, failed.error.partition, failed.error.broker_id) == ("flights", 0, 1)
 
 
 def test_two_worlds_from_one_seed_say_the_same(make_world: Callable[..., Any]) -> None:

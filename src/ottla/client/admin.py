@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.admin_driver import AdminDriver
 from ottla.client.channel import SocketBuffers
-from ottla.connection.core import ANY_NODE, CONTROLLER
+from ottla.connection.core import ANY_NODE, CONTROLLER, Answer
 from ottla.errors import KafkaError, OttlaError
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -210,9 +210,11 @@ class Admin:
         """Settings by name: of a topic, of a broker, or (neither given) those changed for all brokers."""
         resource_type, name, where = _resource(topic, broker_id)
         resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
-        (found,) = self._ask(DescribeConfigsRequest(resources=[resource]), where=where).results
+        answer = self._driver.ask(DescribeConfigsRequest(resources=[resource]), where)
+        (found,) = answer.message.results
         if found.error_code:
-            raise kafka_error(found.error_code, found.error_message or _resource_text(topic, broker_id))
+            detail = found.error_message or _resource_text(topic, broker_id)
+            raise kafka_error(found.error_code, detail, topic=topic, broker_id=_broker_of(answer))
         return {
             each.name: ConfigDescription(
                 each.name, each.value, _CONFIG_SOURCES.get(each.config_source, "other"), each.read_only
@@ -236,10 +238,12 @@ class Admin:
         )
 
         def attempt() -> KafkaError | None:
-            (told,) = self._ask(request, where=where).responses
+            answer = self._driver.ask(request, where)
+            (told,) = answer.message.responses
             if not told.error_code:
                 return None
-            return kafka_error(told.error_code, told.error_message or _resource_text(topic, broker_id))
+            detail = told.error_message or _resource_text(topic, broker_id)
+            return kafka_error(told.error_code, detail, topic=topic, broker_id=_broker_of(answer))
 
         self._until_well(attempt)
 
@@ -270,12 +274,11 @@ class Admin:
             for partition, offset in list(left.items()):
                 leader_id = places.get(partition)
                 if leader_id is None:
-                    detail = f"topic {topic!r} has no partition {partition}"
-                    refused.append(kafka_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail))
+                    code, detail = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic has {len(places)} partitions"
+                    refused.append(kafka_error(code, detail, topic=topic, partition=partition))
                     del left[partition]
                 elif leader_id < 0:
-                    detail = f"topic {topic!r}, partition {partition}"
-                    trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, detail)
+                    trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
                 else:
                     asked = DeleteRecordsPartition(partition_index=partition, offset=offset)
                     by_leader.setdefault(leader_id, []).append(asked)
@@ -286,7 +289,7 @@ class Admin:
                 )
                 for told in self._ask(request, where=leader_id).topics[0].partitions:
                     error = told.error_code and kafka_error(
-                        told.error_code, f"topic {topic!r}, partition {told.partition_index}"
+                        told.error_code, topic=topic, partition=told.partition_index, broker_id=leader_id
                     )
                     if error and error.retriable:
                         trouble = error
@@ -314,7 +317,7 @@ class Admin:
                 if place.partition_index in found:
                     continue
                 if place.leader_id < 0:
-                    trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic!r}")
+                    trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=place.partition_index)
                     continue
                 by_leader.setdefault(place.leader_id, []).append(
                     ListOffsetsPartition(
@@ -331,7 +334,9 @@ class Admin:
                 )
                 for told in self._ask(request, where=leader_id).topics[0].partitions:
                     if told.error_code:
-                        trouble = kafka_error(told.error_code, f"topic {topic!r}, partition {told.partition_index}")
+                        trouble = kafka_error(
+                            told.error_code, topic=topic, partition=told.partition_index, broker_id=leader_id
+                        )
                     else:
                         found[told.partition_index] = told.offset
             return trouble
@@ -342,13 +347,14 @@ class Admin:
     # ---- asking -------------------------------------------------------------------------------------------------
 
     def _ask(self, message: Any, where: int = ANY_NODE) -> Any:
-        return self._driver.ask(message, where)
+        return self._driver.ask(message, where).message
 
     def _topic_metadata(self, topic: str) -> Any:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-        found = self._ask(request).topics[0]
+        answer = self._driver.ask(request, ANY_NODE)
+        found = answer.message.topics[0]
         if found.error_code:
-            raise kafka_error(found.error_code, f"topic {topic!r}")
+            raise kafka_error(found.error_code, topic=topic, broker_id=_broker_of(answer))
         return found
 
     def _for_each_topic(
@@ -360,11 +366,11 @@ class Admin:
 
         def attempt() -> KafkaError | None:
             trouble: KafkaError | None = None
-            for result in results(self._ask(ask(list(left)), where=CONTROLLER)):
+            answer = self._driver.ask(ask(list(left)), CONTROLLER)
+            for result in results(answer.message):
                 if result.error_code:
-                    said = getattr(result, "error_message", None)
-                    detail = f"topic {result.name!r}: {said}" if said else f"topic {result.name!r}"
-                    error = kafka_error(result.error_code, detail)
+                    said = getattr(result, "error_message", None) or ""
+                    error = kafka_error(result.error_code, said, topic=result.name, broker_id=_broker_of(answer))
                     if result.error_code in _BUSY:
                         trouble = error
                         continue
@@ -384,10 +390,12 @@ class Admin:
             request = MetadataRequest(
                 topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
             )
-            for topic in self._ask(request).topics:
+            answer = self._driver.ask(request, ANY_NODE)
+            for topic in answer.message.topics:
                 code = topic.error_code or next((p.error_code for p in topic.partitions if p.error_code), 0)
                 if code:
-                    return kafka_error(code, f"topic {topic.name!r} is made, but cannot be used yet")
+                    detail = "it is made, but cannot be used yet"
+                    return kafka_error(code, detail, topic=topic.name, broker_id=_broker_of(answer))
             return None
 
         self._until_well(attempt)
@@ -439,9 +447,15 @@ def _resource(topic: str | None, broker_id: int | None) -> tuple[int, str, int]:
 
 
 def _resource_text(topic: str | None, broker_id: int | None) -> str:
+    """Whose settings they are, where an error does not say it by itself."""
     if topic is not None:
-        return f"topic {topic!r}"
-    return "all brokers" if broker_id is None else f"broker {broker_id}"
+        return ""
+    return "settings of all brokers" if broker_id is None else "its settings"
+
+
+def _broker_of(answer: Answer) -> int | None:
+    """Who answered; None for a bootstrap address of which no more is known."""
+    return answer.node_id if answer.node_id is not None and answer.node_id >= 0 else None
 
 
 def _config_text(value: Any) -> str:

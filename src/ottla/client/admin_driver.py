@@ -74,8 +74,8 @@ class AdminDriver(Driver):
         core = AskingCore(settings, unguessable(settings.connection.security, rng))
         super().__init__(core, settings.connection, buffers)
 
-    def ask(self, message: Any, where: int) -> Any:
-        """The answer to this request; Unreachable or NotKafka when none comes within `default.api.timeout.ms`."""
+    def ask(self, message: Any, where: int) -> Answer:
+        """What was answered to this request; Unreachable or NotKafka when nothing is in `default.api.timeout.ms`."""
         self._check_usable()
         timeout_ms = self._settings.default_api_timeout_ms
         addresses = self._settings.connection.bootstrap_servers
@@ -90,14 +90,17 @@ class AdminDriver(Driver):
         self._waiting.wait(settled, timeout_ms / 1000 + 1)
         answer = self._answers.pop(token, None)
         if answer is not None and answer.message is not None:
-            return answer.message
+            return answer
         self._check_usable()
         if trouble.error is not None:
             raise trouble.error
         if not self.loop.answered:
             raise unreachable(self.loop, addresses, None if all_refused(self.loop, addresses) else timeout_ms)
         reason = answer.failure if answer is not None and answer.failure else f"no answer within {timeout_ms} ms"
-        raise Unreachable(f"{type(message).__name__.removesuffix('Request')} could not be asked: {reason}")
+        name = type(message).__name__.removesuffix("Request")
+        if where < 0:
+            raise Unreachable(f"{name} could not be asked: {reason}")
+        raise Unreachable(f"{name} could not be asked of broker {where}: {reason}", broker_id=where)
 
     def pause(self, pause_s: float) -> None:
         """Let time pass before the next try; ends at once where the driver does."""

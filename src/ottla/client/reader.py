@@ -21,6 +21,7 @@ from ottla.errors import ConfigError
 from ottla.reader.events import Assign, AssignTopic, Fetched, Finished, Positioned, TopicAssigned
 from ottla.reader.position import EARLIEST, LATEST
 from ottla.reader.settings import ReaderSettings
+from ottla.records.batch_header import CorruptBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,15 +110,18 @@ class Reader:
         from ottla.records.decode_columns import decode_columns
 
         position = self._positions.get((fetched.topic, fetched.partition))
-        decoded = pa.record_batch(
-            decode_columns(
+        try:
+            columns_read = decode_columns(
                 fetched.records,
                 start_offset=fetched.fetch_offset,
                 end_offset=None if position is None else position.end,
                 verify_crc=self._settings.check_crcs,
                 committed=fetched.aborted_transactions if self._settings.read_committed else None,
             )
-        )
+        except CorruptBatch as error:
+            topic, partition = fetched.topic, fetched.partition
+            raise CorruptBatch(f"{topic}-{partition}: {error}", topic=topic, partition=partition) from None
+        decoded = pa.record_batch(columns_read)
         rows = decoded.num_rows
         columns: list[Any] = [pa.repeat(pa.scalar(fetched.partition, pa.int32()), rows)]
         columns += [decoded.column(name) for name in _DECODED]

@@ -69,7 +69,9 @@ class ReaderDriver(Driver):
         """The core knows that no broker came within reach; the loop knows what happened at each address."""
         if isinstance(error, Unreachable) and not self.loop.answered:
             addresses, timeout_ms = self.settings.connection.bootstrap_servers, self.settings.default_api_timeout_ms
-            return unreachable(self.loop, addresses, None if all_refused(self.loop, addresses) else timeout_ms)
+            told = unreachable(self.loop, addresses, None if all_refused(self.loop, addresses) else timeout_ms)
+            told.topic, told.partition = error.topic, error.partition
+            return told
         return error
 
     def perform(self, output: Any) -> None:

@@ -148,7 +148,9 @@ class ReaderCore:
         if refused is not None:
             return refused
         if now_us >= wanted.since_us + self._settings.default_api_timeout_ms * 1000:
-            return self.connection.trouble() or Unreachable(f"the partitions of topic {name!r} could not be learned")
+            return self.connection.trouble() or Unreachable(
+                f"the partitions of topic {name!r} could not be learned", topic=name
+            )
         return None
 
     # ---- requests -----------------------------------------------------------------------------------------------
@@ -198,7 +200,9 @@ class ReaderCore:
         if node_id is not None:
             if self.connection.can_send(node_id, now_us):
                 return node_id
-            position.is_stuck("the leader's broker cannot be reached", now_us)
+            why = self.connection.why_not(node_id)
+            told = "cannot be reached" if why is None else f"at {why}"
+            position.is_stuck(f"the leader, broker {node_id}, {told}", now_us)
             return None
         known = self.connection.metadata.topics.get(topic)
         if known is not None and not known.error_code and partition not in known.partitions:
@@ -207,12 +211,14 @@ class ReaderCore:
                 position,
                 kafka_error(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"topic {topic!r} has no partition {partition}; it has {count}, numbered from 0",
+                    f"the topic has {count} partitions, numbered from 0",
+                    topic=topic,
+                    partition=partition,
                 ),
             )
         elif known is not None and known.error_code:
             position.is_stuck("", now_us)
-            error = _topic_error(topic, known.error_code)
+            error = _topic_error(topic, known.error_code, partition)
             waited_us = now_us - (now_us if position.stuck_since_us is None else position.stuck_since_us)
             if not error.retriable or waited_us >= _MISSING_TOPIC_PATIENCE_US:
                 self._fail(position, error)
@@ -237,8 +243,10 @@ class ReaderCore:
             position,
             trouble
             or Unreachable(
-                f"partition {position.partition} of topic {position.topic!r} could not be read for {timeout_ms} ms: "
-                f"{position.stuck_reason}"
+                f"{position.topic}-{position.partition} could not be read for {timeout_ms} ms: {position.stuck_reason}",
+                topic=position.topic,
+                partition=position.partition,
+                broker_id=self.connection.leader(position.topic, position.partition),
             ),
         )
         return True
@@ -295,8 +303,10 @@ class ReaderCore:
 
     def _on_answer(self, answer: Answer, now_us: int) -> None:
         asked: _Asked = answer.token
-        if asked.is_fetch and answer.node_id is not None:
-            self._fetching[answer.node_id] = False
+        node_id = answer.node_id
+        broker_id = node_id if node_id is not None and node_id >= 0 else None
+        if asked.is_fetch and node_id is not None:
+            self._fetching[node_id] = False
         for position in asked.positions:
             position.in_flight = False
         if answer.message is None:
@@ -305,16 +315,16 @@ class ReaderCore:
         elif not asked.is_fetch:
             for topic in answer.message.topics:
                 for told in topic.partitions:
-                    self._on_offset(self._positions[topic.name, told.partition_index], told, now_us)
+                    self._on_offset(self._positions[topic.name, told.partition_index], told, broker_id, now_us)
         elif answer.message.error_code:
             for position in asked.positions:
-                self._on_error(position, answer.message.error_code, now_us)
+                self._on_error(position, answer.message.error_code, broker_id, now_us)
         else:
-            self._on_fetched(answer.message, asked, now_us)
+            self._on_fetched(answer.message, asked, broker_id, now_us)
 
-    def _on_offset(self, position: Position, told: Any, now_us: int) -> None:
+    def _on_offset(self, position: Position, told: Any, broker_id: int | None, now_us: int) -> None:
         if told.error_code:
-            self._on_error(position, told.error_code, now_us)
+            self._on_error(position, told.error_code, broker_id, now_us)
             return
         position.went_well()
         position.learn(told.offset)
@@ -329,7 +339,7 @@ class ReaderCore:
         self._outputs.append(Positioned(position.topic, position.partition, position.start, position.end))
         self._finish_at_end(position)
 
-    def _on_fetched(self, response: Any, asked: _Asked, now_us: int) -> None:
+    def _on_fetched(self, response: Any, asked: _Asked, broker_id: int | None, now_us: int) -> None:
         served: list[Position] = []
         for topic in response.responses:
             for told in topic.partitions:
@@ -337,18 +347,18 @@ class ReaderCore:
                 if position.is_over:
                     continue
                 if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    self._fail(position, _out_of_range(position, told))
+                    self._fail(position, _out_of_range(position, told, broker_id))
                 elif told.error_code:
                     self._learn_leader(position, told)
-                    self._on_error(position, told.error_code, now_us)
+                    self._on_error(position, told.error_code, broker_id, now_us)
                 else:
                     position.went_well()
-                    if self._take_records(position, told):
+                    if self._take_records(position, told, broker_id):
                         served.append(position)
         if served and len(asked.positions) > 1:
             self._open = [p for p in self._open if p not in served] + served
 
-    def _take_records(self, position: Position, told: PartitionData) -> bool:
+    def _take_records(self, position: Position, told: PartitionData, broker_id: int | None) -> bool:
         """Pass on the whole batches of one partition's answer; False where there are none."""
         records = told.records
         if not records:
@@ -358,7 +368,12 @@ class ReaderCore:
         except CorruptBatch as error:
             self._fail(
                 position,
-                CorruptBatch(f"topic {position.topic!r}, partition {position.partition}: {error}"),
+                CorruptBatch(
+                    f"{position.topic}-{position.partition}: {error}",
+                    topic=position.topic,
+                    partition=position.partition,
+                    broker_id=broker_id,
+                ),
             )
             return False
         if next_offset <= position.fetch_offset:
@@ -395,8 +410,8 @@ class ReaderCore:
                 position.topic, position.partition, leader.leader_id, leader.leader_epoch
             )
 
-    def _on_error(self, position: Position, error_code: int, now_us: int) -> None:
-        error = kafka_error(error_code, f"topic {position.topic!r}, partition {position.partition}")
+    def _on_error(self, position: Position, error_code: int, broker_id: int | None, now_us: int) -> None:
+        error = kafka_error(error_code, topic=position.topic, partition=position.partition, broker_id=broker_id)
         if error.retriable:
             self._pause(position, str(error), now_us)
             self.connection.refresh_metadata(now_us)
@@ -456,18 +471,21 @@ def _whole_batches(records: memoryview, end: int | None) -> tuple[int, int]:
     return size, next_offset
 
 
-def _topic_error(topic: str, error_code: int) -> KafkaError:
+def _topic_error(topic: str, error_code: int, partition: int | None = None) -> KafkaError:
+    detail = ""
     if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return kafka_error(error_code, f"topic {topic!r} does not exist; check its name, or create it first")
-    return kafka_error(error_code, f"topic {topic!r}")
+        detail = "the topic does not exist; check its name, or create it first"
+    return kafka_error(error_code, detail, topic=topic, partition=partition)
 
 
-def _out_of_range(position: Position, told: PartitionData) -> KafkaError:
+def _out_of_range(position: Position, told: PartitionData, broker_id: int | None) -> KafkaError:
     held = ""
     if told.log_start_offset >= 0 and told.high_watermark >= 0:
         held = f"; the partition holds {told.log_start_offset} to {told.high_watermark}"
     return kafka_error(
         ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"topic {position.topic!r}, partition {position.partition}: offset {position.fetch_offset} cannot be read"
-        f"{held}; start from an offset that is there",
+        f"offset {position.fetch_offset} cannot be read{held}; start from an offset that is there",
+        topic=position.topic,
+        partition=position.partition,
+        broker_id=broker_id,
     )
