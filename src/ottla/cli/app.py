@@ -9,6 +9,7 @@ from ottla.cli.produce import produce
 from ottla.cli.read import read
 from ottla.cli.run import run
 from ottla.cli.serve import serve
+from ottla.cli.simulate import simulate
 from ottla.cli.topics import topics
 
 app = typer.Typer(
@@ -25,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 app.add_typer(topics, name="topics")
-for command in (run, serve, produce, read, inspect):
+for command in (run, serve, produce, read, inspect, simulate):
     app.command()(command)
 
 

@@ -47,7 +47,7 @@ from ottla.protocol.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
     from ottla.producer.telemetry import Telemetry
-    from ottla.producer.transaction_states import TransactionIdentity
+    from ottla.producer.transaction_states import TransactionIdentity, TransactionState
     from ottla.producer.transactions import Transactions
 
 _LAST_WORDS = object()
@@ -126,6 +126,11 @@ class ProducerCore:
     def transactions_ready(self) -> bool:
         """Whether a transaction can begin at once."""
         return self._transactions is not None and self._transactions.is_ready
+
+    @property
+    def transaction_state(self) -> TransactionState | None:
+        """Where its transactions stand; None without `transactional.id`."""
+        return None if self._transactions is None else self._transactions.state
 
     @property
     def transaction_refusal(self) -> OttlaError | None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ottla.audit.chronicle import Chronicle, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
 from ottla.audit.findings import Finding
 from ottla.simulation.plan import Plan, ProducerPlan
 from ottla.simulation.scripts import ProducerScript, Script, ScriptedProducer
+from ottla.simulation.states import States
 from ottla.simulation.weather import Weather
 from ottla.simulation.witness import Witness
 from ottla.simulation.world import World
@@ -27,7 +29,10 @@ _SETTLE_US = 10_000_000
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run came to; `findings` holds those that found something, `crashed` the trace of an exception."""
+    """What a run came to; `findings` holds those that found something, `crashed` the trace of an exception.
+
+    `fired`: how often each kind of mishap struck. `states`: those the run went through, see `states`.
+    """
 
     seed: int
     trace_hash: str
@@ -37,11 +42,27 @@ class Outcome:
     records: int = 0
     simulated_us: int = 0
     fired: dict[str, int] = field(default_factory=dict)
+    states: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
         """Whether nothing was found."""
         return not self.findings and self.crashed is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "seed": self.seed,
+            "trace_hash": self.trace_hash,
+            "clean": self.is_clean,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "crashed": self.crashed,
+            "messages": self.messages,
+            "records": self.records,
+            "simulated_us": self.simulated_us,
+            "fired": dict(sorted(self.fired.items())),
+            "states": list(self.states),
+        }
 
 
 class Run:
@@ -70,10 +91,13 @@ class Run:
             ],
             producers=[_promise(producer) for producer in plan.producers],
         )
+        self.states = States()
+        self.world.trace.listeners.append(self.states.hear)
         self.witness = Witness(self)
         self.weather = Weather(self, plan.mishaps)
         # Whose clients are whose, as the trace calls them: "client-3" -> "p1", and "p1.2" where it was born again.
         self.names: dict[str, str] = {}
+        self.began_us = 0
         self._scripts: list[Script] = []
         self._dark: tuple[int, int] | None = None
 
@@ -86,7 +110,7 @@ class Run:
                 replication_factor=topic.replication_factor,
                 **topic.settings,
             )
-        self._begin_us = self.world.scheduler.now_us
+        self.began_us = self.world.scheduler.now_us
         writers = [ProducerScript(producer, self) for producer in self.plan.producers]
         for writer in writers:
             self.add(writer)
@@ -115,7 +139,9 @@ class Run:
 
     def new_producer(self, settings: dict[str, Any]) -> ScriptedProducer:
         """An instance of a producer."""
-        return self.world.producer(ScriptedProducer, **settings)
+        producer = self.world.producer(ScriptedProducer, **settings)
+        producer.watch(partial(self.states.look_at, producer))
+        return producer
 
     def new_transaction(self, producer: str, instance: int) -> TransactionSeen:
         """A transaction that has just begun."""
@@ -206,19 +232,24 @@ def _promise(producer: ProducerPlan) -> ProducerPromise:
 
 def execute(plan: Plan, **options: Any) -> Outcome:
     """Run a plan and judge it; whatever a core raises is part of the outcome."""
-    from ottla.audit.judgement import judge
-
     run = Run(plan, **options)
     crashed = None
     try:
         run.go()
     except Exception:
         crashed = traceback.format_exc()
+    return conclude(run, crashed)
+
+
+def conclude(run: Run, crashed: str | None) -> Outcome:
+    """The outcome of a run that has ended, one way or the other."""
+    from ottla.audit.judgement import judge
+
     fired: dict[str, int] = {}
     for fault in run.chronicle.faults:
         fired[fault.kind] = fired.get(fault.kind, 0) + fault.fired
     return Outcome(
-        plan.seed,
+        run.plan.seed,
         run.world.trace.digest(),
         [finding for finding in judge(run.chronicle) if finding.count] if crashed is None else [],
         crashed,
@@ -226,4 +257,5 @@ def execute(plan: Plan, **options: Any) -> Outcome:
         len(run.chronicle.sent),
         run.world.scheduler.now_us,
         fired,
+        run.states.conclude(run.chronicle),
     )

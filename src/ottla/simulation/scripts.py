@@ -91,6 +91,10 @@ class ScriptedProducer(SimulatedProducer):
         super().die()
         self.life.died_us = self._world.scheduler.now_us
 
+    def watch(self, acted: Callable[[], None]) -> None:
+        """Have this called whenever it has done something."""
+        self._machine.acted = acted
+
     def topic_missing(self, topic: str) -> None:
         """Ask for the topic; nothing is sent yet."""
         self._machine.deliver(TopicWanted(topic))

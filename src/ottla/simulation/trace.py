@@ -31,14 +31,14 @@ class Crossing(NamedTuple):
 class Trace:
     """Hashes what crosses the network as it happens; `lines` keeps it readable where asked to.
 
-    `overhear` is called with every message, before its receiver has it.
+    Each of `listeners` is called with every message, before its receiver has it.
     """
 
     def __init__(self, *, keep_lines: bool = False) -> None:
         self._hash = hashlib.sha256()
         self.messages = 0
         self.lines: list[str] | None = [] if keep_lines else None
-        self.overhear: Callable[[Crossing], None] | None = None
+        self.listeners: list[Callable[[Crossing], None]] = []
 
     def add(self, crossing: Crossing) -> None:
         """One message."""
@@ -46,8 +46,8 @@ class Trace:
         at_us, what, sender, receiver, number, message, arrives_us = crossing
         line = f"{at_us} {sender}>{receiver} {what}/{number} {type(message).__name__} {arrives_us}"
         self._hash.update(line.encode())
-        if self.overhear is not None:
-            self.overhear(crossing)
+        for listener in self.listeners:
+            listener(crossing)
         if self.lines is not None:
             self.lines.append(line)
 

@@ -96,6 +96,13 @@ class Weather:
         for number, mishap in enumerate(self._mishaps):
             self._world.scheduler.at(now_us + mishap.at_us, lambda n=number: self._strike(n))  # type: ignore[misc]
 
+    def counts(self) -> list[int]:
+        """How often each mishap has struck by now."""
+        struck = list(self.fired)
+        for rule_id, number in self._rules:
+            struck[number] = self._world.faults.fired(rule_id)
+        return struck
+
     @property
     def is_over(self) -> bool:
         """Whether every mishap has had its time."""

@@ -1,14 +1,12 @@
 """The end of a run on the terminal: the verdict table, what was expected beside what was seen, evidence, what next.
 
 The table fits 100 columns. Where the terminal is narrower, or the counts are longer than that allows, it is turned on
-its side, one column per guarantee, rather than squeezed. Figures also go to a JSON file, written beside its place and
-renamed, so that nobody ever reads half of it.
+its side, one column per guarantee, rather than squeezed. Figures also go to a JSON file.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,8 +17,8 @@ from rich.text import Text
 
 from ottla.audit.findings import Figures
 from ottla.audit.verdict import Verdict
-from ottla.errors import UserMistake
 from ottla.trial.outcome import FAULT_WORDS, Answer, Group, RunOutcome
+from ottla.trial.whole_file import write_whole
 
 _FIGURES = (
     ("sent", "sent"),
@@ -121,20 +119,7 @@ def group_sentence(group: Group) -> str:
 def write_json(path: Path, outcome: RunOutcome) -> None:
     """Write the figures of `RunOutcome.figures` to `path`, whole or not at all; `UserMistake` where that fails."""
     content = json.dumps(outcome.figures(), indent=2) + "\n"
-    target = path.resolve()
-    partial = target.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        if target.exists() and not target.is_file() and not target.is_dir():
-            # A pipe or a device (/dev/stdout) is written to; a file in its place would be somebody's surprise.
-            target.write_text(content)
-            return
-        partial.write_text(content)
-        partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise UserMistake(
-            f"the figures cannot be written to {path} ({error.strerror}): give --json another place"
-        ) from None
+    write_whole(path, content, what="the figures", option="--json")
 
 
 def _cells(figures: Figures) -> list[Text]:

@@ -1,0 +1,73 @@
+"""`ottla simulate`: thousands of bad days of a cluster, each by its seed, judged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ottla.errors import UserMistake
+
+_SEEDS = 1_000
+
+
+def simulate(
+    seeds: Annotated[
+        int | None,
+        typer.Option("--seeds", help=f"How many seeds to run; {_SEEDS:,} unless given.", min=1, metavar="COUNT"),
+    ] = None,
+    first_seed: Annotated[
+        int | None,
+        typer.Option("--first-seed", help="The first of them; without it fresh ones are drawn.", min=0, metavar="N"),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", help="So many at once; as many as there are cores unless given.", min=1),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Run this one seed and show all of it.", min=0, metavar="N")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="Run a plan that --keep has written.", metavar="FILE")
+    ] = None,
+    shrink: Annotated[
+        bool, typer.Option("--shrink/--no-shrink", help="Make what fails as small as it can be, and tell its story.")
+    ] = True,
+    keep: Annotated[
+        Path | None,
+        typer.Option("--keep", help="Write what fails into this folder, as seed-N.json.", metavar="DIR"),
+    ] = None,
+    story: Annotated[
+        Path | None,
+        typer.Option("--story", help="Write the story as a page; of many seeds, the first that fails.", metavar="FILE"),
+    ] = None,
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", help="Also write the outcome to this file; - is stdout, alone.", metavar="FILE"),
+    ] = None,
+) -> None:
+    """Let a simulated cluster live through bad days, thousands of them, and judge what became of every record.
+
+    A seed stands for one run of the shipped code of producers, readers and brokers in a world where network, disks
+    and clocks are made up: 200 records, two producers, three brokers, ten things that go wrong. The same seed gives
+    the same run on every machine.
+
+    For example: `ottla simulate --seeds 10000`, and for one that failed `ottla simulate --seed 4711 --story why.html`
+
+    Exit status: 0 when all were clean, 1 when something was found, 2 when something that was given cannot be used.
+    """
+    if seed is not None and plan is not None:
+        raise UserMistake("--seed and --plan each say what to run: give one of them")
+    given = [("--seeds", seeds), ("--first-seed", first_seed), ("--jobs", jobs)]
+    many = [name for name, value in given if value is not None]
+    if many and (seed is not None or plan is not None):
+        one = "--seed" if seed is not None else "--plan"
+        raise UserMistake(f"{one} runs one and {many[0]} is about many: give one of them")
+    from ottla.trial.simulate import SimulateOptions, simulate_all
+
+    options = SimulateOptions(
+        seeds or _SEEDS, first_seed, jobs or os.cpu_count() or 1, seed, plan, shrink, keep, story, json_file
+    )
+    raise typer.Exit(simulate_all(options))

@@ -1,0 +1,248 @@
+"""Makes a failing plan as small as it can be while the same kind of thing is still found.
+
+Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002) over the parts of a
+plan, the ones that explain most first: mishaps, producers, readers, whole transactions and single acts, topics and
+partitions; then what is left is made plainer (shorter pauses, no keys, the settings' defaults). Leaving something out
+shifts the world's draws, so a smaller plan is another run: a step is kept if, and only if, what was looked for is
+found again. Deterministic: same plan, same result. The number of runs is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from ottla.simulation.plan import ABORT, BEGIN, COMMIT, CRASH, PAUSE, REPLACE, SEND, Act, Mishap, Plan, ProducerPlan
+from ottla.simulation.run import Outcome, execute
+
+T = TypeVar("T")
+RUNS_MAX = 600
+_ENDINGS = (COMMIT, ABORT, CRASH, REPLACE)
+
+
+@dataclass(slots=True)
+class Shrunk:
+    """The smallest plan found, what it came to, and after how many runs; `kind` is what was looked for."""
+
+    plan: Plan
+    outcome: Outcome
+    kind: str
+    runs: int
+
+
+def kinds_of(outcome: Outcome) -> list[str]:
+    """What was found, in few words, the worst first: kinds of findings, or the exception and where it came from."""
+    if outcome.crashed is not None:
+        return [crash_of(outcome.crashed)]
+    return [finding.kind for finding in outcome.findings]
+
+
+def crash_of(trace: str) -> str:
+    """The kind of an exception and the function that raised it, without what differs from run to run."""
+    lines = trace.strip().splitlines()
+    raised = lines[-1].split(":")[0].rpartition(".")[2]
+    places = [line.strip() for line in lines if line.strip().startswith("File ")]
+    if not places:
+        return lines[-1]
+    path, _, function = places[-1].partition(", line ")
+    name = path.removeprefix('File "').removesuffix('"').rpartition("/")[2]
+    return f"{raised} in {name}, {function.partition(' in ')[2]}"
+
+
+def shrink(
+    plan: Plan,
+    outcome: Outcome,
+    *,
+    run: Callable[[Plan], Outcome] = execute,
+    runs_max: int = RUNS_MAX,
+    progress: Callable[[Plan, int], None] | None = None,
+) -> Shrunk:
+    """The fewest parts of `plan` that still come to the first thing `outcome` found.
+
+    `progress` is told the smallest plan so far and the number of runs, after each run.
+    """
+    job = _Job(plan, outcome, run, runs_max, progress)
+    passes = (_fewer_mishaps, _fewer_clients, _fewer_acts, _fewer_topics, _plainer)
+    before = None
+    while before != job.plan and job.may_run:
+        before = job.plan
+        for each in passes:
+            each(job)
+    return Shrunk(job.plan, job.outcome, job.kind, job.runs)
+
+
+class _Job:
+    """The smallest plan so far, and tries at smaller ones."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        outcome: Outcome,
+        run: Callable[[Plan], Outcome],
+        runs_max: int,
+        progress: Callable[[Plan, int], None] | None,
+    ) -> None:
+        self.plan = plan
+        self.outcome = outcome
+        self.kind = kinds_of(outcome)[0]
+        self.runs = 0
+        self._run = run
+        self._runs_max = runs_max
+        self._progress = progress
+
+    @property
+    def may_run(self) -> bool:
+        return self.runs < self._runs_max
+
+    def attempt(self, smaller: Plan) -> bool:
+        """Whether what is looked for is found in this plan, too; it is the smallest one then."""
+        if not self.may_run or smaller == self.plan:
+            return False
+        self.runs += 1
+        outcome = self._run(smaller)
+        found = self.kind in kinds_of(outcome)
+        if found:
+            self.plan, self.outcome = smaller, outcome
+        if self._progress is not None:
+            self._progress(self.plan, self.runs)
+        return found
+
+    def fewest(self, items: list[T], without: Callable[[list[T]], Plan]) -> list[T]:
+        """Leave out of `items` what can be left out, large pieces first; `without` makes a plan of those that stay."""
+        piece = len(items)
+        while piece and items:
+            start = 0
+            while start < len(items) and self.may_run:
+                fewer = items[:start] + items[start + piece :]
+                if self.attempt(without(fewer)):
+                    items = fewer
+                else:
+                    start += piece
+            piece //= 2
+        return items
+
+
+def _fewer_mishaps(job: _Job) -> None:
+    job.fewest(job.plan.mishaps, lambda left: replace(job.plan, mishaps=left))
+
+
+def _fewer_clients(job: _Job) -> None:
+    job.fewest(job.plan.producers, lambda left: replace(job.plan, producers=left))
+    job.fewest(job.plan.readers, lambda left: replace(job.plan, readers=left))
+
+
+def _fewer_acts(job: _Job) -> None:
+    for number in range(len(job.plan.producers)):
+        for parts in (_transactions, _singly):
+            job.fewest(
+                list(parts(job.plan.producers[number].acts)),
+                lambda left, n=number: _with_acts(job.plan, n, [act for part in left for act in part]),  # type: ignore[misc]
+            )
+
+
+def _transactions(acts: list[Act]) -> Iterator[tuple[Act, ...]]:
+    """The acts in pieces that belong together: from a BEGIN to its end, everything else one by one."""
+    piece: list[Act] = []
+    for act in acts:
+        if piece or act.do == BEGIN:
+            piece.append(act)
+            if act.do in _ENDINGS:
+                yield tuple(piece)
+                piece = []
+        else:
+            yield (act,)
+    if piece:
+        yield tuple(piece)
+
+
+def _singly(acts: list[Act]) -> Iterator[tuple[Act, ...]]:
+    return ((act,) for act in acts)
+
+
+def _with_acts(plan: Plan, number: int, acts: list[Act]) -> Plan:
+    producers = list(plan.producers)
+    producers[number] = ProducerPlan(producers[number].name, producers[number].settings, acts)
+    return replace(plan, producers=producers)
+
+
+def _fewer_topics(job: _Job) -> None:
+    used = dict.fromkeys(act.topic for producer in job.plan.producers for act in producer.acts)
+    kept = [topic for topic in job.plan.topics if topic.name in used] or job.plan.topics[:1]
+    names = [topic.name for topic in kept]
+    job.attempt(replace(job.plan, topics=kept, readers=[each for each in job.plan.readers if each.topic in names]))
+    for number, topic in enumerate(job.plan.topics):
+        for partitions in range(1, topic.partitions):
+            topics = list(job.plan.topics)
+            topics[number] = replace(topic, partitions=partitions)
+            if job.attempt(_into(replace(job.plan, topics=topics), topic.name, partitions)):
+                break
+
+
+def _into(plan: Plan, topic: str, partitions: int) -> Plan:
+    """The acts of a topic that has only so many partitions."""
+
+    def moved(act: Act) -> Act:
+        if act.topic != topic or act.partition is None or act.partition < partitions:
+            return act
+        return replace(act, partition=act.partition % partitions)
+
+    return _each_act(plan, moved)
+
+
+def _each_act(plan: Plan, change: Callable[[Act], Act]) -> Plan:
+    return replace(
+        plan,
+        producers=[ProducerPlan(each.name, each.settings, list(map(change, each.acts))) for each in plan.producers],
+    )
+
+
+def _plainer(job: _Job) -> None:
+    job.attempt(replace(job.plan, through_bytes=False))
+    job.attempt(_each_act(job.plan, lambda act: replace(act, key=None) if act.do == SEND else act))
+    job.attempt(_each_act(job.plan, lambda act: replace(act, value_bytes=0) if act.do == SEND else act))
+    job.attempt(_each_act(job.plan, lambda act: replace(act, partition=0) if act.do == SEND else act))
+    for pause_us in (0, 1_000, 100_000):
+        short = _each_act(job.plan, lambda act, most=pause_us: _paused(act, most))  # type: ignore[misc]
+        if job.attempt(short):
+            break
+    _fewer_settings(job)
+    _plainer_mishaps(job)
+
+
+def _paused(act: Act, most_us: int) -> Act:
+    return replace(act, pause_us=min(act.pause_us, most_us)) if act.do == PAUSE else act
+
+
+def _fewer_settings(job: _Job) -> None:
+    """Every setting that may as well have its default."""
+    for number, producer in enumerate(job.plan.producers):
+        # Without it there would be nothing to commit.
+        names = [name for name in producer.settings if name != "transactional_id"]
+        for name in names:
+            settings = {key: value for key, value in job.plan.producers[number].settings.items() if key != name}
+            producers = list(job.plan.producers)
+            producers[number] = replace(producers[number], settings=settings)
+            job.attempt(replace(job.plan, producers=producers))
+    for name in list(job.plan.settings):
+        job.attempt(replace(job.plan, settings={key: v for key, v in job.plan.settings.items() if key != name}))
+
+
+def _plainer_mishaps(job: _Job) -> None:
+    for number in range(len(job.plan.mishaps)):
+        for changes in _plain_mishap(job.plan.mishaps[number]):
+            mishaps = list(job.plan.mishaps)
+            mishaps[number] = replace(mishaps[number], **changes)
+            job.attempt(replace(job.plan, mishaps=mishaps))
+
+
+def _plain_mishap(mishap: Mishap) -> Iterator[dict[str, Any]]:
+    if mishap.kind == "rule":
+        for name in ("topic", "every", "times"):
+            if name in mishap.details:
+                yield {"details": {key: value for key, value in mishap.details.items() if key != name}}
+    for at_us in (0, mishap.at_us // 2):
+        if at_us < mishap.at_us:
+            yield {"at_us": at_us}
+    if mishap.lasts_us > 200_000:
+        yield {"lasts_us": 200_000}

@@ -1,0 +1,119 @@
+"""Which states a run went through: what was answered, how transactions moved on, who led, what was told.
+
+A simulation that never sees an unclean election or a fenced producer proves nothing about them, so every run says
+where it has been, under names such as "Produce answered NOT_LEADER_OR_FOLLOWER" or "transaction open > abortable";
+over thousands of seeds these are counted. Errors are taken from the answers as they cross, transactions from their
+producers, everything else from the chronicle in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ottla.protocol.error_codes import error_name
+from ottla.protocol.message import Message
+from ottla.protocol.messages.fetch import FetchResponse
+from ottla.simulation.trace import Crossing
+
+if TYPE_CHECKING:
+    from ottla.audit.chronicle import Chronicle
+    from ottla.simulation.clients import SimulatedProducer
+
+_CODE_NAMES = ("error_code", "partition_error_code")
+
+
+class States:
+    """Of one run; `seen` keeps them in the order in which they were first reached."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, None] = {}
+        self._codes: dict[tuple[type, int], None] = {}
+        self._stands: dict[str, Any] = {}
+
+    def hear(self, crossing: Crossing) -> None:
+        """A message: note the errors it answers with."""
+        if crossing.what == "answer" and crossing.message is not None:
+            kind = type(crossing.message)
+            for code in error_codes(crossing.message):
+                if code:
+                    self._codes[kind, code] = None
+        elif crossing.what == "hang up":
+            self.seen["a broker hung up"] = None
+
+    def look_at(self, producer: SimulatedProducer) -> None:
+        """A producer has done something: note where its transaction went."""
+        stands = producer.core.transaction_state
+        if stands is None:
+            return
+        before = self._stands.get(producer.client_name)
+        if stands is not before:
+            self._stands[producer.client_name] = stands
+            if before is not None:
+                self.seen[f"transaction {before.name.lower()} > {stands.name.lower()}"] = None
+
+    def conclude(self, chronicle: Chronicle) -> tuple[str, ...]:
+        """All states of the run, in alphabetical order."""
+        for kind, code in self._codes:
+            self.seen[f"{kind.__name__.removesuffix('Response')} answered {error_name(code)}"] = None
+        for told in _told(chronicle):
+            self.seen[told] = None
+        return tuple(sorted(self.seen))
+
+
+def error_codes(message: Any) -> Iterator[int]:
+    """Every error code of an answer, 0 included."""
+    if type(message) is FetchResponse:
+        yield message.error_code
+        for topic in message.responses:
+            for part in topic.partitions:
+                yield part.error_code
+        return
+    for name in type(message).__slots__:
+        value = getattr(message, name)
+        if name in _CODE_NAMES:
+            yield value
+        elif type(value) is list:
+            for each in value:
+                if isinstance(each, Message):
+                    yield from error_codes(each)
+
+
+def _told(chronicle: Chronicle) -> Iterator[str]:
+    for record in chronicle.sent:
+        yield f"record {record.outcome}"
+    for transaction in chronicle.transactions:
+        whose = " of a replaced producer" if transaction.is_zombie else ""
+        yield f"transaction{whose} {transaction.verdict}"
+        if transaction.offsets_taken:
+            yield f"offsets in a transaction {transaction.verdict}"
+    for read in chronicle.reads:
+        yield f"{read.isolation_level} round {'ended early' if read.error else 'to the end'}"
+    for leadership in chronicle.leaderships or ():
+        yield f"{len(leadership.isr)} in sync"
+        if leadership.leader < 0:
+            yield "no leader"
+        elif leadership.is_unclean:
+            yield "unclean election"
+    for downfall in chronicle.downfalls or ():
+        yield f"broker went down by {downfall.kind}"
+    yield from _of_logs(chronicle)
+    if chronicle.stuck:
+        yield "stuck"
+
+
+def _of_logs(chronicle: Chronicle) -> Iterator[str]:
+    ends: dict[tuple[int, str, int], tuple[int, int, bool]] = {}
+    for mark in chronicle.watermarks or ():
+        if mark.is_leader:
+            if mark.high_watermark < mark.log_end_offset:
+                yield "leader ahead of its high watermark"
+            if mark.last_stable_offset < mark.high_watermark:
+                yield "last stable offset behind the high watermark"
+        place = mark.broker_id, mark.topic, mark.partition
+        start, end, led = ends.get(place, (mark.broker_start, 0, mark.is_leader))
+        if mark.log_end_offset < end:
+            yield "log cut back after a start" if start != mark.broker_start else "follower truncated"
+        if start == mark.broker_start and led != mark.is_leader:
+            yield "follower became leader" if mark.is_leader else "leader became follower"
+        ends[place] = mark.broker_start, mark.log_end_offset, mark.is_leader

@@ -1,0 +1,316 @@
+"""The story of one run, message by message: who told whom what, what went wrong meanwhile, what was found.
+
+`tell` runs the plan once more and listens. What a cluster says to itself without news (heartbeats, empty fetches) is
+left out; of lines that repeat themselves the first few stay and the rest is folded into one. `as_text` draws a
+sequence diagram of `WIDTH` columns: time, one lane per participant, and the words beside each arrow; `story_page`
+makes a page of the same lines.
+
+Invariant: everything told was seen in the run; nothing is told from the plan alone.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.audit.findings import Finding
+from ottla.simulation.plan import Mishap, Plan
+from ottla.simulation.run import Outcome, Run, conclude
+from ottla.simulation.trace import Crossing
+from ottla.simulation.words import api_of, is_idle, runs, words_of
+
+WIDTH = 120
+_TIME_COLUMNS = 12
+_LANE_COLUMNS = 9
+_LANES_MAX = 8
+# So many lines of the same kind are shown between two turns of the story.
+_ALIKE_MAX = 4
+# What takes longer than this is told to have arrived late.
+_LATE_US = 5_000
+
+MESSAGE, HANG_UP, MISHAP, NOTE, FOLD, FINDING = "message", "hang up", "mishap", "note", "fold", "finding"
+
+
+@dataclass(slots=True)
+class Line:
+    """One line; `at_us` counts from the start of the weather. `receiver` is "" where nobody was told.
+
+    `is_evidence`: it is about what was found.
+    """
+
+    at_us: int
+    kind: str
+    sender: str
+    receiver: str
+    words: str
+    is_evidence: bool = False
+    # Lines of the same gist are folded where there are many.
+    gist: str = ""
+    is_answer: bool = False
+
+
+@dataclass(slots=True)
+class Story:
+    """Of one run: its participants from left to right, its lines in the order of time, and what it came to."""
+
+    plan: Plan
+    outcome: Outcome
+    participants: list[str]
+    lines: list[Line] = field(default_factory=list)
+
+
+def tell(plan: Plan) -> Story:
+    """Run the plan and write its story."""
+    run = Run(plan)
+    listener = _Listener(run)
+    run.world.trace.listeners.append(listener.hear)
+    crashed = None
+    try:
+        run.go()
+    except Exception:
+        crashed = traceback.format_exc()
+    outcome = conclude(run, crashed)
+    lines = sorted([*listener.lines, *_notes(run)], key=lambda line: line.at_us)
+    for line in lines:
+        line.at_us -= run.began_us
+    lines += _findings(outcome, run.world.scheduler.now_us - run.began_us)
+    _mark(lines, outcome.findings)
+    told = list(_folded(lines))
+    return Story(plan, outcome, _participants(run, told), told)
+
+
+class _Listener:
+    """Writes down what crosses while a run goes."""
+
+    def __init__(self, run: Run) -> None:
+        self.lines: list[Line] = []
+        self._run = run
+        self._struck = [0] * len(run.plan.mishaps)
+        self._fetched: dict[tuple[str, str], str] = {}
+
+    def hear(self, crossing: Crossing) -> None:
+        """A message; before it, whatever went wrong since the last one."""
+        self._look_out()
+        at_us, what, sender, receiver, _, message, arrives_us = crossing
+        sender, receiver = self._name(sender), self._name(receiver)
+        if not sender or not receiver or is_idle(crossing):
+            return
+        if what == "hang up":
+            self.lines.append(Line(at_us, HANG_UP, sender, receiver, "hangs up", gist=f"{sender}>{receiver} hang up"))
+            return
+        api, words = api_of(message), words_of(message)
+        if api == "Fetch" and what == "request":
+            # A fetch tells how far its sender has come: worth a line when that is news.
+            if self._fetched.get((sender, receiver)) == words:
+                return
+            self._fetched[sender, receiver] = words
+        arrow = api if what == "request" else f"{api} answered"
+        late_us = arrives_us - at_us
+        late = f" (arrives {_seconds(late_us)} s later)" if late_us > _LATE_US else ""
+        errors = " ".join(word for word in words.replace(",", " ").split() if word.isupper() and "_" in word)
+        gist = f"{sender}>{receiver} {arrow} {errors}{late and ' late'}"
+        told = f"{arrow}{': ' if words else ''}{words}{late}"
+        line = Line(at_us, MESSAGE, sender, receiver, told, gist=gist, is_answer=what == "answer")
+        self.lines.append(line)
+
+    def _name(self, client: str) -> str:
+        """Whose client that is; "" for one that only looks at what is left in the end."""
+        return self._run.names.get(client, "") if client.startswith("client-") else client
+
+    def _look_out(self) -> None:
+        struck = self._run.weather.counts()
+        if struck == self._struck:
+            return
+        now_us = self._run.world.scheduler.now_us
+        for number, (before, after) in enumerate(zip(self._struck, struck, strict=True)):
+            if after > before:
+                mishap = self._run.plan.mishaps[number]
+                words = f"mishap {number}: {mishap_words(mishap)}"
+                self.lines.append(Line(now_us, MISHAP, _victim(mishap), "", words))
+        self._struck = list(struck)
+
+
+def mishap_words(mishap: Mishap) -> str:
+    """ "kill broker 1 for 2 s"."""
+    details = dict(mishap.details)
+    if mishap.kind == "rule":
+        kind, api = details.pop("kind"), details.pop("api", "Produce")
+        more = ", ".join(f"{name} {value}" for name, value in details.items())
+        return f"{kind} of {api}{f' ({more})' if more else ''}"
+    where = ", ".join(f"{name} {value}" for name, value in details.items())
+    lasts = f" for {_seconds(mishap.lasts_us)} s" if mishap.lasts_us else ""
+    return f"{mishap.kind.replace('_', ' ')}{f' {where}' if where else ''}{lasts}"
+
+
+def _victim(mishap: Mishap) -> str:
+    broker = mishap.details.get("broker", mishap.details.get("one"))
+    return f"broker-{broker}" if isinstance(broker, int) else ""
+
+
+def _seconds(us: int) -> str:
+    return f"{us / 1_000_000:.3f}".rstrip("0").rstrip(".")
+
+
+# ---- what the chronicle knows -----------------------------------------------------------------------------------
+
+
+def _notes(run: Run) -> Iterator[Line]:
+    chronicle = run.chronicle
+    for life in chronicle.instances or ():
+        if life.instance > 1:
+            yield Line(life.born_us, NOTE, _instance(life.producer, life.instance), "", "is born")
+        if life.died_us >= 0:
+            yield Line(life.died_us, NOTE, _instance(life.producer, life.instance), "", "dies")
+    yield from _sent(run)
+    for each in chronicle.leaderships or ():
+        if each.leader_epoch or len(each.isr) < 3:
+            led = f"led by {each.leader}" if each.leader >= 0 else "led by nobody"
+            unclean = ", an unclean election" if each.is_unclean else ""
+            words = f"{led}, epoch {each.leader_epoch}, in sync {_these(each.isr)}{unclean}"
+            yield Line(each.at_us, NOTE, "controller", "", f"{each.topic}-{each.partition} {words}")
+    for done in chronicle.transactions:
+        if done.ended_us >= 0:
+            yield Line(done.ended_us, NOTE, _instance(done.producer, done.instance), "", f"told: {done.verdict}")
+    if chronicle.healed_us:
+        yield Line(chronicle.healed_us, NOTE, "", "", "everything has healed")
+    for read in chronicle.reads:
+        if read.is_final:
+            numbers = runs(record.number for record in read.records if record.number >= 0)
+            found = f"records {numbers} in offsets {read.start} to {read.end}" if numbers else "no records"
+            words = f"{read.topic}-{read.partition} read {read.isolation_level.removeprefix('read_')}: {found}"
+            yield Line(read.ended_us, NOTE, "", "", f"{words}{f', then {read.error}' if read.error else ''}")
+
+
+def _these(brokers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, sorted(brokers))) or "nobody"
+
+
+def _instance(producer: str, instance: int) -> str:
+    return producer if instance <= 1 else f"{producer}.{instance}"
+
+
+def _sent(run: Run) -> Iterator[Line]:
+    """Records handed over and told of, those of the same moment and place in one line."""
+    told: dict[tuple[Any, ...], list[int]] = {}
+    for record in run.chronicle.sent:
+        who, place = _instance(record.producer, record.instance), f"{record.topic}-{record.partition}"
+        told.setdefault((record.sent_us, who, f"sends to {record.topic}: record"), []).append(record.number)
+        if record.told_us >= 0:
+            what = f"told {record.outcome} in {place}" + (f" ({record.error})" if record.error else "")
+            told.setdefault((record.told_us, who, f"{what}: record"), []).append(record.number)
+    for (at_us, who, words), numbers in told.items():
+        plural = "" if len(numbers) == 1 else "s"
+        yield Line(at_us, NOTE, who, "", f"{words}{plural} {runs(numbers)}", gist=f"{who} {words.split(':')[0]}")
+
+
+def _findings(outcome: Outcome, end_us: int) -> Iterator[Line]:
+    for finding in outcome.findings:
+        for piece in finding.evidence:
+            place = f" ({piece.topic}-{piece.partition})" if piece.topic else ""
+            yield Line(end_us, FINDING, "", "", f"{finding.kind}: {piece.detail}{place}", is_evidence=True)
+    if outcome.crashed is not None:
+        for words in outcome.crashed.strip().splitlines():
+            yield Line(end_us, FINDING, "", "", words.rstrip(), is_evidence=True)
+
+
+def _mark(lines: list[Line], findings: list[Finding]) -> None:
+    """Mark what is about the records that were found."""
+    numbers = {piece.sequence: None for finding in findings for piece in finding.evidence if piece.sequence >= 0}
+    for line in lines:
+        if line.kind in (MESSAGE, NOTE) and "record" in line.words and _speaks_of(line.words, numbers):
+            line.is_evidence = True
+
+
+def _speaks_of(words: str, numbers: dict[int, None]) -> bool:
+    for after in words.split("record")[1:]:
+        told = after.removeprefix("s").partition("(")[0].partition(";")[0].partition(" in ")[0]
+        for run in told.split(","):
+            first, _, last = run.strip().partition("-")
+            if first.isdigit() and any(int(first) <= each <= int(last or first) for each in numbers):
+                return True
+    return False
+
+
+# ---- folding and drawing ----------------------------------------------------------------------------------------
+
+
+def _folded(lines: list[Line]) -> Iterator[Line]:
+    """The lines, those that say the same again and again folded between two turns of the story."""
+    alike: dict[str, int] = {}
+    left_out, last_us = 0, 0
+    for line in lines:
+        if line.gist and not line.is_evidence:
+            alike[line.gist] = count = alike.get(line.gist, 0) + 1
+            if count > _ALIKE_MAX:
+                left_out, last_us = left_out + 1, line.at_us
+                continue
+        elif not line.gist:
+            if left_out:
+                yield Line(last_us, FOLD, "", "", f"{left_out} more like these")
+            alike, left_out = {}, 0
+        yield line
+
+
+def _participants(run: Run, lines: list[Line]) -> list[str]:
+    """Clients in the order in which they were born, brokers, the controller; nobody who has no part in it."""
+    named = dict.fromkeys(name for line in lines for name in (line.sender, line.receiver) if name)
+    clients = [name for name in dict.fromkeys(run.names.values()) if name in named]
+    brokers = [f"broker-{number}" for number in range(run.plan.brokers)]
+    return [*clients, *brokers, *(["controller"] if "controller" in named else [])]
+
+
+def as_text(story: Story, width: int = WIDTH) -> list[str]:
+    """A sequence diagram, no line wider than `width`."""
+    lanes = {name: number for number, name in enumerate(story.participants)}
+    columns = _LANE_COLUMNS if len(lanes) <= _LANES_MAX else max(3, _LANE_COLUMNS * _LANES_MAX // len(lanes))
+    beside = width - _TIME_COLUMNS - columns * len(lanes) - 1
+    heads = "".join(_short(name)[: columns - 1].ljust(columns) for name in story.participants)
+    drawn = [f"{'seconds':>{_TIME_COLUMNS - 2}}  {heads}".rstrip()]
+    for line in story.lines:
+        time = f"{line.at_us / 1_000_000:>{_TIME_COLUMNS - 2}.4f}  "
+        lane = _lanes(line, lanes, columns)
+        rows = _wrapped(_SIGNS.get(line.kind, "") + line.words + (" ◀" if line.is_evidence else ""), beside)
+        drawn.append(f"{time}{lane} {rows[0]}".rstrip())
+        rest = " " * _TIME_COLUMNS + "".join("│".ljust(columns) for _ in lanes)
+        drawn += [f"{rest} {row}".rstrip() for row in rows[1:]]
+    return drawn
+
+
+_SIGNS = {MISHAP: "⚡ ", FOLD: "⋮ ", FINDING: "✗ "}
+
+
+def _short(name: str) -> str:
+    return name.replace("broker-", "b").replace("controller", "ctrl")
+
+
+def _lanes(line: Line, lanes: dict[str, int], columns: int) -> str:
+    cells = [*("│" + " " * (columns - 1)) * len(lanes)]
+    one, other = lanes.get(line.sender), lanes.get(line.receiver)
+    if one is not None and other is not None and one != other:
+        first, last = min(one, other) * columns, max(one, other) * columns
+        for at in range(first + 1, last):
+            cells[at] = "─" if cells[at] == " " else "┼"
+        forward = other > one
+        cells[first], cells[last] = ("├", "▶") if forward else ("◀", "┤")
+        if line.kind == HANG_UP:
+            cells[last if forward else first] = "✕"
+    elif one is not None:
+        cells[one * columns] = "⚡" if line.kind == MISHAP else "●"
+    return "".join(cells)
+
+
+def _wrapped(words: str, columns: int) -> list[str]:
+    """The words in rows of so many columns at most."""
+    rows: list[str] = []
+    row = ""
+    for word in words.split(" "):
+        while len(word) > columns:
+            rows, row, word = [*rows, *([row] if row else []), word[:columns]], "", word[columns:]
+        if row and len(row) + 1 + len(word) > columns:
+            rows.append(row)
+            row = word
+        else:
+            row = f"{row} {word}" if row else word
+    return [*rows, row]

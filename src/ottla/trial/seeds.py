@@ -1,0 +1,188 @@
+"""Runs simulated seeds in processes of their own, as many at once as asked for, and adds up what they came to.
+
+`simulation` is pure and knows of no processes; this is where it is spread over a machine's cores. Each process is
+handed one seed ahead of the one it runs, so nothing waits and the process that died (or never came to an end) names
+its seed: that is a finding like any other, and the seeds behind it go on in a new process. Ctrl+C reaches only the
+process that asked: the others are ended by it, and die by themselves if it dies.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from bisect import insort
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from ottla.simulation.draw import draw
+from ottla.simulation.run import Outcome, execute
+
+# A run takes a fraction of a second; one that takes so long will never end.
+_PATIENCE_S = 300.0
+_LOOK_S = 1.0
+# The seed that is run and the next one.
+_IN_HAND = 2
+
+
+@dataclass(slots=True)
+class Tally:
+    """What many runs came to; `states`: by how many runs each state was reached; `failed`: those by their seeds."""
+
+    runs: int = 0
+    messages: int = 0
+    records: int = 0
+    simulated_us: int = 0
+    fired: dict[str, int] = field(default_factory=dict)
+    states: dict[str, int] = field(default_factory=dict)
+    failed: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """One more run."""
+        self.runs += 1
+        self.messages += outcome.messages
+        self.records += outcome.records
+        self.simulated_us += outcome.simulated_us
+        for kind, times in outcome.fired.items():
+            self.fired[kind] = self.fired.get(kind, 0) + times
+        for state in outcome.states:
+            self.states[state] = self.states.get(state, 0) + 1
+        if not outcome.is_clean:
+            insort(self.failed, outcome, key=lambda each: each.seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "runs": self.runs,
+            "messages": self.messages,
+            "records": self.records,
+            "simulated_hours": round(self.simulated_us / 3_600_000_000, 3),
+            "fired": dict(sorted(self.fired.items())),
+            "states": dict(sorted(self.states.items())),
+            "failed": [outcome.to_dict() for outcome in self.failed],
+        }
+
+
+def run_seed(seed: int) -> Outcome:
+    """Draw a seed, run it, judge it; whatever is raised on the way is part of the outcome."""
+    try:
+        return execute(draw(seed))
+    except Exception:
+        return Outcome(seed, "", crashed=traceback.format_exc())
+
+
+def run_seeds(seeds: Iterable[int], jobs: int, *, patience_s: float = _PATIENCE_S) -> Generator[Outcome, None, None]:
+    """The outcome of every seed, as they come, with `jobs` processes at work; they end when the iterator is closed."""
+    left = iter(seeds)
+    workers: list[_Worker] = []
+    try:
+        while True:
+            while len(workers) < jobs and (more := _some(left)):
+                workers.append(_Worker(more))
+            if not workers:
+                return
+            wait([worker.connection for worker in workers], _LOOK_S)
+            for worker in list(workers):
+                outcome = worker.outcome(patience_s)
+                if outcome is None:
+                    continue
+                if worker.is_dead:
+                    workers.remove(worker)
+                    if worker.in_hand:
+                        workers.append(_Worker(list(worker.in_hand)))
+                else:
+                    worker.hand(_some(left, 1))
+                    if not worker.in_hand:
+                        worker.end()
+                        workers.remove(worker)
+                yield outcome
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _some(seeds: Iterator[int], count: int = _IN_HAND) -> list[int]:
+    return list(islice(seeds, count))
+
+
+class _Worker:
+    """A process and the seeds it was handed; the first of them is the one it runs."""
+
+    def __init__(self, seeds: list[int]) -> None:
+        # Started afresh: a copy of a process that has threads may hold their locks for ever.
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.in_hand: deque[int] = deque()
+        self.is_dead = False
+        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            # Whoever is started while Ctrl+C is blocked never hears of it, not even while it is loading.
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+        self._since = time.monotonic()
+        self.hand(seeds)
+
+    def hand(self, seeds: list[int]) -> None:
+        """Give it more to run."""
+        self.in_hand.extend(seeds)
+        for seed in seeds:
+            try:
+                self.connection.send(seed)
+            except OSError:
+                return  # it has died, which the next look at it tells
+
+    def outcome(self, patience_s: float) -> Outcome | None:
+        """What became of the seed it runs, or None while it is still at it."""
+        took_s = time.monotonic() - self._since
+        try:
+            if self.connection.poll():
+                found: Outcome = self.connection.recv()
+                self.in_hand.popleft()
+                self._since = time.monotonic()
+                return found
+        except (EOFError, OSError):
+            self._process.join()
+            return self._lost(f"the process that ran it died: {_cause(self._process.exitcode)}")
+        if took_s > patience_s:
+            return self._lost(f"it had not come to an end after {took_s:.0f} s of real time")
+        return None
+
+    def _lost(self, why: str) -> Outcome:
+        self.is_dead = True
+        self.end()
+        return Outcome(self.in_hand.popleft(), "", crashed=why)
+
+    def end(self) -> None:
+        """Let it go, at once."""
+        self.connection.close()
+        self._process.kill()
+        self._process.join()
+
+
+def _cause(status: int | None) -> str:
+    if status is not None and status < 0:
+        return signal.strsignal(-status) or f"signal {-status}"
+    return f"exit status {status}"
+
+
+def _work(connection: Connection) -> None:
+    """Run one seed after the other for as long as somebody asks."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Brokers of a simulation log what befalls them; what matters of it is in the outcome.
+    logging.getLogger().addHandler(logging.NullHandler())
+    try:
+        while True:
+            connection.send(run_seed(connection.recv()))
+    except (EOFError, OSError):
+        # Whoever asked is no more; what is left is not worth an orderly end.
+        os._exit(0)

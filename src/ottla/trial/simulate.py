@@ -1,0 +1,281 @@
+"""`ottla simulate`: many seeds or one plan, what they came to, and the story of what failed.
+
+Of the seeds that failed, the first of each kind is made as small as it can be and told message by message; all others
+are named. Whatever ends the command early (Ctrl+C, a signal), what was run until then is summed up all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ottla.errors import UserMistake
+from ottla.simulation.draw import draw
+from ottla.simulation.plan import Plan
+from ottla.simulation.run import Outcome, execute
+from ottla.simulation.shrink import RUNS_MAX, Shrunk, crash_of, kinds_of, shrink
+from ottla.simulation.story import as_text, tell
+from ottla.simulation.story_page import as_page
+from ottla.trial.kept_plan import keep, read_plan
+from ottla.trial.screen import open_console, showing_steps
+from ottla.trial.seeds import Tally, run_seeds
+from ottla.trial.whole_file import check_place, write_whole
+
+STDOUT = "-"
+FAILED = 1
+# So many kinds of failures are made small and told; after the first few one mends them first.
+_TOLD_MAX = 3
+_STORY_LINES_MAX = 400
+_RAREST = 5
+_FRESH_SEEDS = 1_000_000_000
+
+
+@dataclass(slots=True)
+class SimulateOptions:
+    """What the command line said; `first_seed` None: fresh ones."""
+
+    seeds: int
+    first_seed: int | None
+    jobs: int
+    seed: int | None = None
+    plan: Path | None = None
+    shrink: bool = True
+    keep: Path | None = None
+    story: Path | None = None
+    json_file: str | None = None
+
+
+def simulate_all(options: SimulateOptions) -> int:
+    """Run what was asked for and return the exit status."""
+    # With --json - stdout is for the figures alone.
+    console = Console(quiet=True) if options.json_file == STDOUT else open_console()
+    if options.story is not None:
+        check_place(options.story, what="the story", option="--story")
+    if options.json_file not in (None, STDOUT):
+        check_place(Path(str(options.json_file)), what="the outcome", option="--json")
+    if options.keep is not None:
+        _make_folder(options.keep)
+    if options.plan is not None or options.seed is not None:
+        return _one(console, options)
+    return _many(console, options)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserMistake(f"{folder} cannot be made ({error.strerror}): give --keep another folder") from None
+    check_place(folder / "seed-0.json", what="what is found", option="--keep")
+
+
+# ---- one plan ---------------------------------------------------------------------------------------------------
+
+
+def _one(console: Console, options: SimulateOptions) -> int:
+    kept = read_plan(options.plan) if options.plan is not None else None
+    plan = kept.plan if kept is not None else draw(options.seed or 0)
+    outcome = execute(plan)
+    _show_outcome(console, outcome)
+    if kept is not None and kept.trace_hash is not None and kept.trace_hash != outcome.trace_hash:
+        console.print(
+            f"The trace is not the one that ottla {kept.version} kept: the cores have changed since.", style="yellow"
+        )
+    told = _Told(console, options)
+    told.failing(plan, outcome)
+    if outcome.is_clean and options.story is not None:
+        told.write_story(plan)
+    _write_json(options, {**outcome.to_dict(), "shrunk": told.shrunk_as_json(outcome.seed)})
+    return 0 if outcome.is_clean else FAILED
+
+
+def _show_outcome(console: Console, outcome: Outcome) -> None:
+    console.print(Text(f"seed {outcome.seed}: {_verdict(outcome)}", "green" if outcome.is_clean else "bold red"))
+    table = _table()
+    table.add_row("trace hash", outcome.trace_hash)
+    _add_figures(table, outcome.messages, outcome.records, outcome.simulated_us, outcome.fired)
+    table.add_row("states", "; ".join(outcome.states) or "none")
+    console.print(table)
+    _show_findings(console, outcome)
+
+
+def _show_findings(console: Console, outcome: Outcome) -> None:
+    for finding in outcome.findings:
+        for piece in finding.evidence:
+            place = f" ({piece.topic}-{piece.partition})" if piece.topic else ""
+            console.print(Text(f"  {finding.kind}: {piece.detail}{place}"))
+    if outcome.crashed is not None:
+        console.print(Text(outcome.crashed.rstrip(), "dim"), soft_wrap=True)
+
+
+def _verdict(outcome: Outcome) -> str:
+    if outcome.crashed is not None:
+        return crash_of(outcome.crashed)
+    return ", ".join(f"{finding.count} {finding.kind}" for finding in outcome.findings) or "clean"
+
+
+# ---- many seeds -------------------------------------------------------------------------------------------------
+
+
+def _many(console: Console, options: SimulateOptions) -> int:
+    first = options.first_seed if options.first_seed is not None else secrets.randbelow(_FRESH_SEEDS)
+    seeds = range(first, first + options.seeds)
+    title = f"seeds {first} to {seeds[-1]}"
+    tally, began = Tally(), time.monotonic()
+    told = _Told(console, options)
+    try:
+        with (
+            showing_steps(console) as steps,
+            steps.step(title, options.seeds, "seeds") as step,
+            closing(run_seeds(seeds, options.jobs)) as outcomes,
+        ):
+            for outcome in outcomes:
+                tally.add(outcome)
+                step.advance()
+                if not outcome.is_clean:
+                    console.print(Text(f"seed {outcome.seed}: {_verdict(outcome)}", "bold red"))
+                    _show_findings(console, outcome)
+                    told.keep_drawn(outcome)
+    finally:
+        # Also where Ctrl+C has ended it: nothing that was found is lost.
+        took_s = time.monotonic() - began
+        _show_summary(console, title, tally, took_s)
+        figures = {"first_seed": first, "seeds": options.seeds, "seconds": round(took_s, 1), **tally.to_dict()}
+        if tally.runs < options.seeds:
+            _write_json(options, figures)
+    for outcome in _first_of_each_kind(tally.failed):
+        told.failing(draw(outcome.seed), outcome)
+    shrunk = [told.shrunk_as_json(outcome.seed) for outcome in tally.failed]
+    _write_json(options, {**figures, "shrunk": [each for each in shrunk if each is not None]})
+    return FAILED if tally.failed else 0
+
+
+def _first_of_each_kind(failed: list[Outcome]) -> list[Outcome]:
+    first: dict[str, Outcome] = {}
+    for outcome in failed:
+        first.setdefault(kinds_of(outcome)[0], outcome)
+    return list(first.values())[:_TOLD_MAX]
+
+
+def _show_summary(console: Console, title: str, tally: Tally, took_s: float) -> None:
+    failed = len(tally.failed)
+    console.print()
+    words = f"{title}: {tally.runs:,} run, {f'{failed:,} failed' if failed else 'all clean'}"
+    console.print(Text(words, "bold red" if failed else "bold green"))
+    table = _table()
+    _add_figures(table, tally.messages, tally.records, tally.simulated_us, tally.fired)
+    if took_s > 0 and tally.runs:
+        faster = tally.simulated_us / 1e6 / took_s
+        table.add_row(
+            "took", f"{took_s:,.1f} s: {tally.runs / took_s * 60:,.0f} seeds a minute, {faster:,.0f} × real time"
+        )
+    rarest = sorted(tally.states.items(), key=lambda item: (item[1], item[0]))[:_RAREST]
+    seldom = "; ".join(f"{name} ({times:,})" for name, times in rarest)
+    table.add_row("states covered", f"{len(tally.states):,}{f', the rarest: {seldom}' if seldom else ''}")
+    console.print(table)
+    for outcome in tally.failed:
+        console.print(Text(f"  ottla simulate --seed {outcome.seed}", "cyan"), Text(_verdict(outcome), "dim"))
+
+
+def _table() -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column()
+    return table
+
+
+def _add_figures(table: Table, messages: int, records: int, simulated_us: int, fired: dict[str, int]) -> None:
+    table.add_row("messages", f"{messages:,}")
+    table.add_row("records", f"{records:,}")
+    hours = simulated_us / 3_600_000_000
+    table.add_row("simulated", f"{hours:,.1f} hours" if hours >= 1 else f"{simulated_us / 1e6:,.1f} s")
+    struck = [f"{kind.replace('_', ' ')} {times:,} ×" for kind, times in sorted(fired.items())]
+    table.add_row("faults", ", ".join(struck) or "none")
+
+
+# ---- what failed ------------------------------------------------------------------------------------------------
+
+
+class _Told:
+    """Makes failing plans small, tells their stories and keeps them; remembers which."""
+
+    def __init__(self, console: Console, options: SimulateOptions) -> None:
+        self._console = console
+        self._options = options
+        self._shrunk: dict[int, Shrunk] = {}
+        self._has_story = False
+
+    def keep_drawn(self, outcome: Outcome) -> None:
+        """Keep a failing seed as it was drawn, at once."""
+        if self._options.keep is not None:
+            keep(self._options.keep, draw(outcome.seed), outcome)
+
+    def failing(self, plan: Plan, outcome: Outcome) -> None:
+        """Tell what failed; nothing where nothing did."""
+        if outcome.is_clean:
+            return
+        # Without a trace it was its process that died, or never came back: ours must not.
+        if self._options.shrink and outcome.trace_hash:
+            with _progress_of_shrinking(self._console, plan.seed) as progress:
+                shrunk = shrink(plan, outcome, progress=progress)
+            self._shrunk[plan.seed] = shrunk
+            plan, outcome = shrunk.plan, shrunk.outcome
+            self._show_story(shrunk)
+            if self._options.story is not None and not self._has_story:
+                self.write_story(plan)
+        if self._options.keep is not None:
+            path = keep(self._options.keep, plan, outcome)
+            self._console.print(f"kept: ottla simulate --plan {path}", soft_wrap=True)
+
+    def _show_story(self, shrunk: Shrunk) -> None:
+        plan = shrunk.plan
+        self._console.print()
+        words = f"seed {plan.seed}, “{shrunk.kind}” with {len(plan.mishaps)} mishaps and {plan.records} records"
+        self._console.print(Text(f"{words} (after {shrunk.runs} runs)", "bold"))
+        lines = as_text(tell(plan))
+        half = _STORY_LINES_MAX // 2
+        if len(lines) > _STORY_LINES_MAX:
+            lines = [*lines[:half], f"… {len(lines) - 2 * half:,} lines, which --story FILE has …", *lines[-half:]]
+        for line in lines:
+            self._console.print(Text(line), soft_wrap=True)
+
+    def write_story(self, plan: Plan) -> None:
+        """Write the page of this plan's story to where --story says."""
+        assert self._options.story is not None
+        self._has_story = True
+        write_whole(self._options.story, as_page(tell(plan)), what="the story", option="--story")
+        self._console.print(f"its story: {self._options.story}", soft_wrap=True)
+
+    def shrunk_as_json(self, seed: int) -> dict[str, Any] | None:
+        """The smallest plan of a seed and what it came to, None where it was not made smaller."""
+        shrunk = self._shrunk.get(seed)
+        if shrunk is None:
+            return None
+        return {"kind": shrunk.kind, "runs": shrunk.runs, "plan": shrunk.plan.to_dict()} | {
+            "outcome": shrunk.outcome.to_dict()
+        }
+
+
+@contextmanager
+def _progress_of_shrinking(console: Console, seed: int) -> Iterator[Any]:
+    with showing_steps(console) as steps, steps.step(f"making seed {seed} smaller", RUNS_MAX, "runs") as step:
+        yield lambda plan, runs: step.show(runs, RUNS_MAX)
+
+
+def _write_json(options: SimulateOptions, figures: dict[str, Any]) -> None:
+    content = json.dumps(figures, indent=2) + "\n"
+    if options.json_file == STDOUT:
+        sys.stdout.write(content)
+        sys.stdout.flush()
+    elif options.json_file is not None:
+        write_whole(Path(options.json_file), content, what="the outcome", option="--json")
