@@ -118,7 +118,7 @@ class ReplicaFetcher:
             partition=partition.index,
             current_leader_epoch=partition.leader_epoch,
             fetch_offset=log.log_end_offset,
-            last_fetched_epoch=log.epochs.latest,
+            last_fetched_epoch=-1 if "no_epoch_check_on_truncation" in self._settings.weaknesses else log.epochs.latest,
             log_start_offset=log.log_start_offset,
             partition_max_bytes=self._settings.replica_fetch_max_bytes,
         )

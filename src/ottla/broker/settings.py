@@ -7,9 +7,12 @@ above it says why.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ottla.weaknesses import Weaknesses
 
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
@@ -188,7 +191,7 @@ BROKER_SETTING_NAMES = tuple(setting.attribute for setting in BROKER_SETTINGS)
 class BrokerSettings:
     """A broker's settings; keywords are Kafka's names with underscores, values typed or as text; raises ConfigError."""
 
-    __slots__ = BROKER_SETTING_NAMES
+    __slots__ = (*BROKER_SETTING_NAMES, "weaknesses")
 
     log_segment_bytes: int
     log_roll_ms: int
@@ -255,6 +258,8 @@ class BrokerSettings:
     group_initial_rebalance_delay_ms: int
 
     def __init__(self, **given: Any) -> None:
+        # Set by the simulator alone.
+        self.weaknesses: Weaknesses = ()
         for setting in BROKER_SETTINGS:
             name = setting.attribute
             value = given.pop(name, setting.default)

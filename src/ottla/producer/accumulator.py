@@ -88,6 +88,14 @@ class PartitionQueue:
             place += 1
         self.waiting.insert(place, batch)
 
+    def put_behind(self, batch: Batch) -> None:
+        """Queue a batch again behind all others: what must never happen (the weakness "reorders_on_retry")."""
+        self.waiting.append(batch)
+        for each in self.waiting:
+            if each.numbered:
+                self.next_sequence -= each.sealed.record_count
+                each.numbered = False
+
     def is_oldest(self, batch: Batch) -> bool:
         """Tell whether every batch before this one is settled."""
         ahead = bool(self.waiting) and self.waiting[0].number < batch.number

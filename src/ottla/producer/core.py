@@ -85,6 +85,7 @@ class ProducerCore:
                 self._idempotence,
                 self._accumulator,
                 self._backoff_us,
+                settings.weaknesses,
             )
         self._telemetry: Telemetry | None = None
         self._brokers_met = 0

@@ -82,6 +82,7 @@ class Sender:
         self._idempotence = idempotence
         self._metrics = metrics
         self._acks = settings.acks
+        self._weaknesses = settings.weaknesses
         self._answered = settings.acks != 0
         self._retries = settings.retries
         self._delivery_timeout_ms = settings.delivery_timeout_ms
@@ -117,7 +118,7 @@ class Sender:
         metrics = self._metrics
         for batch in batches:
             queue, sealed = batch.queue, batch.sealed
-            if not batch.numbered:
+            if not batch.numbered or "retries_with_new_sequence" in self._weaknesses:
                 self._idempotence.number(batch)
             metrics.topic(queue.topic).sent(sealed, now_us)
             data = PartitionProduceData(index=queue.partition, records=sealed.buffers())
@@ -136,6 +137,9 @@ class Sender:
             topic_data=list(topics.values()),
         )
         self._connection.request(node_id, message, InFlightRequest(node_id, batches, now_us), now_us, self._answered)
+        if "acks_told_before_answer" in self._weaknesses:
+            for batch in batches:
+                self._ack(batch, batch.number, -1)
 
     # --- answers -------------------------------------------------------------------------------------------------
 
@@ -264,6 +268,9 @@ class Sender:
 
     def _put_back(self, batch: Batch) -> None:
         self._metrics.topic(batch.queue.topic).records_retried += batch.sealed.record_count
+        if "reorders_on_retry" in self._weaknesses and batch.state is BatchState.WAITING and not batch.queue.in_flight:
+            batch.queue.put_behind(batch)
+            return
         batch.queue.put_back(batch)
 
     # --- giving up -----------------------------------------------------------------------------------------------
@@ -303,7 +310,7 @@ class Sender:
         if self._idempotence.enabled and batch.numbered and not was_in_flight:
             batch.queue.hole = True
         self._metrics.topic(batch.queue.topic).gave_up(batch.sealed, unknown=state is BatchState.UNKNOWN)
-        if state is BatchState.FAILED:
+        if state is BatchState.FAILED or "failed_told_for_unknown" in self._weaknesses:
             self.settled.append(BatchFailed(batch.sealed, error))
         else:
             self.settled.append(BatchUnknown(batch.sealed, error))

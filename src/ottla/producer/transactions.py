@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.connection.core import Answer, ConnectionCore
 from ottla.errors import OttlaError, TransactionAborted, TransactionError, TransactionMisuse, TransactionUnknown
@@ -63,6 +63,9 @@ from ottla.producer.transaction_states import (
 )
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 
+if TYPE_CHECKING:
+    from ottla.weaknesses import Weaknesses
+
 # The pause where the transaction before is still being completed, which takes no longer as a rule.
 _CONCURRENT_MS = 20
 
@@ -98,6 +101,7 @@ class Transactions:
         idempotence: Idempotence,
         accumulator: Accumulator,
         backoff: Callable[[int], int],
+        weaknesses: Weaknesses = (),
     ) -> None:
         idempotence.transactional_id = transactional_id
         self.state = TransactionState.UNINITIALIZED
@@ -112,6 +116,7 @@ class Transactions:
         self._idempotence = idempotence
         self._accumulator = accumulator
         self._backoff = backoff
+        self._weaknesses = weaknesses
         self._coordinator = Coordinator(connection, TRANSACTION, transactional_id, backoff)
         self._groups: dict[str, Coordinator] = {}
         self._in_flight: TransactionRequest | None = None
@@ -394,6 +399,8 @@ class Transactions:
                 self._needs_epoch = self._needs_epoch or self._version == 1
             request.coordinator.forget()
             self._pause(now_us)
+            if kind is RequestKind.END and "commit_timeout_aborts" in self._weaknesses:
+                self.fail(kafka_error(ErrorCode.REQUEST_TIMED_OUT, self.trouble))
             return
         if kind is RequestKind.ADD_PARTITIONS or kind is RequestKind.COMMIT_OFFSETS:
             codes = partition_codes(response) if kind is RequestKind.ADD_PARTITIONS else offset_codes(response)
@@ -505,6 +512,8 @@ class Transactions:
 
     def _ended(self) -> None:
         """The transaction is over, as it was to be."""
+        if "epoch_not_bumped_after_abort" in self._weaknesses and self._needs_epoch:
+            self._adopt(self._idempotence.producer_id, self._idempotence.producer_epoch)
         upgraded = self._version == 1 and self._connection.features.get(FEATURE, 0) > 1
         if not (self._needs_epoch or upgraded):
             self._move(_V.ENDED)

@@ -350,6 +350,8 @@ class ReaderCore:
                     self._fail(position, _out_of_range(position, told, broker_id))
                 elif told.error_code:
                     self._learn_leader(position, told)
+                    if "skips_after_leader_change" in self._settings.weaknesses:
+                        position.fetch_offset += 1
                     self._on_error(position, told.error_code, broker_id, now_us)
                 else:
                     position.went_well()
@@ -380,6 +382,8 @@ class ReaderCore:
             return False
         if size:
             aborted = tuple((a.producer_id, a.first_offset) for a in told.aborted_transactions or ())
+            if aborted and "reads_aborted" in self._settings.weaknesses:
+                aborted = ()
             position.buffered_bytes += size
             self._outputs.append(
                 Fetched(

@@ -20,6 +20,7 @@ from ottla.simulation.states import States
 from ottla.simulation.weather import Weather
 from ottla.simulation.witness import Witness
 from ottla.simulation.world import World
+from ottla.weaknesses import Weaknesses
 
 # In simulated time: how long things may go wrong, and how long the rest may take once they no longer do.
 _WEATHER_US = 60_000_000
@@ -68,13 +69,14 @@ class Outcome:
 class Run:
     """A plan in a world of its own; `chronicle` fills as it goes."""
 
-    def __init__(self, plan: Plan, *, keep_trace: bool = False) -> None:
+    def __init__(self, plan: Plan, *, keep_trace: bool = False, weaknesses: Weaknesses = ()) -> None:
         self.plan = plan
         self.world = World(
             plan.seed,
             brokers=plan.brokers,
             through_bytes=plan.through_bytes,
             keep_trace=keep_trace,
+            weaknesses=weaknesses,
             **plan.settings,
         )
         self.chronicle = Chronicle(

@@ -44,6 +44,7 @@ from ottla.simulation.machine import Machine
 from ottla.simulation.network import Network, copied_fetch
 from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.trace import Crossing, Trace
+from ottla.weaknesses import Weaknesses
 
 P = TypeVar("P", bound=SimulatedProducer)
 
@@ -58,7 +59,14 @@ class World:
     """`brokers` brokers and a controller, up and running; every 20th seed should go `through_bytes`."""
 
     def __init__(
-        self, seed: int, *, brokers: int = 3, through_bytes: bool = False, keep_trace: bool = False, **settings: Any
+        self,
+        seed: int,
+        *,
+        brokers: int = 3,
+        through_bytes: bool = False,
+        keep_trace: bool = False,
+        weaknesses: Weaknesses = (),
+        **settings: Any,
     ) -> None:
         rng = Chance(seed)
         self.scheduler = Scheduler()
@@ -71,7 +79,9 @@ class World:
         self._questions: dict[int, tuple[int, int, int]] = {}
         self._orders: dict[int, Any] = {}
         self._numbers = 0
+        self.weaknesses = weaknesses
         self._settings = BrokerSettings(**settings)
+        self._settings.weaknesses = weaknesses
         self._broker_acted: Callable[[int], None] | None = None
         self._broker_fell: Callable[[int, str], None] | None = None
         self._cut: dict[tuple[int, int], None] = {}

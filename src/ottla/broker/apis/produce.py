@@ -122,6 +122,7 @@ def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str,
     acks = message.acks
     wall_ms = core.wall_ms(now_us)
     failed = False
+    acks_early = "ack_before_replication" in core.settings.weaknesses
     stored: list[tuple[str, int]] = []
     waiting: list[tuple[Partition, int, PartitionProduceResponse]] = []
     responses: list[TopicProduceResponse] = []
@@ -141,7 +142,7 @@ def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str,
                 _fail(answer, refused.error_code, str(refused))
                 continue
             stored.append((topic.name, data.index))
-            if acks == -1 and end_offset > partition.high_watermark:
+            if acks == -1 and end_offset > partition.high_watermark and not acks_early:
                 waiting.append((partition, end_offset, answer))
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     if request.context is not None:

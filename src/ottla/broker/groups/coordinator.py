@@ -166,6 +166,8 @@ class GroupCoordinator:
         pairs = _offset_pairs(group, offsets)
         end_offset = self._append(group.partition, pairs, now_us, producer=producer)
         group.undecided.setdefault(producer[0], {}).update(offsets)
+        if "group_offsets_before_commit" in self.core.settings.weaknesses:
+            group.decide(producer[0], True)
         self._await(group.partition, end_offset, PendingAppend(self.core, _nothing, answer), now_us)
 
     def transaction_ended(self, partition: Partition, producer_id: int, committed: bool) -> None:

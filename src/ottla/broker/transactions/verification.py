@@ -149,7 +149,10 @@ def verify_produce(
     adds = version >= _ADDED_FROM_PRODUCE_VERSION
     guards: dict[Place, int] = {}
     producer: tuple[int, int] | None = None
-    strict = adds or core.settings.transaction_partition_verification_enable
+    strict = adds or (
+        core.settings.transaction_partition_verification_enable
+        and "no_transaction_verification" not in core.settings.weaknesses
+    )
     for place, header, producers in _first_batches(core, message):
         if producer is None:
             producer = (header.producer_id, header.producer_epoch)

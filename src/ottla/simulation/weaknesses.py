@@ -1,0 +1,135 @@
+"""Negative controls: what each weakness switches off in a shipped core, and what is bound to be seen of it.
+
+A run of a plan with weaknesses (`execute(plan, weaknesses=...)`) is a run of the same cores with one guarantee taken
+out; a judge must then find something, or it could not find anything. `ottla.weaknesses` holds the names that the cores
+know. The table here is for people and for tests: every name has its line, and every line its name.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.weaknesses import Weakness
+
+
+class Line(NamedTuple):
+    """What is switched off, and how that shows in the end."""
+
+    switched_off: str
+    shows_as: str
+
+
+WEAKNESSES: dict[Weakness, Line] = {
+    "no_sequence_check": Line(
+        "A partition takes a batch whatever its sequence number says (KIP-98).",
+        "A batch sent again after a lost answer is stored twice.",
+    ),
+    "dedupe_window_of_four": Line(
+        "A partition remembers four batches of a producer, where five may be in flight.",
+        "The oldest of five batches that come again is called out of order, though it is stored.",
+    ),
+    "producer_state_lost_on_failover": Line(
+        "A replica that begins to lead knows nothing of the producers in its log.",
+        "A batch whose answer was lost with the old leader is stored twice.",
+    ),
+    "producer_state_lost_on_restart": Line(
+        "A broker that starts rebuilds no producer state from snapshot and log.",
+        "A batch whose answer was lost with the broker is stored twice when that leads again.",
+    ),
+    "no_producer_fencing": Line(
+        "Coordinator and partitions take an older producer epoch for the present one.",
+        "A replaced producer ends the transaction of its successor: half of that is committed.",
+    ),
+    "ack_before_replication": Line(
+        "acks=all is answered after the leader's own append.",
+        "Acknowledged records are gone with their leader.",
+    ),
+    "deposed_leader_acks": Line(
+        "A leader that is deposed tells those who wait for replication that all is well.",
+        "Acknowledged records that only the old leader had are cut off.",
+    ),
+    "high_watermark_one_too_far": Line(
+        "The high watermark is one record ahead of the slowest replica in sync.",
+        "A record is committed, acknowledged and read that only the leader has.",
+    ),
+    "isr_shrink_unasked": Line(
+        "A leader goes on without a slow follower before the controller has agreed (KIP-497).",
+        "What is committed meanwhile is missing on a replica that may be elected.",
+    ),
+    "min_insync_ignored": Line(
+        "acks=all is content with one replica, whatever min.insync.replicas says.",
+        "Records are acknowledged that fewer replicas hold than were promised.",
+    ),
+    "unclean_election_always": Line(
+        "Any living replica may lead, though the topic forbids it.",
+        "Acknowledged records are cut off, and the controller elects who was not in sync.",
+    ),
+    "no_epoch_check_on_truncation": Line(
+        "A follower does not tell its last leader epoch, so it is never told where logs part (KIP-101, KIP-279).",
+        "Replicas hold different records under the same offsets.",
+    ),
+    "truncates_below_high_watermark": Line(
+        "A follower cuts its log in front of its high watermark when a leader epoch begins.",
+        "A high watermark falls, and what was committed is missing on a replica.",
+    ),
+    "torn_batch_kept": Line(
+        "Recovery leaves what a power cut tore at the end of a log.",
+        "The log behind it cannot be read.",
+    ),
+    "markers_skipped": Line(
+        "Of a transaction over several partitions the last one gets no marker.",
+        "The last stable offset stands still there, or the next marker decides for it.",
+    ),
+    "end_told_before_stored": Line(
+        "EndTxn is answered before its verdict is replicated.",
+        "A transaction told committed is aborted by the coordinator that takes over.",
+    ),
+    "no_transaction_verification": Line(
+        "Leaders do not ask the coordinator about producers of transaction version 1 (KIP-890).",
+        "A batch that comes after its transaction's marker hangs, or goes with the next transaction.",
+    ),
+    "lso_ignores_open_transactions": Line(
+        "The last stable offset is the high watermark.",
+        "read_committed reads what is undecided, and what is aborted later.",
+    ),
+    "aborted_index_lost": Line(
+        "A broker that starts does not know the aborted transactions in its log.",
+        "read_committed reads aborted records.",
+    ),
+    "group_offsets_before_commit": Line(
+        "Offsets sent to a transaction count before it is committed.",
+        "A group stands where an aborted transaction has put it.",
+    ),
+    "retries_with_new_sequence": Line(
+        "A batch that is sent again gets the next sequence numbers.",
+        "A batch whose answer was lost is stored twice.",
+    ),
+    "reorders_on_retry": Line(
+        "A refused batch is queued behind the younger ones, and all are numbered anew.",
+        "Records are stored in another order than they were sent.",
+    ),
+    "failed_told_for_unknown": Line(
+        "A batch given up after it was sent is told failed.",
+        "Records told failed are stored.",
+    ),
+    "acks_told_before_answer": Line(
+        "A batch is told acknowledged when its request leaves.",
+        "Acknowledged records are missing, or stand at other offsets.",
+    ),
+    "commit_timeout_aborts": Line(
+        "A commit that is not answered is followed by an abort.",
+        "A transaction told aborted is committed.",
+    ),
+    "epoch_not_bumped_after_abort": Line(
+        "After an abort that may have left gaps the sequence begins anew in the old epoch (transaction version 1).",
+        "New batches are taken for old ones: acknowledged, and not stored.",
+    ),
+    "reads_aborted": Line(
+        "A reader passes over no aborted transaction.",
+        "read_committed reads aborted records.",
+    ),
+    "skips_after_leader_change": Line(
+        "A reader goes on one record further after an error that names a new leader.",
+        "A record is missing between two that were read.",
+    ),
+}
