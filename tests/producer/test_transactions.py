@@ -61,6 +61,7 @@ class Coordinated(World):
 
     def __init__(self, version: int = 2, **settings: Any) -> None:
         self.version = version
+        self.spoken = VERSIONS
         self.asked: list[Transmit] = []
         # Name of a request -> error codes of the answers to come; "lost": no answer, the connection breaks.
         self.codes: dict[str, list[int | str]] = {}
@@ -108,7 +109,7 @@ class Coordinated(World):
     def _serve(self, transmit: Transmit) -> None:
         message = transmit.message
         if isinstance(message, ApiVersionsRequest):
-            keys = [ApiVersion(api_key=k, min_version=low, max_version=high) for k, (low, high) in VERSIONS.items()]
+            keys = [ApiVersion(api_key=k, min_version=low, max_version=high) for k, (low, high) in self.spoken.items()]
             answer = ApiVersionsResponse(api_keys=keys, finalized_features_epoch=1)
             answer.finalized_features = [
                 FinalizedFeatureKey(

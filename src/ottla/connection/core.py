@@ -292,6 +292,11 @@ class ConnectionCore:
         """Return the nodes there is a usable connection to whose brokers know this API."""
         return [node_id for node_id, node in self._nodes.items() if node.state is _READY and api_key in node.versions]
 
+    def highest_version(self, node_id: int, api_key: int) -> int:
+        """Return the newest version of an API that this node's broker said it speaks, -1 where it has not said so."""
+        node = self._nodes.get(node_id)
+        return -1 if node is None else node.versions.get(api_key, (-1, -1))[1]
+
     def requests_in_flight(self) -> int:
         """Return how many requests to all nodes are not settled yet."""
         # A copy, made in one step: users ask for figures on their own threads.

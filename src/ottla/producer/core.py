@@ -298,7 +298,7 @@ class ProducerCore:
         """What became of batches decides what the transaction can do, and the other way round."""
         for output in self._sender.settled:
             if isinstance(output, BatchFailed | BatchUnknown):
-                transactions.batch_lost(output.error)
+                transactions.batch_lost(output.batch, output.error, unknown=type(output) is BatchUnknown)
         if not transactions.may_send and self._sender.unsettled:
             self._sender.give_up_waiting(transactions.batch_error(), now_us)
         transactions.work(now_us)

@@ -11,8 +11,9 @@ one that the state calls for:
 
 Version 2 (KIP-890, the feature `transaction.version`): brokers add partitions by themselves, and every end gives the
 producer its next epoch. Version 1: the epoch stays, and after an abort that leaves gaps in the sequence numbers the
-producer asks for a new one by InitProducerId with the identity it has (KIP-360). Unlike Java's producer it does so,
-too, when a request to a coordinator stayed unanswered: a commit that arrives late would commit the next transaction.
+producer asks for a new one by InitProducerId with the identity it has (KIP-360); where the coordinator is too old for
+that, see `same_epoch.py`. Unlike Java's producer it does so, too, when a request to a coordinator stayed unanswered: a
+commit that arrives late would commit the next transaction.
 
 Invariants. A batch that failed or is unknown makes the transaction ABORTABLE; nothing but an abort follows. Once
 EndTxn(commit) has left, it is asked for again with the same verdict until there is an answer, and never turned into an
@@ -41,6 +42,7 @@ from ottla.producer.events import (
     TransactionChanged,
 )
 from ottla.producer.idempotence import Idempotence
+from ottla.producer.same_epoch import BUMPS_FROM_VERSION, LostNumbers
 from ottla.producer.transaction_answers import LEAVES_OPEN, Reaction, RequestKind, gravest, reaction_to
 from ottla.producer.transaction_requests import (
     add_offsets,
@@ -62,8 +64,10 @@ from ottla.producer.transaction_states import (
     TransactionState,
 )
 from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
 if TYPE_CHECKING:
+    from ottla.records.delivery import SealedBatch
     from ottla.weaknesses import Weaknesses
 
 # The pause where the transaction before is still being completed, which takes no longer as a rule.
@@ -136,6 +140,9 @@ class Transactions:
         self._end_doubted = False
         self._identity_unknown = False
         self._needs_epoch = False
+        self._lost_numbers = LostNumbers()
+        # Whether the coordinator gives an epoch to who names the one before (KIP-360).
+        self._bumps = True
 
     @property
     def identity(self) -> TransactionIdentity:
@@ -258,8 +265,9 @@ class Transactions:
         else:
             self._begun = True
 
-    def batch_lost(self, error: OttlaError) -> None:
+    def batch_lost(self, sealed: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
         """A batch failed, or is unknown: the transaction cannot be committed any more."""
+        self._lost_numbers.lose(sealed, error, unknown=unknown)
         # A leader that knows nothing of the identity says so for its coordinator, which will be asked about the abort.
         if error.fatal and getattr(error, "code", None) != ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             self._break(error)
@@ -367,6 +375,11 @@ class Transactions:
         if node_id is None:
             self._wake_us = coordinator.deadline_us()
             return
+        if kind is RequestKind.INITIALIZE and message.producer_id >= 0:
+            newest = self._connection.highest_version(node_id, InitProducerIdRequest.API_KEY)
+            if 0 <= newest < BUMPS_FROM_VERSION:
+                self._break(self._too_old("another epoch is needed"))
+                return
         if kind in (RequestKind.ADD_PARTITIONS, RequestKind.ADD_OFFSETS, RequestKind.COMMIT_OFFSETS):
             self._begun = True
         self._in_flight = request = TransactionRequest(kind, message, coordinator)
@@ -388,6 +401,9 @@ class Transactions:
         if self.state is _S.FATAL:
             return
         kind, response = request.kind, answer.message
+        if response is not None and kind is not RequestKind.COMMIT_OFFSETS and answer.node_id is not None:
+            newest = self._connection.highest_version(answer.node_id, InitProducerIdRequest.API_KEY)
+            self._bumps = not 0 <= newest < BUMPS_FROM_VERSION
         if answer.unsupported:
             self._break(kafka_error(ErrorCode.UNSUPPORTED_VERSION, answer.failure or str(request)))
             return
@@ -396,7 +412,7 @@ class Transactions:
             if answer.sent:
                 self._end_doubted = self._end_doubted or kind is RequestKind.END
                 # It may still be on its way, and would be taken for one of the next transaction if that had this epoch.
-                self._needs_epoch = self._needs_epoch or self._version == 1
+                self._needs_epoch = self._needs_epoch or (self._version == 1 and self._bumps)
             request.coordinator.forget()
             self._pause(now_us)
             if kind is RequestKind.END and "commit_timeout_aborts" in self._weaknesses:
@@ -470,7 +486,7 @@ class Transactions:
             else:
                 self._deny(error)
         elif reaction is Reaction.BREAK or (
-            self.state is _S.COMMITTING and self._end_doubted and reaction is Reaction.RENEW
+            reaction is Reaction.RENEW and (not self._bumps or (self.state is _S.COMMITTING and self._end_doubted))
         ):
             self._break(error)
         elif self.state is _S.ABORTING:
@@ -483,7 +499,7 @@ class Transactions:
         """The transaction is being aborted, and the answer says that this way does not lead there."""
         if kind is not RequestKind.END:
             self._identity_unknown = self._identity_unknown or reaction is Reaction.RENEW
-        elif reaction is Reaction.GONE and self._version == 1:
+        elif reaction is Reaction.GONE and self._version == 1 and self._bumps:
             # The coordinator never heard of it, or has aborted it. What is still on its way to it gets an old epoch.
             self._needs_epoch = True
             self._ended()
@@ -514,6 +530,13 @@ class Transactions:
         """The transaction is over, as it was to be."""
         if "epoch_not_bumped_after_abort" in self._weaknesses and self._needs_epoch:
             self._adopt(self._idempotence.producer_id, self._idempotence.producer_epoch)
+        if self._needs_epoch and not self._bumps:
+            doubt = self._lost_numbers.reuse(self._accumulator.queues)
+            if doubt is not None:
+                detail = f"the transaction was aborted, but no other can follow records that may be stored: {doubt}"
+                self._break(self._too_old(detail))
+                return
+            self._needs_epoch = False
         upgraded = self._version == 1 and self._connection.features.get(FEATURE, 0) > 1
         if not (self._needs_epoch or upgraded):
             self._move(_V.ENDED)
@@ -526,6 +549,11 @@ class Transactions:
         else:
             self._renew()
 
+    def _too_old(self, detail: str) -> OttlaError:
+        """The coordinator would have to give this producer its next epoch, and is too old for it."""
+        why = f"the coordinator speaks no InitProducerId {BUMPS_FROM_VERSION} (KIP-360); make a new producer"
+        return kafka_error(ErrorCode.UNSUPPORTED_VERSION, f"{detail}; {why}", fatal=True)
+
     def _renew(self) -> None:
         """After an abort: whoever aborts is answered when there is an identity to go on with."""
         self._move(_V.RENEW)
@@ -535,6 +563,7 @@ class Transactions:
         self._to_add.clear()
         self._groups_added.clear()
         self._begun = self._end_doubted = self._identity_unknown = self._needs_epoch = False
+        self._lost_numbers.forget()
 
     # ---- small things -----------------------------------------------------------------------------------------------
 
