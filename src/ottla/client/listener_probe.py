@@ -44,7 +44,7 @@ def _aside(told: Callable[[str], None], find_out: Callable[[], str]) -> None:
     def run() -> None:
         try:
             reason = find_out()
-        except (OSError, ProtocolError):
+        except (OSError, ValueError, ProtocolError):
             reason = ""
         told(reason)
 
@@ -68,7 +68,8 @@ def _why_not_without_sasl(answer: Any, is_tls: bool) -> str:
 def _sasl_of(answer: Any, protocol: str) -> str:
     if answer is None or answer.error_code != ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         return ""
-    return f"{protocol} and sasl.mechanism to one of {', '.join(answer.mechanisms)}"
+    offered = ", ".join(answer.mechanisms)
+    return f"{protocol} and sasl.mechanism to one of {offered}" if offered else protocol
 
 
 def _ask(address: Address, tls: ssl.SSLContext | None, host: str) -> Any:
