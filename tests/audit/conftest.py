@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pytest
+from tests.audit.scene import Scene
 
 from ottla.audit.history import PartitionHistory, Sent, Stored
 
@@ -60,3 +61,8 @@ def lay_out(
 @pytest.fixture
 def lay() -> Lay:
     return lay_out
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()

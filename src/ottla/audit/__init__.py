@@ -1,7 +1,9 @@
-"""The judge: ledgers and what is stored -> anomalies -> verdict.
+"""The judge: what was sent and told, and what was seen of a cluster -> anomalies -> verdict.
 
-`history` lays one partition's ledger rows beside its stored records; each checker file asks one question of it;
-`partition` runs them all; `verdict` holds the sums against what the guarantee promised. All of that is plain Python
-over columns, so that Spark's workers (`spark`) and the simulator use the same judge, and it imports nothing but the
-ledger's words: it shares no code with the producer it judges.
+Two kinds of case come before it. A ledger beside what is stored (`history`, one partition at a time; `partition` asks
+the checkers, `verdict` holds the sums against what the guarantee promised, `spark` does it at scale). And a `chronicle`,
+all that was seen of one run, logs and leaders included (`case` lays it out, `judgement` asks the checkers, `durability`
+excuses by name what a power cut may take). Each checker file asks one question, and opens with what is promised and
+what cannot be seen; what was not seen is never passed. All is plain Python without clocks or chance, and imports nothing
+but the ledger's words: it shares no code with what it judges.
 """

@@ -253,7 +253,7 @@ class Chronicle:
     sent: list[SentRecord] = field(default_factory=list)
     transactions: list[TransactionSeen] = field(default_factory=list)
     reads: list[ReadSeen] = field(default_factory=list)
-    group_offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    group_offsets: dict[tuple[str, str, int], int] | None = None
     hanging_transactions: list[str] = field(default_factory=list)
     replicas: list[ReplicaSeen] | None = None
     watermarks: list[Watermark] | None = None

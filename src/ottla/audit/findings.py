@@ -1,6 +1,7 @@
 """What a checker reports: the kinds of anomaly, the evidence, and the figures of the verdict's table.
 
 A finding counts everything and keeps a few pieces of evidence, so that a million duplicates cost no more than three.
+What could not be seen is said beside the count (`unseen`): a count of 0 with something unseen is no acquittal.
 Everything here adds up (partitions to a topic) and survives JSON (Spark's workers to the driver).
 """
 
@@ -17,7 +18,33 @@ ALTERED = "altered"
 FAILED_BUT_STORED = "failed but stored"
 WRONG_OFFSET = "wrong offset"
 MISREAD = "misread"
+
+# What only a whole run shows (`chronicle`), one checker a kind.
+UNSETTLED = "unsettled"
+REPEATED = "duplicated by the application"
+CHANGED = "changed after it was read"
+MISPOLLED = "skipped or repeated by a reader"
+MISPLACED = "in the wrong place"
+CORRUPT = "corrupt"
+SEQUENCE = "broken sequence"
+FENCED = "written after it was fenced"
+EPOCH = "broken leader epoch"
+WATERMARK = "fallen high watermark"
+TRUNCATED = "truncated though committed"
+DIVERGED = "diverged replicas"
+UNDER_REPLICATED = "acknowledged too early"
+ABORTED_READ = "aborted and read"
+TORN = "torn transaction"
+EARLY_READ = "read before its commit"
+ZOMBIE = "committed by a zombie"
+GROUP_OFFSET = "offset apart from its data"
+HANGING = "hanging transaction"
+BROKEN_PROMISE = "broken promise"
 STUCK = "stuck"
+OVERDUE = "told too late"
+FAULTLESS = "fault that did not strike"
+UNCONTROLLED = "control run that was not caught"
+UNREPEATABLE = "not repeatable"
 
 KINDS = (LOST, DUPLICATED, REORDERED, ALTERED, FAILED_BUT_STORED, WRONG_OFFSET, MISREAD)
 
@@ -29,7 +56,8 @@ EVIDENCE_MAX = 3
 class Anomaly:
     """One piece of evidence: this record, these offsets, what is wrong with it.
 
-    `sequence` is the record's number in the input, -1 where the record carries none.
+    `sequence` is the record's number in the input, -1 where the record carries none. `topic` is empty and `partition`
+    -1 where it is about none. `brokers` names those it was seen on; `at_us` is the run's own time, -1 for none.
     """
 
     kind: str
@@ -38,6 +66,8 @@ class Anomaly:
     sequence: int
     offsets: tuple[int, ...]
     detail: str
+    brokers: tuple[int, ...] = ()
+    at_us: int = -1
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -46,35 +76,97 @@ class Anomaly:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Anomaly:
         """The inverse of `to_dict`."""
-        return cls(**data | {"offsets": tuple(data["offsets"])})
+        return cls(**data | {"offsets": tuple(data["offsets"]), "brokers": tuple(data["brokers"])})
 
 
 @dataclass(slots=True, frozen=True)
 class Finding:
-    """What one checker found: how many, and the first few as evidence. `count` 0 means it looked and found none."""
+    """What one checker found: how many, and the first few as evidence. `count` 0 means it looked and found none.
+
+    `unseen`: what it could not look at, and why; with nothing unseen and nothing found it `passed`. `tallies`: what it
+    counted besides and nobody is to blame for.
+    """
 
     kind: str
     count: int
     evidence: tuple[Anomaly, ...] = ()
+    unseen: tuple[str, ...] = ()
+    tallies: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Everything was looked at and nothing found; a passing run never proves absence."""
+        return not self.count and not self.unseen
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"kind": self.kind, "count": self.count, "evidence": [piece.to_dict() for piece in self.evidence]}
+        return {
+            "kind": self.kind,
+            "count": self.count,
+            "evidence": [piece.to_dict() for piece in self.evidence],
+            "unseen": list(self.unseen),
+            "tallies": dict(self.tallies),
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Finding:
         """The inverse of `to_dict`."""
-        return cls(data["kind"], data["count"], tuple(Anomaly.from_dict(piece) for piece in data["evidence"]))
+        evidence = tuple(Anomaly.from_dict(piece) for piece in data["evidence"])
+        return cls(data["kind"], data["count"], evidence, tuple(data["unseen"]), tuple(data["tallies"].items()))
 
 
 def add_findings(kind: str, findings: Iterable[Finding], evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """One finding out of several of the same kind: counts added, the first pieces of evidence kept."""
+    """One finding out of several of the same kind: counts and tallies added, the first pieces of evidence kept."""
     count = 0
     evidence: list[Anomaly] = []
+    unseen: dict[str, None] = {}
+    tallies: dict[str, int] = {}
     for finding in findings:
         count += finding.count
         evidence.extend(finding.evidence)
-    return Finding(kind, count, tuple(evidence[:evidence_max]))
+        unseen.update(dict.fromkeys(finding.unseen))
+        for name, number in finding.tallies:
+            tallies[name] = tallies.get(name, 0) + number
+    return Finding(kind, count, tuple(evidence[:evidence_max]), tuple(unseen), tuple(tallies.items()))
+
+
+class Findings:
+    """Collects what one checker finds: counts all of it and keeps the first pieces of evidence."""
+
+    def __init__(self, kind: str, evidence_max: int = EVIDENCE_MAX) -> None:
+        self.kind = kind
+        self.count = 0
+        self._evidence_max = evidence_max
+        self._evidence: list[Anomaly] = []
+        self._unseen: dict[str, None] = {}
+        self._tallies: dict[str, int] = {}
+
+    def add(
+        self,
+        detail: str,
+        *,
+        place: tuple[str, int] = ("", -1),
+        number: int = -1,
+        offsets: tuple[int, ...] = (),
+        brokers: tuple[int, ...] = (),
+        at_us: int = -1,
+    ) -> None:
+        """One more; `place` is a topic and a partition."""
+        self.count += 1
+        if len(self._evidence) < self._evidence_max:
+            self._evidence.append(Anomaly(self.kind, *place, number, offsets, detail, brokers, at_us))
+
+    def not_seen(self, what: str) -> None:
+        """Something could not be looked at."""
+        self._unseen[what] = None
+
+    def tally(self, name: str, count: int = 1) -> None:
+        """Count what is nobody's fault."""
+        self._tallies[name] = self._tallies.get(name, 0) + count
+
+    def finding(self) -> Finding:
+        """All of it."""
+        return Finding(self.kind, self.count, tuple(self._evidence), tuple(self._unseen), tuple(self._tallies.items()))
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,46 +1,141 @@
-"""All checkers over one chronicle: what was found, one finding a kind.
+"""All checkers over one chronicle: what was found, one finding a kind, those that found nothing included.
 
 The checkers of single partitions (`partition`) are asked once for every instance of every producer, since order and
-sameness are promised within one; the others look at the whole chronicle.
+sameness are promised within one, and only what its settings promise counts; the rest is tallied. The other checkers
+look at the whole case. A finding with something `unseen` is no acquittal.
 """
 
 from __future__ import annotations
 
+from ottla.audit import findings as kinds
+from ottla.audit.aborted_reads import check_aborted_reads
+from ottla.audit.case import UNCOMMITTED, Case
+from ottla.audit.changes import check_changes
 from ottla.audit.chronicle import Chronicle, ReadSeen, SentRecord
-from ottla.audit.findings import KINDS, MISREAD, Finding, add_findings
+from ottla.audit.claims import check_claims, forbidden
+from ottla.audit.controls import check_controls
+from ottla.audit.convergence import check_convergence
+from ottla.audit.corruption import check_corruption
+from ottla.audit.deadlines import check_deadlines
+from ottla.audit.duplicates import check_duplicates
+from ottla.audit.early_reads import check_early_reads
+from ottla.audit.fencing import check_fencing
+from ottla.audit.findings import Finding, add_findings
+from ottla.audit.group_offsets import check_group_offsets
+from ottla.audit.hanging import check_hanging
 from ottla.audit.history import PartitionHistory, Sent, Stored
+from ottla.audit.integrity import check_integrity
+from ottla.audit.leadership import check_leadership
 from ottla.audit.liveness import check_liveness
-from ottla.audit.partition import audit_partition
-from ottla.ledger.schema import NO_PARTITION
+from ottla.audit.losses import check_losses
+from ottla.audit.offsets import check_offsets
+from ottla.audit.order import check_order
+from ottla.audit.outcomes import check_failed
+from ottla.audit.placement import check_placement
+from ottla.audit.polls import check_polls
+from ottla.audit.repeatability import check_repeatability
+from ottla.audit.repetitions import check_repetitions
+from ottla.audit.sequences import check_sequences
+from ottla.audit.settlement import check_settlement
+from ottla.audit.strikes import check_strikes
+from ottla.audit.torn import check_torn
+from ottla.audit.truncation import check_truncation
+from ottla.audit.under_replication import check_under_replication
+from ottla.audit.watermarks import check_watermarks
+from ottla.audit.zombies import check_zombies
+from ottla.ledger.schema import ACKED, NO_PARTITION
 
-_WHOLE = (check_liveness,)
+_BY_INSTANCE = (check_duplicates, check_order, check_failed, check_offsets)
+
+CHECKERS = (
+    check_settlement,
+    check_losses,
+    check_repetitions,
+    check_changes,
+    check_polls,
+    check_integrity,
+    check_placement,
+    check_corruption,
+    check_sequences,
+    check_fencing,
+    check_leadership,
+    check_watermarks,
+    check_truncation,
+    check_convergence,
+    check_under_replication,
+    check_aborted_reads,
+    check_torn,
+    check_early_reads,
+    check_zombies,
+    check_group_offsets,
+    check_hanging,
+    check_liveness,
+    check_deadlines,
+    check_strikes,
+    check_controls,
+    check_repeatability,
+)
 
 
 def judge(chronicle: Chronicle) -> list[Finding]:
     """Every checker's finding, those that found nothing included."""
-    parts = [audit_partition(history).findings for history in histories(chronicle)]
-    # Whether a partition was read whole cannot be told from one producer's records.
-    single = [
-        add_findings(kind, (f for found in parts for f in found if f.kind == kind)) for kind in KINDS if kind != MISREAD
-    ]
-    return [*single, *(check(chronicle) for check in _WHOLE)]
+    case = Case(chronicle)
+    whole = [check(case) for check in CHECKERS]
+    single, seen = _by_instance(case)
+    lost = seen_losses(case)
+    for producer, count in lost.items():
+        seen.setdefault(producer, {})[kinds.LOST] = count
+    unseen = single[0].unseen
+    return [*single, *whole, check_claims(chronicle.producers, seen, unseen)]
 
 
-def histories(chronicle: Chronicle) -> list[PartitionHistory]:
+def seen_losses(case: Case) -> dict[str, int]:
+    """How many acknowledged records of each producer are gone without an excuse."""
+    counts: dict[str, int] = {}
+    for place, sent in case.sent_to.items():
+        read, topic = case.final.get((UNCOMMITTED, place)), case.topics.get(place[0])
+        if read is None or (topic is not None and topic.cleanup):
+            continue
+        stored = {record.number for record in read.records}
+        for record in sent:
+            if record.outcome == ACKED and record.number not in stored and case.excuse(record) is None:
+                counts[record.producer] = counts.get(record.producer, 0) + 1
+    return counts
+
+
+def _by_instance(case: Case) -> tuple[list[Finding], dict[str, dict[str, int]]]:
+    found: dict[str, list[Finding]] = {}
+    seen: dict[str, dict[str, int]] = {}
+    for producer, history in histories(case):
+        promise = case.producers.get(producer)
+        counts = seen.setdefault(producer, {})
+        for check in _BY_INSTANCE:
+            finding = check(history)
+            counts[finding.kind] = counts.get(finding.kind, 0) + finding.count
+            if finding.count and promise is not None and finding.kind not in forbidden(promise):
+                finding = Finding(finding.kind, 0, (), (), ((f"not promised by {producer}", finding.count),))
+            found.setdefault(finding.kind, []).append(finding)
+    unread = tuple(
+        f"{topic}-{partition} was not read to its end"
+        for topic, partition in case.sent_to
+        if partition != NO_PARTITION and (UNCOMMITTED, (topic, partition)) not in case.final
+    )
+    order = (kinds.DUPLICATED, kinds.REORDERED, kinds.FAILED_BUT_STORED, kinds.WRONG_OFFSET)
+    return [add_findings(kind, [*found.get(kind, ()), Finding(kind, 0, (), unread)]) for kind in order], seen
+
+
+def histories(case: Case) -> list[tuple[str, PartitionHistory]]:
     """What each instance of each producer sent to each partition, beside what of it is stored in the end."""
-    stored = {
-        (r.topic, r.partition): r for r in chronicle.reads if r.is_final and r.isolation_level == "read_uncommitted"
-    }
-    sent: dict[tuple[str, int, str, int], list[SentRecord]] = {}
-    for record in chronicle.sent:
-        if record.partition != NO_PARTITION:
-            place = record.topic, record.partition, record.producer, record.instance
-            sent.setdefault(place, []).append(record)
-    return [
-        _history(records, read)
-        for (topic, partition, _, _), records in sent.items()
-        if (read := stored.get((topic, partition))) is not None
-    ]
+    found = []
+    for place, records in case.sent_to.items():
+        read = case.final.get((UNCOMMITTED, place))
+        if read is None or place[1] == NO_PARTITION:
+            continue
+        instances: dict[tuple[str, int], list[SentRecord]] = {}
+        for record in records:
+            instances.setdefault((record.producer, record.instance), []).append(record)
+        found += [(producer, _history(sent, read)) for (producer, _), sent in instances.items()]
+    return found
 
 
 def _history(sent: list[SentRecord], read: ReadSeen) -> PartitionHistory:

@@ -232,9 +232,9 @@ class SimulatedReader:
         return [
             record
             for buffer in fetched
-            for _, records in decode_batches(buffer.records)
+            for header, records in decode_batches(buffer.records)
             for record in records
-            if record.offset >= buffer.fetch_offset
+            if record.offset >= buffer.fetch_offset and not header.is_control
         ]
 
     def _perform(self, output: Any) -> None:

@@ -39,8 +39,8 @@ class Witness:
         chronicle.instances = []
         self._marks: dict[tuple[int, str, int], tuple[int, ...]] = {}
         self._roles: dict[tuple[str, int], tuple[Any, ...]] = {}
-        # (topic, partition) -> (leader epoch, high watermark) as last noted
-        self._committed_up_to: dict[tuple[str, int], tuple[int, int]] = {}
+        # (topic, partition) -> leader epoch -> up to where its leader has been seen to commit
+        self._committed_up_to: dict[tuple[str, int], dict[int, int]] = {}
         # Starts of brokers that ended with their power: what their cores still say of their logs is not true.
         self._dark: dict[tuple[int, int], None] = {}
         self._names = [topic.name for topic in run.plan.topics]
@@ -95,14 +95,14 @@ class Witness:
             self._note_commit(broker_id, name, index, partition)
 
     def _note_commit(self, broker_id: int, name: str, index: int, partition: Any) -> None:
-        epoch, first = self._committed_up_to.get((name, index), (-1, 0))
-        if partition.leader_epoch < epoch:
-            return  # a leader that does not know yet that it is none
-        end = partition.high_watermark
-        if partition.leader_epoch > epoch:
+        # A leader that has been replaced and does not know it yet still commits what the replicas in sync have taken.
+        known = self._committed_up_to.setdefault((name, index), {})
+        epoch, end = partition.leader_epoch, partition.high_watermark
+        first = known.get(epoch)
+        if first is None:
             # A leader that has less than was committed has lost it, and may commit something else in its place.
-            first = min(first, partition.log.log_end_offset)
-        self._committed_up_to[name, index] = partition.leader_epoch, max(first, end)
+            first = min(max(known.values(), default=0), partition.log.log_end_offset)
+        known[epoch] = max(first, end)
         if end <= first:
             return
         held, synced = [], []
@@ -122,7 +122,7 @@ class Witness:
                 name,
                 index,
                 broker_id,
-                partition.leader_epoch,
+                epoch,
                 first,
                 end,
                 tuple(held),
@@ -226,6 +226,7 @@ class Witness:
         )
 
     def _look_at_groups(self) -> None:
+        stand = self._run.chronicle.group_offsets = {}
         groups = dict.fromkeys(seen.offsets[0] for seen in self._run.chronicle.transactions if seen.offsets)
         for group_id in groups:
             for machine in self._world.brokers:
@@ -236,7 +237,7 @@ class Witness:
                     continue  # coordinated elsewhere
                 if group is not None:
                     for (topic, partition), committed in group.offsets.items():
-                        self._run.chronicle.group_offsets[group_id, topic, partition] = committed.offset
+                        stand[group_id, topic, partition] = committed.offset
 
 
 def headers_in(content: bytes) -> Iterator[BatchHeader]:

@@ -1,0 +1,100 @@
+"""A chronicle laid out for its checkers: what belongs to one partition, producer or transaction stands together.
+
+Built once a judgement, so that no checker walks the whole run to find its part. Nothing is decided here but which read
+speaks for the end of a partition: the last final one that reached the end it was told.
+"""
+
+from __future__ import annotations
+
+from ottla.audit.chronicle import (
+    Chronicle,
+    Committed,
+    Leadership,
+    ReadSeen,
+    ReplicaSeen,
+    SentRecord,
+    TransactionSeen,
+    Watermark,
+)
+from ottla.audit.durability import DurabilityLedger
+from ottla.audit.readings import Readings
+
+Place = tuple[str, int]
+UNCOMMITTED, COMMITTED = "read_uncommitted", "read_committed"
+
+
+class Case:
+    """What a checker is given. `places` are all partitions of all topics promised; None lists stay None.
+
+    `roles`, `marks`, `commits` are in the order of time; `logs` holds one replica per different content, the last
+    leader's first; `final` the read that speaks for the end, by isolation level and partition.
+    """
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        self.chronicle = chronicle
+        self.topics = {topic.topic: topic for topic in chronicle.topics}
+        self.producers = {promise.producer: promise for promise in chronicle.producers}
+        self.places: list[Place] = [(t.topic, index) for t in chronicle.topics for index in range(t.partitions)]
+        self.sent: dict[int, list[SentRecord]] = {}
+        self.sent_to: dict[Place, list[SentRecord]] = {}
+        self.of_transaction: dict[int, list[SentRecord]] = {}
+        for record in chronicle.sent:
+            self.sent.setdefault(record.number, []).append(record)
+            self.sent_to.setdefault((record.topic, record.partition), []).append(record)
+            if record.transaction >= 0:
+                self.of_transaction.setdefault(record.transaction, []).append(record)
+        self.transactions: dict[int, TransactionSeen] = {each.number: each for each in chronicle.transactions}
+        self.final: dict[tuple[str, Place], ReadSeen] = {
+            (read.isolation_level, (read.topic, read.partition)): read
+            for read in chronicle.reads
+            if read.is_final and read.error is None and read.end >= 0
+        }
+        self.roles: dict[Place, list[Leadership]] = {}
+        for role in chronicle.leaderships or ():
+            self.roles.setdefault((role.topic, role.partition), []).append(role)
+        self.marks: dict[Place, list[Watermark]] = {}
+        for mark in chronicle.watermarks or ():
+            self.marks.setdefault((mark.topic, mark.partition), []).append(mark)
+        self.commits: dict[Place, list[Committed]] = {}
+        for commit in chronicle.commits or ():
+            self.commits.setdefault((commit.topic, commit.partition), []).append(commit)
+        self.replicas: dict[Place, list[ReplicaSeen]] = {}
+        for replica in chronicle.replicas or ():
+            self.replicas.setdefault((replica.topic, replica.partition), []).append(replica)
+        self.logs = {place: self._different(place, found) for place, found in self.replicas.items()}
+        self.ledger = DurabilityLedger(self.topics, self.roles, self.marks, self.commits, chronicle.downfalls)
+        self.readings = Readings(chronicle.reads)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the run came to its end."""
+        return self.chronicle.ended_us >= 0
+
+    def transactions_of(self, number: int) -> list[TransactionSeen] | None:
+        """The transactions in which a record was sent; None where it was also sent outside of any, or never."""
+        found = [self.transactions.get(record.transaction) for record in self.sent.get(number, ())]
+        return None if not found or None in found else [each for each in found if each is not None]
+
+    def excuse(self, record: SentRecord) -> str | None:
+        """What took this acknowledged record away, if anything did that may."""
+        promise = self.producers.get(record.producer)
+        place = record.topic, record.partition
+        if (
+            promise is not None
+            and promise.acks == 1
+            and len({role.leader_epoch for role in self.roles.get(place, ())}) > 1
+        ):
+            return "another leader came before the followers had it, and acks=1 does not wait for them"
+        return self.ledger.excuse(place, record.offset, record.sent_us)
+
+    def _different(self, place: Place, replicas: list[ReplicaSeen]) -> list[ReplicaSeen]:
+        leader = self.roles[place][-1].leader if self.roles.get(place) else -1
+        kept: dict[int, ReplicaSeen] = {}
+        for replica in sorted(replicas, key=lambda each: (each.broker_id != leader, -_end_of(each), each.broker_id)):
+            if replica.batches:
+                kept.setdefault(replica.bytes_crc, replica)
+        return list(kept.values())
+
+
+def _end_of(replica: ReplicaSeen) -> int:
+    return replica.batches[-1].last_offset + 1 if replica.batches else 0

@@ -1,0 +1,87 @@
+"""Changed after it was read: an offset showed one record to one reader and another, or none, to somebody else or later.
+
+Promise: only what is committed is shown to readers, and what is committed has one value for good, on every replica.
+A power cut or an unclean election may take it back, and something else may stand there then; the ledger says so.
+
+All reads of the run are held against each other, then against the final read, then against each replica's log below
+its high watermark. Replicas are not observable with foreign brokers.
+"""
+
+from __future__ import annotations
+
+from ottla.audit.case import UNCOMMITTED, Case, Place
+from ottla.audit.chronicle import RecordSeen, ReplicaSeen
+from ottla.audit.findings import CHANGED, EVIDENCE_MAX, Finding, Findings
+
+
+def check_changes(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
+    """Offsets that held two different records, and records that were read once and are gone."""
+    found = Findings(CHANGED, evidence_max)
+    for conflict in case.readings.conflicts:
+        first, second = conflict.first_read, conflict.second_read
+        if case.ledger.excuse(conflict.place, conflict.first.offset, first.began_us) is None:
+            found.add(
+                f"offset {conflict.first.offset} held {_name(conflict.first)} for {first.reader} until {first.ended_us}"
+                f" us, and {_name(conflict.second)} for {second.reader} until {second.ended_us} us",
+                place=conflict.place,
+                number=conflict.first.number,
+                offsets=(conflict.first.offset,),
+                at_us=second.ended_us,
+            )
+    for place in case.places:
+        _check_vanished(case, found, place)
+        for log in case.logs.get(place, ()):
+            _check_log(case, found, place, log)
+    if case.chronicle.replicas is None:
+        found.not_seen("what the replicas hold")
+    return found.finding()
+
+
+def _check_vanished(case: Case, found: Findings, place: Place) -> None:
+    topic = case.topics[place[0]]
+    for level in ("read_uncommitted", "read_committed"):
+        seen = case.readings.by_level.get((level, place))
+        final = case.final.get((level, place))
+        if not seen or topic.cleanup:
+            continue
+        if final is None:
+            found.not_seen(f"{place[0]}-{place[1]} was not read to its end as {level}")
+            continue
+        stands = {record.offset for record in final.records}
+        for offset, (record, read) in seen.items():
+            if offset in stands or offset < final.start or case.ledger.excuse(place, offset, read.began_us) is not None:
+                continue
+            found.add(
+                f"{_name(record)} was read at offset {offset} by {read.reader} ({level}) until {read.ended_us} us, and "
+                f"the final read from {final.start} to {final.end} does not have it",
+                place=place,
+                number=record.number,
+                offsets=(offset,),
+                at_us=read.ended_us,
+            )
+
+
+def _check_log(case: Case, found: Findings, place: Place, log: ReplicaSeen) -> None:
+    final = case.final.get((UNCOMMITTED, place))
+    if final is None:
+        return
+    read = {record.offset: record for record in final.records}
+    for batch in log.batches:
+        if batch.is_control or batch.last_offset >= min(log.high_watermark, final.end):
+            continue
+        for record in batch.records:
+            there = read.get(record.offset)
+            if there is not None and (there.number, there.value_crc) != (record.number, record.value_crc):
+                found.add(
+                    f"offset {record.offset} holds {_name(record)} on broker {log.broker_id}, and readers get "
+                    f"{_name(there)}",
+                    place=place,
+                    number=record.number,
+                    offsets=(record.offset,),
+                    brokers=(log.broker_id,),
+                    at_us=final.ended_us,
+                )
+
+
+def _name(record: RecordSeen) -> str:
+    return f"record {record.number}" if record.number >= 0 else "a record without a number"

@@ -1,0 +1,113 @@
+"""The durability ledger: by what a committed record may be gone all the same, each loss put down to it by name.
+
+Kafka acknowledges what is in memory on the replicas in sync. It promises that such a record survives as long as one of
+them does, and says itself when that ends: an *unclean election* (only where the topic allows it) makes a leader of a
+replica that was not in sync; and a *power cut* takes what was not synced from a replica that the controller still
+counts as in sync, the last one included. A kill loses nothing: the page cache survives it.
+
+What is recorded are breaks: from this moment on, and from this offset on, what was committed in this partition may be
+gone. A power cut makes one only if that broker then leads without having left the replicas in sync in between: a
+replica that comes back is dropped from them first, and joins again when it has caught up.
+
+Where nobody saw who fell and who led (foreign brokers), nothing is excused and `is_observable` is False.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ottla.audit.chronicle import Committed, Downfall, Leadership, TopicPromise, Watermark
+
+Place = tuple[str, int]
+
+
+@dataclass(slots=True, frozen=True)
+class Break:
+    """What was committed before `at_us` from `offset` on may be gone, and why."""
+
+    at_us: int
+    offset: int
+    why: str
+
+
+class DurabilityLedger:
+    """Of one run; lists by partition are in the order of time."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, TopicPromise],
+        roles: Mapping[Place, Sequence[Leadership]],
+        marks: Mapping[Place, Sequence[Watermark]],
+        commits: Mapping[Place, Sequence[Committed]],
+        downfalls: Sequence[Downfall] | None,
+    ) -> None:
+        self.is_observable = downfalls is not None and bool(roles)
+        self.breaks: dict[Place, list[Break]] = {}
+        self._commits = commits
+        power_cuts = [each for each in downfalls or () if each.kind != "kill"]
+        for place, seen in roles.items():
+            topic = topics.get(place[0])
+            found: list[Break] = []
+            if topic is None or topic.unclean_leader_election:
+                found += _unclean_elections(seen, marks.get(place, ()))
+            found += [cut for each in power_cuts if (cut := _power_cut(each, place, seen)) is not None]
+            if found:
+                self.breaks[place] = sorted(found, key=lambda each: each.at_us)
+
+    def committed(self, place: Place, offset: int, since_us: int) -> Committed | None:
+        """The first time since then that the high watermark passed this offset."""
+        for commit in self._commits.get(place, ()):
+            if commit.at_us >= since_us and commit.first_offset <= offset < commit.end_offset:
+                return commit
+        return None
+
+    def excuse(self, place: Place, offset: int, since_us: int) -> str | None:
+        """What took away what was committed at an offset since then; None where nothing did that may."""
+        breaks = self.breaks.get(place)
+        if not breaks:
+            return None
+        commit = self.committed(place, offset, since_us)
+        begin_us = since_us if commit is None else commit.at_us
+        return next(
+            (each.why for each in breaks if each.at_us >= begin_us and (offset < 0 or offset >= each.offset)), None
+        )
+
+    def excuse_topic(self, topic: str, since_us: int) -> str | None:
+        """The same for anything in a topic, such as the one in which coordinators keep transactions."""
+        for place, breaks in self.breaks.items():
+            if place[0] == topic:
+                for each in breaks:
+                    if each.at_us >= since_us:
+                        return each.why
+        return None
+
+
+def _unclean_elections(roles: Sequence[Leadership], marks: Sequence[Watermark]) -> list[Break]:
+    found = []
+    for role in roles:
+        if role.is_unclean:
+            # Up to its own high watermark its log is what was committed; behind that it may differ.
+            own = [mark.high_watermark for mark in marks if mark.broker_id == role.leader and mark.at_us <= role.at_us]
+            why = f"unclean election of broker {role.leader} at {role.at_us} us"
+            found.append(Break(role.at_us, own[-1] if own else 0, why))
+    return found
+
+
+def _power_cut(downfall: Downfall, place: Place, roles: Sequence[Leadership]) -> Break | None:
+    """The moment at which a broker that has lost its unsynced records leads although it should not be in sync."""
+    cut, broker = downfall.cut.get(place), downfall.broker_id
+    before = [role for role in roles if role.at_us <= downfall.at_us]
+    if cut is None or not before or broker not in before[-1].isr:
+        return None
+    why = f"{downfall.kind.replace('_', ' ')} of broker {broker} at {downfall.at_us} us"
+    if before[-1].isr == (broker,):
+        return Break(downfall.at_us, cut, f"{why}, the last replica in sync")
+    for role in roles:
+        if role.at_us <= downfall.at_us:
+            continue
+        if broker not in role.isr:
+            return None
+        if role.leader == broker:
+            return Break(role.at_us, cut, why)
+    return None

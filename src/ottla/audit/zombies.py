@@ -1,0 +1,57 @@
+"""Committed by a zombie: an instance that had been replaced got its transaction committed.
+
+Promise (KIP-98): when a newer instance with the same transactional id has begun a transaction, its `initTransactions`
+has been answered, and from then on whatever the older one asks for is refused. So a transaction whose commit was asked
+for after that is never committed, nor are its records shown. (Asked for before, it may have won; that is no zombie.)
+
+Not observable where the time of the asking was not taken down.
+"""
+
+from __future__ import annotations
+
+from ottla.audit.case import COMMITTED, Case
+from ottla.audit.chronicle import TransactionSeen
+from ottla.audit.findings import EVIDENCE_MAX, ZOMBIE, Finding, Findings
+
+
+def check_zombies(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
+    """Transactions committed after their instance had been replaced."""
+    found = Findings(ZOMBIE, evidence_max)
+    begun: dict[str, list[TransactionSeen]] = {}
+    for transaction in case.chronicle.transactions:
+        begun.setdefault(transaction.producer, []).append(transaction)
+    for old in case.chronicle.transactions:
+        if not old.commit_asked:
+            continue
+        successors = [each for each in begun[old.producer] if each.instance > old.instance]
+        if not successors:
+            continue
+        if old.commit_asked_us < 0:
+            found.not_seen("when commits were asked for")
+            continue
+        since_us = min(each.began_us for each in successors)
+        if since_us >= old.commit_asked_us:
+            continue
+        found.tally("commits asked for by zombies")
+        shown = [
+            record
+            for record in case.of_transaction.get(old.number, ())
+            if record.number in _committed(case, (record.topic, record.partition))
+        ]
+        if old.verdict != "committed" and not shown:
+            continue
+        what = "its producer was told that it is committed" if not shown else f"record {shown[0].number} can be read"
+        found.add(
+            f"transaction {old.number} of {old.producer}'s instance {old.instance}: the commit was asked for at "
+            f"{old.commit_asked_us} us, a newer instance had begun by {since_us} us, and {what}",
+            place=(shown[0].topic, shown[0].partition) if shown else ("", -1),
+            number=shown[0].number if shown else -1,
+            offsets=(shown[0].offset,) if shown else (),
+            at_us=old.commit_asked_us,
+        )
+    return found.finding()
+
+
+def _committed(case: Case, place: tuple[str, int]) -> dict[int, None]:
+    read = case.final.get((COMMITTED, place))
+    return {} if read is None else dict.fromkeys(record.number for record in read.records)

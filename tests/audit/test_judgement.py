@@ -1,0 +1,108 @@
+"""All checkers together: a clean run passes, a run seen from outside is never acquitted of what was not seen."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.audit.scene import Scene, seen
+
+from ottla.audit.chronicle import Chronicle, ProducerPromise
+from ottla.audit.findings import Finding
+from ottla.audit.judgement import judge
+
+BROKERS_OWN = (
+    "corrupt",
+    "broken sequence",
+    "written after it was fenced",
+    "broken leader epoch",
+    "fallen high watermark",
+    "truncated though committed",
+    "diverged replicas",
+    "acknowledged too early",
+    "hanging transaction",
+    "not repeatable",
+    "offset apart from its data",
+    "unsettled",
+)
+
+
+def kinds(chronicle: Chronicle) -> list[str]:
+    return [finding.kind for finding in judge(chronicle) if finding.count]
+
+
+def test_a_clean_run_passes_every_checker(scene: Scene) -> None:
+    found = judge(scene.chronicle)
+    assert [(each.kind, each.evidence, each.unseen) for each in found if not each.passed] == []
+    assert len({each.kind for each in found}) == len(found) == 31
+
+
+def test_what_a_foreign_cluster_does_not_show_is_not_passed(scene: Scene) -> None:
+    scene.blind()
+    found = {each.kind: each for each in judge(scene.chronicle)}
+    assert not any(each.count for each in found.values())
+    for kind in BROKERS_OWN:
+        assert found[kind].unseen, kind
+        assert not found[kind].passed, kind
+    for kind in ("lost", "duplicated", "reordered", "torn transaction", "read before its commit"):
+        assert found[kind].passed, kind
+
+
+def test_an_unfinished_drain_says_neither_lost_nor_passed(scene: Scene) -> None:
+    scene.final().error = "timed out"
+    scene.final().records = []
+    found = {each.kind: each for each in judge(scene.chronicle)}
+    assert not any(each.count for each in found.values())
+    for kind in ("lost", "duplicated", "reordered", "failed but stored", "wrong offset", "broken promise"):
+        assert found[kind].unseen == ("t-0 was not read to its end",), kind
+
+
+def test_an_empty_chronicle_is_judged() -> None:
+    assert kinds(Chronicle()) == ["stuck"]
+    assert kinds(Chronicle(ended_us=1)) == []
+
+
+def test_every_finding_survives_json(scene: Scene) -> None:
+    scene.lose(1)
+    for finding in judge(scene.chronicle):
+        assert Finding.from_dict(json.loads(json.dumps(finding.to_dict()))) == finding
+
+
+def test_what_an_instance_stores_twice_is_its_duplicate_and_breaks_its_promise(scene: Scene) -> None:
+    scene.final().records.append(seen(1, 7))
+    scene.final().end = 8
+    assert kinds(scene.chronicle) == ["duplicated", "broken promise"]
+    promise = next(each for each in judge(scene.chronicle) if each.kind == "broken promise")
+    assert promise.evidence[0].detail == "p claims exactly-once (acks=-1), and shows 1 duplicated"
+
+
+@pytest.mark.parametrize(("in_flight", "found"), [(1, ["reordered", "broken promise"]), (5, [])])
+def test_order_is_promised_without_idempotence_only_for_one_request_in_flight(
+    scene: Scene, in_flight: int, found: list[str]
+) -> None:
+    scene.blind()
+    scene.chronicle.producers[0] = ProducerPromise("p", -1, False, None, 5_000, in_flight)
+    scene.chronicle.reads = [scene.final(), scene.final(1)]
+    scene.final().records[:2] = [seen(1, 0), seen(0, 1)]
+    scene.record(0).offset, scene.record(1).offset = 1, 0
+    assert kinds(scene.chronicle) == found
+
+
+def test_at_least_once_may_duplicate_and_it_is_tallied(scene: Scene) -> None:
+    scene.blind()
+    scene.chronicle.producers[0] = ProducerPromise("p", -1, False)
+    scene.final().records.append(seen(1, 7))
+    scene.final().end = 8
+    assert kinds(scene.chronicle) == []
+    duplicated = next(each for each in judge(scene.chronicle) if each.kind == "duplicated")
+    assert duplicated.tallies == (("not promised by p", 1),)
+
+
+def test_a_failed_record_that_is_stored_breaks_every_promise(scene: Scene) -> None:
+    scene.record(2).outcome, scene.record(2).offset = "failed", -1
+    assert kinds(scene.chronicle) == ["failed but stored", "broken promise"]
+
+
+def test_an_offset_that_was_told_wrong_is_found(scene: Scene) -> None:
+    scene.record(2).offset = 1
+    assert kinds(scene.chronicle) == ["wrong offset", "broken promise"]

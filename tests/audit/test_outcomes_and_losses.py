@@ -1,0 +1,267 @@
+"""Groups 1, 2, 3 and 11: outcomes, losses and what excuses them, copies."""
+
+from __future__ import annotations
+
+import pytest
+from tests.audit.scene import Scene, seen
+
+from ottla.audit.chronicle import Committed, ProducerPromise, TopicPromise
+from ottla.audit.losses import check_losses
+from ottla.audit.repetitions import check_repetitions
+from ottla.audit.settlement import check_settlement
+from ottla.audit.under_replication import check_under_replication
+
+# ---- 1: every record ends -------------------------------------------------------------------------------------------
+
+
+def untold(scene: Scene) -> None:
+    record = scene.record(1)
+    record.outcome, record.offset, record.told_us = "unknown", -1, -1
+
+
+def test_a_record_of_which_a_living_producer_told_nothing_is_unsettled(scene: Scene) -> None:
+    untold(scene)
+    (piece,) = scene.ask(check_settlement).evidence
+    assert piece.detail == "record 1: sent at 1000 us, and p never told what became of it"
+
+
+def test_a_producer_that_was_killed_owes_nothing(scene: Scene) -> None:
+    untold(scene)
+    scene.chronicle.instances[0].died_us = 1_500
+    assert scene.ask(check_settlement).passed
+
+
+def test_whether_a_silent_producer_lives_may_not_be_observable(scene: Scene) -> None:
+    untold(scene)
+    scene.chronicle.instances = None
+    finding = scene.ask(check_settlement)
+    assert not finding.count
+    assert finding.unseen
+
+
+def test_acks_0_is_never_acknowledged(scene: Scene) -> None:
+    scene.chronicle.producers[0] = ProducerPromise("p", 0, False)
+    assert scene.ask(check_settlement).count == 3
+
+
+def test_an_outcome_is_one_of_three_and_only_the_acknowledged_has_an_offset(scene: Scene) -> None:
+    scene.record(0).outcome = "lost"
+    scene.record(1).outcome = "failed"
+    scene.record(2).told_us = 999
+    details = [piece.detail for piece in scene.ask(check_settlement).evidence]
+    assert details == [
+        "record 0: its outcome is 'lost', which is none",
+        "record 1: it is failed, and yet an offset was told: 1",
+        "record 2: it was told of at 999 us, before it was sent at 1000 us",
+    ]
+
+
+# ---- 2: lost --------------------------------------------------------------------------------------------------------
+
+
+def test_an_acknowledged_record_that_is_nowhere_is_lost(scene: Scene) -> None:
+    scene.lose(1)
+    finding = scene.ask(check_losses)
+    assert finding.count == 1
+    piece = finding.evidence[0]
+    assert (piece.topic, piece.partition, piece.sequence, piece.offsets, piece.brokers) == ("t", 0, 1, (1,), (0, 1, 2))
+    assert "acknowledged at offset 1 at 2000 us (brokers 0, 1, 2 held that offset at 1500 us)" in piece.detail
+
+
+@pytest.mark.parametrize("outcome", ["unknown", "failed"])
+def test_an_absent_record_that_was_not_acknowledged_is_tallied_and_not_lost(scene: Scene, outcome: str) -> None:
+    scene.lose(1)
+    scene.record(1).outcome, scene.record(1).offset = outcome, -1
+    finding = scene.ask(check_losses)
+    assert finding.passed
+    assert finding.tallies == ((f"{outcome}, absent", 1),)
+
+
+def test_a_loss_in_a_partition_that_was_not_read_to_its_end_is_not_observable(scene: Scene) -> None:
+    scene.lose(1)
+    scene.final().end = -1
+    finding = scene.ask(check_losses)
+    assert not finding.count
+    assert finding.unseen == ("t-0 was not read to its end",)
+
+
+def test_a_topic_that_cleans_up_loses_nothing_anybody_could_see(scene: Scene) -> None:
+    scene.lose(1)
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, cleanup=True)
+    assert not scene.ask(check_losses).count
+
+
+def test_on_a_foreign_cluster_a_loss_is_found_and_its_excuse_is_not_observable(scene: Scene) -> None:
+    scene.lose(1)
+    scene.blind()
+    finding = scene.ask(check_losses)
+    assert finding.count == 1
+    assert finding.unseen == ("whether a power cut or an unclean election excuses what is lost",)
+
+
+# ---- 11: the durability ledger --------------------------------------------------------------------------------------
+
+
+def excuses(scene: Scene) -> list[str]:
+    finding = scene.ask(check_losses)
+    assert not finding.count
+    return [name for name, _ in finding.tallies if "excused" in name]
+
+
+def test_a_kill_excuses_nothing(scene: Scene) -> None:
+    scene.lose(1)
+    scene.fall(5_000, 0, "kill")
+    scene.elect(5_100, 1, 1, (1, 2))
+    assert scene.ask(check_losses).count == 1
+
+
+def test_a_power_cut_of_a_leader_that_leaves_the_replicas_in_sync_excuses_nothing(scene: Scene) -> None:
+    scene.lose(1)
+    scene.fall(5_000, 0, "power_off", 0)
+    scene.elect(5_100, 1, 1, (1, 2))
+    scene.elect(6_000, 0, 2, (0, 1, 2))
+    assert scene.ask(check_losses).count == 1
+
+
+def test_a_power_cut_nobody_noticed_before_that_broker_led_excuses_what_it_took(scene: Scene) -> None:
+    scene.lose(1)
+    scene.fall(5_000, 1, "power_off", 1)
+    scene.elect(5_100, 1, 1, (1, 2))
+    assert excuses(scene) == ["lost and excused: power off of broker 1 at 5000 us"]
+
+
+def test_a_power_cut_excuses_nothing_that_was_synced(scene: Scene) -> None:
+    scene.lose(1)
+    scene.fall(5_000, 1, "power_off", 2)
+    scene.elect(5_100, 1, 1, (1, 2))
+    assert scene.ask(check_losses).count == 1
+
+
+def test_a_power_cut_before_the_record_was_committed_excuses_nothing(scene: Scene) -> None:
+    scene.lose(1)
+    scene.fall(900, 1, "power_off", 0)
+    scene.elect(950, 1, 1, (1, 2))
+    assert scene.ask(check_losses).count == 1
+
+
+def test_the_last_replica_in_sync_takes_its_records_with_its_power(scene: Scene) -> None:
+    scene.lose(1)
+    scene.elect(4_900, 0, 1, (0,))
+    scene.fall(5_000, 0, "power_off", 0)
+    assert excuses(scene) == ["lost and excused: power off of broker 0 at 5000 us, the last replica in sync"]
+
+
+def test_an_unclean_election_excuses_a_loss_where_the_topic_allows_it(scene: Scene) -> None:
+    scene.lose(1)
+    scene.elect(5_000, 2, 1, (2,), unclean=True)
+    scene.chronicle.watermarks = []
+    assert scene.ask(check_losses).count == 1
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, unclean_leader_election=True)
+    assert excuses(scene) == ["lost and excused: unclean election of broker 2 at 5000 us"]
+
+
+def test_an_unclean_election_excuses_nothing_its_leader_knew_to_be_committed(scene: Scene) -> None:
+    scene.lose(1)
+    scene.elect(5_000, 2, 1, (2,), unclean=True)
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, unclean_leader_election=True)
+    assert scene.chronicle.watermarks[-2].broker_id == 2
+    assert scene.ask(check_losses).count == 1
+
+
+def test_acks_1_does_not_outlive_its_leader(scene: Scene) -> None:
+    scene.lose(1)
+    scene.chronicle.producers[0] = ProducerPromise("p", 1, False)
+    assert scene.ask(check_losses).count == 1
+    scene.elect(5_100, 1, 1, (1, 2))
+    assert len(excuses(scene)) == 1
+
+
+def test_how_many_held_and_had_synced_each_record_is_tallied(scene: Scene) -> None:
+    finding = scene.ask(check_under_replication)
+    assert finding.passed
+    assert finding.tallies == (("held by 3", 6), ("synced by 1", 6))
+
+
+def test_an_answer_before_the_high_watermark_passed_is_too_early(scene: Scene) -> None:
+    scene.record(1).told_us = 1_499
+    (piece,) = scene.ask(check_under_replication).evidence
+    assert piece.detail == (
+        "record 1 at offset 1 was acknowledged at 1499 us before the high watermark passed it: it did at 1500 us"
+    )
+    scene.record(1).told_us = 1_500
+    assert scene.ask(check_under_replication).passed
+
+
+def test_an_answer_for_what_was_never_committed_is_too_early(scene: Scene) -> None:
+    del scene.chronicle.commits[0]
+    assert scene.ask(check_under_replication).count == 3
+
+
+def held_by(scene: Scene, *brokers: int) -> None:
+    scene.chronicle.commits[0] = Committed(1_500, "t", 0, 0, 0, 0, 3, brokers, ())
+
+
+def test_a_replica_in_sync_that_did_not_hold_it_makes_it_too_early(scene: Scene) -> None:
+    held_by(scene, 0, 1)
+    finding = scene.ask(check_under_replication)
+    assert finding.count == 3
+    assert "broker 2, which was in sync, did not hold it" in finding.evidence[0].detail
+
+
+def test_a_replica_that_lost_it_meanwhile_had_held_it(scene: Scene) -> None:
+    held_by(scene, 0, 1)
+    scene.fall(1_400, 2, "power_off", 0)
+    assert scene.ask(check_under_replication).passed
+
+
+def test_fewer_replicas_than_min_insync_are_too_few(scene: Scene) -> None:
+    held_by(scene, 0)
+    scene.chronicle.leaderships[0:1] = []
+    scene.elect(100, 0, 0, (0,))
+    finding = scene.ask(check_under_replication)
+    assert finding.count == 3
+    assert "only 1 replicas held it, and min.insync.replicas is 2" in finding.evidence[0].detail
+
+
+def test_acks_1_waits_for_nobody(scene: Scene) -> None:
+    scene.chronicle.producers[0] = ProducerPromise("p", 1, False)
+    scene.record(1).told_us = 1_100
+    assert scene.ask(check_under_replication).passed
+
+
+def test_high_watermarks_nobody_saw_are_not_observable(scene: Scene) -> None:
+    scene.blind()
+    finding = scene.ask(check_under_replication)
+    assert not finding.count
+    assert finding.unseen
+
+
+# ---- 3: whose copy it is --------------------------------------------------------------------------------------------
+
+
+def send_again(scene: Scene) -> None:
+    again = scene.sent(1, "p", 0, 7, 5_000, 5_100)
+    again.instance = 2
+    scene.chronicle.sent.append(again)
+
+
+def test_what_the_application_sent_twice_is_tallied_and_not_found(scene: Scene) -> None:
+    send_again(scene)
+    scene.final().records.append(seen(1, 7, timestamp_ms=9_999))
+    scene.final().end = 8
+    finding = scene.ask(check_repetitions)
+    assert finding.passed
+    assert finding.tallies == (("copies the application made", 1),)
+
+
+def test_more_copies_than_were_sent_are_found(scene: Scene) -> None:
+    send_again(scene)
+    scene.final().records += [seen(1, 7), seen(1, 8)]
+    (piece,) = scene.ask(check_repetitions).evidence
+    assert piece.detail == "record 1 was handed over 2 times and is stored 3 times, at last at t-0 offset 8"
+
+
+def test_copies_in_a_partition_that_was_not_read_are_not_observable(scene: Scene) -> None:
+    send_again(scene)
+    scene.final(1).error = "timed out"
+    assert scene.ask(check_repetitions).unseen == ("t-1 was not read to its end",)
