@@ -1,0 +1,217 @@
+"""Groups 5, 7 and 8: what was read, in time, against the log, and against what was sent."""
+
+from __future__ import annotations
+
+import pytest
+from tests.audit.scene import Scene, batch, seen
+
+from ottla.audit.changes import check_changes
+from ottla.audit.chronicle import TopicPromise
+from ottla.audit.corruption import check_corruption
+from ottla.audit.integrity import check_integrity
+from ottla.audit.placement import check_placement, murmur2
+from ottla.audit.polls import check_polls
+
+# ---- 5: one value per offset ----------------------------------------------------------------------------------------
+
+
+def test_an_offset_that_held_another_record_before_has_changed(scene: Scene) -> None:
+    scene.chronicle.reads[0].records[2] = seen(99, 2)
+    finding = scene.ask(check_changes)
+    assert finding.count == 3  # three later rounds say otherwise
+    assert finding.evidence[0].detail == "offset 2 held record 99 for r until 1800 us, and record 2 for r until 4000 us"
+    assert finding.evidence[0].offsets == (2,)
+
+
+def test_a_record_that_was_read_and_is_gone_has_changed(scene: Scene) -> None:
+    del scene.final().records[4]
+    scene.chronicle.reads.insert(0, scene.read("r", 0, 4_600, 4_700, 7, [(12, 5)], committed=False))
+    (piece,) = scene.ask(check_changes).evidence
+    assert "record 12 was read at offset 5 by r (read_uncommitted) until 4700 us" in piece.detail
+
+
+def test_what_read_committed_leaves_out_has_not_changed(scene: Scene) -> None:
+    scene.chronicle.reads.insert(0, scene.read("r", 0, 4_600, 4_700, 7, [(12, 5)], committed=False))
+    assert scene.ask(check_changes).passed
+
+
+def test_a_change_that_a_power_cut_excuses_is_none(scene: Scene) -> None:
+    scene.chronicle.reads[0].records[2] = seen(99, 2)
+    scene.fall(1_850, 1, "power_off", 2)
+    scene.elect(1_900, 1, 1, (1, 2))
+    assert scene.ask(check_changes).passed
+
+
+def test_a_replica_that_holds_something_else_below_its_high_watermark_has_changed(scene: Scene) -> None:
+    scene.replica(2).bytes_crc = 41
+    scene.batches(2)[0] = batch(0, [0, 1, 98])
+    (piece,) = scene.ask(check_changes).evidence
+    assert piece.detail == "offset 2 holds record 98 on broker 2, and readers get record 2"
+    assert piece.brokers == (2,)
+
+
+def test_what_a_replica_holds_above_its_high_watermark_is_not_promised_yet(scene: Scene) -> None:
+    scene.replica(2).bytes_crc = 41
+    scene.batches(2)[0] = batch(0, [0, 1, 98])
+    scene.replica(2).high_watermark = 0
+    assert scene.ask(check_changes).passed
+
+
+def test_replicas_nobody_saw_are_not_observable(scene: Scene) -> None:
+    scene.blind()
+    assert scene.ask(check_changes).unseen == ("what the replicas hold",)
+
+
+# ---- 7: polls -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ([(0, 0), (1, 1), (1, 1), (2, 2)], "returned offset 1 again, behind offset 1"),
+        ([(0, 0), (2, 2), (1, 1)], "returned offset 1 backwards, behind offset 2"),
+        ([(0, 0), (2, 2)], "did not return offset 1, between 0 and 3"),
+        ([(0, 0), (1, 1)], "did not return offset 2, between 0 and 3"),
+        ([], "did not return offset 0, between 0 and 3"),
+        ([(0, 0), (1, 1), (2, 2), (10, 3)], "returned offset 3, which is not between 0 and 3"),
+    ],
+)
+def test_a_round_returns_each_offset_once_and_in_order(scene: Scene, found: list[tuple[int, int]], words: str) -> None:
+    scene.chronicle.reads[0] = scene.read("r", 0, 1_700, 1_800, 3, found, committed=False)
+    evidence = scene.ask(check_polls).evidence
+    assert evidence[0].detail == f"r (read_uncommitted) {words}, in the round of 1700 to 1800 us"
+
+
+def test_holes_where_markers_and_aborted_records_stand_are_none(scene: Scene) -> None:
+    scene.chronicle.reads.append(scene.read("s", 0, 4_600, 4_700, 7, [(0, 0), (1, 1), (2, 2), (10, 3)]))
+    assert scene.ask(check_polls).passed
+
+
+def test_a_committed_record_that_is_left_out_is_skipped(scene: Scene) -> None:
+    scene.chronicle.reads.append(scene.read("s", 0, 4_600, 4_700, 7, [(0, 0), (1, 1), (2, 2)]))
+    assert "s (read_committed) did not return offset 3" in scene.ask(check_polls).evidence[0].detail
+
+
+def test_a_round_that_an_error_ended_is_held_to_what_it_reached(scene: Scene) -> None:
+    scene.chronicle.reads[0] = scene.read("r", 0, 1_700, 1_800, 3, [(0, 0), (1, 1)], committed=False)
+    scene.chronicle.reads[0].error = "timed out"
+    assert scene.ask(check_polls).passed
+    scene.chronicle.reads[0].records = [seen(0, 0), seen(2, 2)]
+    assert scene.ask(check_polls).count == 1
+
+
+def test_holes_in_a_log_nobody_saw_are_not_observable(scene: Scene) -> None:
+    scene.chronicle.reads[0].records.pop()
+    scene.blind()
+    finding = scene.ask(check_polls)
+    assert not finding.count
+    assert finding.unseen == ("skips in t-0, whose log was not seen", "skips in t-1, whose log was not seen")
+
+
+def test_without_transactions_every_offset_is_due_though_nobody_saw_the_log(scene: Scene) -> None:
+    scene.chronicle.reads = [scene.read("r", 0, 1_700, 1_800, 3, [(0, 0), (2, 2)], committed=False)]
+    del scene.chronicle.producers[1]
+    scene.blind()
+    assert scene.ask(check_polls).count == 1
+
+
+# ---- 8: integrity, place, CRC ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"value_crc": 5}, "its value has CRC 0x5, sent was 0x7d1"),
+        ({"key_crc": 5}, "its key has CRC 0x5, sent was 0x3e9"),
+        ({"headers_crc": 5}, "its headers have CRC 0x5, sent was 0x6"),
+    ],
+)
+def test_a_record_that_was_read_with_other_bytes_once_is_altered(
+    scene: Scene, change: dict[str, int], words: str
+) -> None:
+    scene.record(1).headers_crc = 6
+    scene.chronicle.reads[0].records[1] = seen(1, 1, **change)
+    (piece,) = scene.ask(check_integrity).evidence
+    assert piece.detail == f"record 1 stands altered at offset 1: {words} (r, 1800 us)"
+
+
+def test_headers_nobody_took_the_crc_of_are_not_compared(scene: Scene) -> None:
+    scene.chronicle.reads[0].records[1] = seen(1, 1, headers_crc=5)
+    assert scene.ask(check_integrity).passed
+
+
+@pytest.mark.parametrize(("number", "words"), [(77, "record 77"), (-1, "a record without a number")])
+def test_a_record_nobody_sent_is_altered(scene: Scene, number: int, words: str) -> None:
+    scene.final().records.append(seen(number, 8))
+    assert scene.ask(check_integrity).evidence[0].detail == (
+        f"{words} stands at offset 8, and nobody sent it (final, 8100 us)"
+    )
+
+
+def test_the_hash_is_javas() -> None:
+    # As org.apache.kafka.common.utils.UtilsTest has them, signed.
+    vectors = {
+        b"21": -973932308,
+        b"foobar": -790332482,
+        b"a-little-bit-long-string": -985981536,
+        b"a-little-bit-longer-string": -1486304829,
+        b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+        b"abc": 479470107,
+    }
+    for key, signed in vectors.items():
+        assert murmur2(key) == signed & 0xFFFFFFFF, key
+
+
+def test_a_record_in_another_partition_than_its_key_asks_for_is_misplaced(scene: Scene) -> None:
+    scene.record(1).hashed_key = b"foobar"
+    assert (murmur2(b"foobar") & 0x7FFFFFFF) % 2 == 0
+    assert scene.ask(check_placement).passed
+    scene.record(1).hashed_key = b"abc"
+    (piece,) = scene.ask(check_placement).evidence
+    assert piece.detail == "record 1 was sent to partition 0 of t; 1 its key asks for"
+
+
+def test_a_record_in_another_partition_than_was_chosen_is_misplaced(scene: Scene) -> None:
+    scene.record(1).chosen_partition = 0
+    assert scene.ask(check_placement).passed
+    scene.record(1).chosen_partition = 1
+    assert scene.ask(check_placement).count == 1
+
+
+def test_a_record_that_stands_where_it_was_not_sent_is_misplaced(scene: Scene) -> None:
+    scene.final(1).records.append(seen(2, 2))
+    (piece,) = scene.ask(check_placement).evidence
+    assert piece.detail == "record 2 was sent to t-0 and stands in t-1 at offset 2"
+    scene.chronicle.sent.append(scene.sent(2, "p", 1, 2, 6_000, 6_100))
+    assert scene.ask(check_placement).passed
+
+
+def test_partitioners_of_ones_own_are_not_second_guessed(scene: Scene) -> None:
+    assert scene.record(1).hashed_key is None
+    assert scene.ask(check_placement).passed
+
+
+def test_a_batch_whose_crc_is_wrong_is_corrupt(scene: Scene) -> None:
+    scene.batches(1)[2].crc_is_right = False
+    (piece,) = scene.ask(check_corruption).evidence
+    assert piece.detail == "the batch at offset 4 on broker 1 has a CRC that does not fit its bytes"
+    assert piece.brokers == (1,)
+
+
+def test_offsets_that_come_again_in_a_log_are_corrupt(scene: Scene) -> None:
+    scene.batches(1).append(batch(6, [0]))
+    assert "reaches to offset 6, and the one before it to 6" in scene.ask(check_corruption).evidence[0].detail
+
+
+def test_a_log_that_was_corrupted_on_purpose_is_not_observable(scene: Scene) -> None:
+    scene.batches(1)[2].crc_is_right = False
+    scene.fall(3_000, 1, "corrupt", 4)
+    finding = scene.ask(check_corruption)
+    assert not finding.count
+    assert finding.unseen == ("what was corrupted on purpose on broker 1",)
+
+
+def test_a_gap_of_offsets_is_not_corrupt(scene: Scene) -> None:
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, cleanup=True)
+    del scene.batches(1)[2]
+    assert scene.ask(check_corruption).passed

@@ -1,0 +1,299 @@
+"""Group 12: transactions, all or nothing, to every reader and for the offsets that go with them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.audit.scene import Scene, batch, seen
+
+from ottla.audit.aborted_reads import check_aborted_reads
+from ottla.audit.chronicle import Leadership, TransactionSeen
+from ottla.audit.early_reads import check_early_reads
+from ottla.audit.group_offsets import check_group_offsets
+from ottla.audit.hanging import check_hanging
+from ottla.audit.torn import check_torn
+from ottla.audit.zombies import check_zombies
+
+# ---- aborted reads --------------------------------------------------------------------------------------------------
+
+
+def give_aborted(scene: Scene) -> None:
+    scene.chronicle.reads.insert(0, scene.read("r", 0, 4_550, 4_600, 7, [(12, 5)]))
+
+
+def test_a_record_its_producer_aborted_is_never_given_to_read_committed(scene: Scene) -> None:
+    give_aborted(scene)
+    (piece,) = scene.ask(check_aborted_reads).evidence
+    assert piece.detail == (
+        "record 12 of transaction 1 of x, which was aborted (its producer was told so), was given to r at offset 5 "
+        "until 4600 us"
+    )
+
+
+def test_what_nobody_was_told_about_is_judged_by_the_marker(scene: Scene) -> None:
+    give_aborted(scene)
+    scene.chronicle.transactions[1].verdict = "unknown"
+    assert "its marker says so" in scene.ask(check_aborted_reads).evidence[0].detail
+
+
+def test_an_aborted_record_may_be_given_to_read_uncommitted(scene: Scene) -> None:
+    assert 12 in [record.number for record in scene.final().records]
+    assert scene.ask(check_aborted_reads).passed
+
+
+def test_a_record_that_was_sent_again_in_another_transaction_is_not_aborted(scene: Scene) -> None:
+    give_aborted(scene)
+    scene.blind()
+    again = scene.sent(12, "x", 0, 5, 4_100, 4_600, 2)
+    scene.chronicle.sent.append(again)
+    scene.chronicle.transactions.append(TransactionSeen(2, "x", 1, "committed"))
+    assert not scene.ask(check_aborted_reads).count
+
+
+def test_markers_nobody_saw_are_not_observable(scene: Scene) -> None:
+    scene.blind()
+    assert scene.ask(check_aborted_reads).unseen == ("the markers in the logs",)
+
+
+# ---- torn -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_committed_transaction_of_which_a_record_is_missing_is_torn(scene: Scene) -> None:
+    scene.final(1, committed=True).records = []
+    (piece,) = scene.ask(check_torn).evidence
+    assert piece.detail == ("transaction 0 of x (committed): record 11 at offset 0 cannot be read, and record 10 can")
+    assert (piece.partition, piece.sequence, piece.at_us) == (1, 11, 3_900)
+
+
+def test_a_committed_transaction_that_cannot_be_read_at_all_is_missing(scene: Scene) -> None:
+    scene.final(1, committed=True).records = []
+    scene.final(0, committed=True).records.pop()
+    assert scene.ask(check_torn).count == 2
+
+
+def test_a_transaction_nobody_knows_about_is_all_or_nothing(scene: Scene) -> None:
+    scene.chronicle.transactions[0].verdict = "unknown"
+    assert scene.ask(check_torn).passed
+    scene.final(1, committed=True).records = []
+    assert scene.ask(check_torn).count == 1
+    scene.final(0, committed=True).records.pop()
+    assert scene.ask(check_torn).passed
+
+
+def test_a_transaction_is_not_committed_with_a_record_that_failed(scene: Scene) -> None:
+    record = scene.record(11)
+    record.outcome, record.offset, record.error = "failed", -1, "too large"
+    scene.final(1, committed=True).records = []
+    assert "record 11 at offset -1 is failed: too large" in scene.ask(check_torn).evidence[0].detail
+
+
+def test_a_record_that_a_power_cut_took_does_not_tear_a_transaction(scene: Scene) -> None:
+    scene.final(committed=True).records.pop()
+    scene.fall(5_000, 1, "power_off", 3)
+    scene.elect(5_100, 1, 1, (1, 2))
+    finding = scene.ask(check_torn)
+    assert finding.passed
+    assert ("records lost and excused", 1) in finding.tallies
+
+
+def test_a_coordinator_that_lost_its_log_excuses_its_transactions(scene: Scene) -> None:
+    scene.final(1, committed=True).records = []
+    for role in (Leadership(100, "__transaction_state", 3, 1, 0, (1,), False),):
+        scene.chronicle.leaderships.append(role)
+    scene.fall(3_950, 1, "power_off")
+    assert scene.ask(check_torn).count == 1
+    scene.chronicle.downfalls[0].cut["__transaction_state", 3] = 0
+    assert scene.ask(check_torn).passed
+
+
+def test_a_round_that_ends_inside_a_committed_transaction_is_torn(scene: Scene) -> None:
+    scene.chronicle.sent.append(scene.sent(13, "x", 0, 5, 3_000, 3_600, 0))
+    scene.chronicle.sent.remove(scene.record(12))
+    scene.final(committed=True).records.append(seen(13, 5))
+    (piece,) = scene.ask(check_torn).evidence
+    assert piece.detail == "r read to 5 until 4000 us, and transaction 0 of x reaches from 3 to 5"
+    scene.chronicle.reads[1].end = 3
+    scene.chronicle.reads[1].records.pop()
+    assert scene.ask(check_torn).passed
+
+
+def test_a_partition_not_read_as_committed_is_not_observable(scene: Scene) -> None:
+    scene.final(1, committed=True).records = []
+    scene.final(1, committed=True).error = "timed out"
+    finding = scene.ask(check_torn)
+    assert not finding.count
+    assert finding.unseen == ("t-1 was not read to its end as read_committed",)
+
+
+# ---- reads before the commit ----------------------------------------------------------------------------------------
+
+
+def test_a_record_that_was_given_before_its_commit_was_asked_for_is_found(scene: Scene) -> None:
+    scene.chronicle.transactions[0].commit_asked_us = 4_001
+    (piece,) = scene.ask(check_early_reads).evidence
+    assert piece.detail == (
+        "record 10 at offset 3 was given to r until 4000 us, and the commit of transaction 0 of x was asked for at "
+        "4001 us"
+    )
+    scene.chronicle.transactions[0].commit_asked_us = 4_000
+    assert scene.ask(check_early_reads).passed
+
+
+def test_a_record_whose_commit_was_never_asked_for_is_never_given(scene: Scene) -> None:
+    scene.final(committed=True).records.append(seen(12, 5))
+    assert "was never asked for" in scene.ask(check_early_reads).evidence[0].detail
+
+
+def test_when_a_commit_was_asked_for_may_not_be_observable(scene: Scene) -> None:
+    scene.chronicle.transactions[0].commit_asked_us = -1
+    finding = scene.ask(check_early_reads)
+    assert not finding.count
+    assert finding.unseen == ("when commits were asked for",)
+
+
+# ---- zombies --------------------------------------------------------------------------------------------------------
+
+
+def replace_instance(scene: Scene, began_us: int) -> None:
+    scene.chronicle.transactions[1].instance = 2
+    scene.chronicle.transactions[1].began_us = began_us
+
+
+def test_a_commit_asked_for_after_the_next_instance_had_begun_is_a_zombies(scene: Scene) -> None:
+    replace_instance(scene, 3_699)
+    (piece,) = scene.ask(check_zombies).evidence
+    assert piece.detail == (
+        "transaction 0 of x's instance 1: the commit was asked for at 3700 us, a newer instance had begun by 3699 us, "
+        "and record 10 can be read"
+    )
+
+
+def test_a_commit_asked_for_before_may_have_won(scene: Scene) -> None:
+    replace_instance(scene, 3_700)
+    assert scene.ask(check_zombies).passed
+
+
+def test_a_zombie_that_was_refused_is_tallied(scene: Scene) -> None:
+    replace_instance(scene, 3_000)
+    scene.chronicle.transactions[0].verdict = "aborted"
+    scene.lose(10)
+    scene.lose(11)
+    finding = scene.ask(check_zombies)
+    assert finding.passed
+    assert finding.tallies == (("commits asked for by zombies", 1),)
+
+
+def test_when_a_zombie_asked_may_not_be_observable(scene: Scene) -> None:
+    replace_instance(scene, 3_000)
+    scene.chronicle.transactions[0].commit_asked_us = -1
+    finding = scene.ask(check_zombies)
+    assert not finding.count
+    assert finding.unseen == ("when commits were asked for",)
+
+
+# ---- offsets of groups ----------------------------------------------------------------------------------------------
+
+
+def later(scene: Scene, verdict: str, *, shown: bool, taken: bool = True) -> None:
+    """Transaction 1, with record 12, takes the group to 8."""
+    transaction = scene.chronicle.transactions[1]
+    transaction.verdict, transaction.offsets, transaction.offsets_taken = verdict, ("g", "t", 0, 8), taken
+    if shown:
+        scene.final(committed=True).records.append(seen(12, 5))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "shown", "taken", "stands", "is_right"),
+    [
+        ("committed", True, True, 8, True),
+        ("committed", True, True, 7, False),
+        ("committed", True, False, 7, True),
+        ("committed", True, False, 8, True),
+        ("aborted", False, True, 7, True),
+        ("aborted", False, True, 8, False),
+        ("unknown", True, True, 8, True),
+        ("unknown", True, True, 7, False),
+        ("unknown", False, True, 7, True),
+        ("unknown", False, True, 8, False),
+        ("aborted", False, True, -1, False),
+        ("aborted", False, True, 99, False),
+    ],
+)
+def test_a_group_stands_where_the_visible_transactions_put_it(
+    scene: Scene, verdict: str, shown: bool, taken: bool, stands: int, is_right: bool
+) -> None:
+    later(scene, verdict, shown=shown, taken=taken)
+    scene.chronicle.group_offsets = {} if stands < 0 else {("g", "t", 0): stands}
+    assert scene.ask(check_group_offsets).count == (not is_right)
+
+
+def test_where_an_unknown_transaction_without_records_put_a_group_is_not_known(scene: Scene) -> None:
+    later(scene, "unknown", shown=False)
+    scene.chronicle.sent.remove(scene.record(12))
+    for stands in (7, 8):
+        scene.chronicle.group_offsets = {("g", "t", 0): stands}
+        assert scene.ask(check_group_offsets).passed
+
+
+def test_the_evidence_names_whose_offset_it_is(scene: Scene) -> None:
+    later(scene, "aborted", shown=False)
+    scene.chronicle.group_offsets = {("g", "t", 0): 8}
+    (piece,) = scene.ask(check_group_offsets).evidence
+    assert piece.detail == (
+        "group g stands at offset 8 of t-0, which transaction 1 put it to (aborted); by its transactions it should "
+        "stand at 7"
+    )
+
+
+def test_a_coordinator_of_groups_that_lost_its_log_excuses_them(scene: Scene) -> None:
+    scene.chronicle.group_offsets = {}
+    scene.chronicle.leaderships.append(Leadership(100, "__consumer_offsets", 1, 2, 0, (2,), False))
+    scene.fall(6_000, 2, "power_off")
+    assert scene.ask(check_group_offsets).count == 1
+    scene.chronicle.downfalls[0].cut["__consumer_offsets", 1] = 0
+    assert scene.ask(check_group_offsets).passed
+
+
+def test_offsets_nobody_asked_for_are_not_observable(scene: Scene) -> None:
+    scene.blind()
+    finding = scene.ask(check_group_offsets)
+    assert not finding.count
+    assert finding.unseen == ("what the groups have committed",)
+
+
+# ---- hanging --------------------------------------------------------------------------------------------------------
+
+
+def test_records_without_a_marker_hang(scene: Scene) -> None:
+    scene.batches().pop()
+    scene.replica().last_stable_offset = 5
+    (piece,) = scene.ask(check_hanging).evidence
+    assert piece.detail == (
+        "1 records of producer 2 from offset 5 on have no marker on broker 0; its last stable offset is 5, its high "
+        "watermark 7"
+    )
+
+
+def test_a_last_stable_offset_that_stays_behind_without_a_transaction_hangs(scene: Scene) -> None:
+    scene.replica().last_stable_offset = 5
+    assert "no transaction is open on broker 0" in scene.ask(check_hanging).evidence[0].detail
+
+
+def test_records_outside_of_transactions_need_no_marker(scene: Scene) -> None:
+    for broker in range(3):
+        scene.batches(broker).append(batch(7, [50], sequence=3))
+    assert scene.ask(check_hanging).passed
+
+
+def test_what_a_foreign_cluster_reports_as_hanging_is_found(scene: Scene) -> None:
+    scene.blind()
+    assert scene.ask(check_hanging).unseen == ("last stable offsets and markers",)
+    scene.chronicle.hanging_transactions.append("producer 2 on t-0 since 4 minutes")
+    assert scene.ask(check_hanging).count == 1
+
+
+def test_a_transaction_that_is_open_when_patience_ends_may_end_yet(scene: Scene) -> None:
+    scene.batches().pop()
+    scene.chronicle.ended_us = -1
+    finding = scene.ask(check_hanging)
+    assert not finding.count
+    assert finding.unseen == ("the end: the run did not settle",)
