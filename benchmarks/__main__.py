@@ -16,7 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks import bench_async, bench_cluster, bench_producer, bench_run, bench_start
+from benchmarks import bench_async, bench_cluster, bench_producer, bench_run, bench_simulate, bench_start
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "start": bench_start.run,
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "producer": bench_producer.run,
     "async": bench_async.run,
     "run": bench_run.run,
+    "simulate": bench_simulate.run,
 }
 RESULTS = Path(__file__).with_name("results.json")
 

@@ -17,6 +17,7 @@ GUIDE = (ROOT / "docs" / "embedded-cluster.md").read_text()
 ASYNCIO = (ROOT / "docs" / "asyncio.md").read_text()
 TABLES = (ROOT / "docs" / "tables.md").read_text()
 DELIVERY = (ROOT / "docs" / "delivery.md").read_text()
+SIMULATION = (ROOT / "docs" / "simulation.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 COLUMNS = {"tailnum": ["N14228", "N24211"], "origin": ["EWR", "LGA"], "dest": ["IAH", "IAH"]}
 
@@ -67,6 +68,11 @@ def test_a_block_of_the_guide_to_tables_runs(block: str) -> None:
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", DELIVERY, flags=re.DOTALL), ids=range(2))
 def test_a_block_of_the_guide_to_delivery_runs(block: str) -> None:
     exec(compile(block, "delivery.md", "exec"), {"ottla": ottla})
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", SIMULATION, flags=re.DOTALL), ids=range(2))
+def test_a_block_of_the_guide_to_the_simulation_runs(block: str) -> None:
+    exec(compile(block, "simulation.md", "exec"), {})
 
 
 def test_the_guide_names_every_fault_there_is() -> None:

@@ -10,10 +10,14 @@ Times are simulated microseconds from the start of the weather, when all topics 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.errors import ConfigError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 FORMAT = 1
 
 # What a producer does, in turn.
@@ -112,15 +116,34 @@ class Plan:
             )
         try:
             given = {each.name: data[each.name] for each in fields(cls)}
-            given["topics"] = [TopicPlan(**each) for each in given["topics"]]
+            given["topics"] = [_checked(TopicPlan(**each)) for each in given["topics"]]
             given["producers"] = [
-                ProducerPlan(each["name"], each["settings"], [Act(**act) for act in each["acts"]])
+                _checked(ProducerPlan(**each | {"acts": [_checked(Act(**act)) for act in each["acts"]]}))
                 for each in given["producers"]
             ]
-            given["readers"] = [ReaderPlan(**each) for each in given["readers"]]
-            given["mishaps"] = [Mishap(**each) for each in given["mishaps"]]
-            return cls(**given)
+            given["readers"] = [_checked(ReaderPlan(**each)) for each in given["readers"]]
+            given["mishaps"] = [_checked(Mishap(**each)) for each in given["mishaps"]]
+            return _checked(cls(**given))
         except (KeyError, TypeError) as error:
             raise ConfigError(
                 f"this is no plan of a simulation: {error}; have one written by `ottla simulate`"
             ) from error
+
+
+# What JSON may hold for a field of this annotation; lists are made here.
+_TYPES: dict[Any, tuple[type, ...]] = {
+    "int": (int,),
+    "int | None": (int, type(None)),
+    "str": (str,),
+    "bool": (bool,),
+    "dict[str, Any]": (dict,),
+}
+
+
+def _checked(part: T) -> T:
+    """The part, once each of its fields is of its type; TypeError otherwise."""
+    for each in fields(part):
+        value, allowed = getattr(part, each.name), _TYPES.get(each.type)
+        if allowed is not None and type(value) not in allowed:
+            raise TypeError(f"{type(part).__name__}.{each.name} is {value!r} and must be {each.type}")
+    return part

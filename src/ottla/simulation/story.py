@@ -61,9 +61,9 @@ class Story:
     lines: list[Line] = field(default_factory=list)
 
 
-def tell(plan: Plan) -> Story:
-    """Run the plan and write its story."""
-    run = Run(plan)
+def tell(plan: Plan, **options: Any) -> Story:
+    """Run the plan, with `options` as for `Run`, and write its story."""
+    run = Run(plan, **options)
     listener = _Listener(run)
     run.world.trace.listeners.append(listener.hear)
     crashed = None
@@ -72,9 +72,11 @@ def tell(plan: Plan) -> Story:
     except Exception:
         crashed = traceback.format_exc()
     outcome = conclude(run, crashed)
-    lines = sorted([*listener.lines, *_notes(run)], key=lambda line: line.at_us)
+    # What somebody did comes before the messages it led to.
+    lines = sorted([*_notes(run), *listener.lines], key=lambda line: line.at_us)
     for line in lines:
         line.at_us -= run.began_us
+    lines = [line for line in lines if line.at_us >= 0]
     lines += _findings(outcome, run.world.scheduler.now_us - run.began_us)
     _mark(lines, outcome.findings)
     told = list(_folded(lines))
@@ -266,7 +268,7 @@ def as_text(story: Story, width: int = WIDTH) -> list[str]:
     lanes = {name: number for number, name in enumerate(story.participants)}
     columns = _LANE_COLUMNS if len(lanes) <= _LANES_MAX else max(3, _LANE_COLUMNS * _LANES_MAX // len(lanes))
     beside = width - _TIME_COLUMNS - columns * len(lanes) - 1
-    heads = "".join(_short(name)[: columns - 1].ljust(columns) for name in story.participants)
+    heads = "".join(short(name)[: columns - 1].ljust(columns) for name in story.participants)
     drawn = [f"{'seconds':>{_TIME_COLUMNS - 2}}  {heads}".rstrip()]
     for line in story.lines:
         time = f"{line.at_us / 1_000_000:>{_TIME_COLUMNS - 2}.4f}  "
@@ -281,7 +283,8 @@ def as_text(story: Story, width: int = WIDTH) -> list[str]:
 _SIGNS = {MISHAP: "⚡ ", FOLD: "⋮ ", FINDING: "✗ "}
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
+    """A participant's name at the head of its lane."""
     return name.replace("broker-", "b").replace("controller", "ctrl")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from html import escape
 
-from ottla.simulation.story import FINDING, FOLD, HANG_UP, MISHAP, Line, Story, mishap_words
+from ottla.simulation.story import FINDING, FOLD, HANG_UP, MISHAP, Line, Story, mishap_words, short
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --dim: #667085; --paper: #fdfdfb; --lane: #d5d9e0; --arrow: #2f6fb3;
@@ -67,7 +67,7 @@ def as_page(story: Story) -> str:
     outcome, plan = story.outcome, story.plan
     found = ", ".join(f"{finding.count} {finding.kind}" for finding in outcome.findings)
     verdict = "crashed" if outcome.crashed is not None else found or "clean"
-    names = "".join(f"<span>{escape(name)}</span>" for name in story.participants)
+    names = "".join(f'<span title="{escape(name)}">{escape(short(name))}</span>' for name in story.participants)
     lanes = {name: number for number, name in enumerate(story.participants)}
     rows = "\n".join(_row(line, lanes) for line in story.lines)
     mishaps = "; ".join(mishap_words(mishap) for mishap in plan.mishaps) or "none"

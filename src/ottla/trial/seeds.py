@@ -16,7 +16,7 @@ import time
 import traceback
 from bisect import insort
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing.connection import Connection, wait
@@ -78,14 +78,23 @@ def run_seed(seed: int) -> Outcome:
         return Outcome(seed, "", crashed=traceback.format_exc())
 
 
-def run_seeds(seeds: Iterable[int], jobs: int, *, patience_s: float = _PATIENCE_S) -> Generator[Outcome, None, None]:
-    """The outcome of every seed, as they come, with `jobs` processes at work; they end when the iterator is closed."""
+def run_seeds(
+    seeds: Iterable[int],
+    jobs: int,
+    *,
+    run: Callable[[int], Outcome] = run_seed,
+    patience_s: float = _PATIENCE_S,
+) -> Generator[Outcome, None, None]:
+    """The outcome of every seed, as they come, with `jobs` processes at work; they end when the iterator is closed.
+
+    `run` is what each does with a seed; it must be a function that can be imported.
+    """
     left = iter(seeds)
     workers: list[_Worker] = []
     try:
         while True:
             while len(workers) < jobs and (more := _some(left)):
-                workers.append(_Worker(more))
+                workers.append(_Worker(run, more))
             if not workers:
                 return
             wait([worker.connection for worker in workers], _LOOK_S)
@@ -96,7 +105,7 @@ def run_seeds(seeds: Iterable[int], jobs: int, *, patience_s: float = _PATIENCE_
                 if worker.is_dead:
                     workers.remove(worker)
                     if worker.in_hand:
-                        workers.append(_Worker(list(worker.in_hand)))
+                        workers.append(_Worker(run, list(worker.in_hand)))
                 else:
                     worker.hand(_some(left, 1))
                     if not worker.in_hand:
@@ -115,13 +124,13 @@ def _some(seeds: Iterator[int], count: int = _IN_HAND) -> list[int]:
 class _Worker:
     """A process and the seeds it was handed; the first of them is the one it runs."""
 
-    def __init__(self, seeds: list[int]) -> None:
+    def __init__(self, run: Callable[[int], Outcome], seeds: list[int]) -> None:
         # Started afresh: a copy of a process that has threads may hold their locks for ever.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.in_hand: deque[int] = deque()
         self.is_dead = False
-        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs, run), daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             # Whoever is started while Ctrl+C is blocked never hears of it, not even while it is loading.
@@ -175,14 +184,14 @@ def _cause(status: int | None) -> str:
     return f"exit status {status}"
 
 
-def _work(connection: Connection) -> None:
+def _work(connection: Connection, run: Callable[[int], Outcome]) -> None:
     """Run one seed after the other for as long as somebody asks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Brokers of a simulation log what befalls them; what matters of it is in the outcome.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         while True:
-            connection.send(run_seed(connection.recv()))
+            connection.send(run(connection.recv()))
     except (EOFError, OSError):
         # Whoever asked is no more; what is left is not worth an orderly end.
         os._exit(0)

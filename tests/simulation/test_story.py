@@ -1,0 +1,137 @@
+"""The story of a run tells what happened in it, in 120 columns or on a page that needs nothing else."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from ottla.broker.log.producer_state import NEW_BATCH, ProducerStates
+from ottla.simulation.draw import draw
+from ottla.simulation.plan import BEGIN, COMMIT, CRASH, PAUSE, SEND, Act, Mishap, Plan, ProducerPlan, TopicPlan
+from ottla.simulation.run import execute
+from ottla.simulation.story import FINDING, FOLD, MISHAP, Story, as_text, tell
+from ottla.simulation.story_page import as_page
+
+TOPIC = TopicPlan("t0", 1, 3, {"min_insync_replicas": 2})
+LOSE_ACK = Mishap("rule", 0, 5_000_000, {"kind": "lose_ack", "api": "Produce", "times": 1})
+
+
+def sends(*numbers: int) -> list[Act]:
+    return [Act(SEND, number, "t0", 0) for number in numbers]
+
+
+def small(*acts: Act, mishaps: tuple[Mishap, ...] = (LOSE_ACK,), **settings: object) -> Plan:
+    producer = ProducerPlan("p0", {"enable_idempotence": True, **settings}, [Act(PAUSE, pause_us=1000), *acts])
+    return Plan(1, 3, False, {}, [TOPIC], [producer], [], list(mishaps))
+
+
+def words(story: Story) -> list[str]:
+    return [line.words for line in story.lines]
+
+
+def position(story: Story, start: str, after: int = 0) -> int:
+    found = (n for n, told in enumerate(words(story)) if n >= after and told.startswith(start))
+    return next(found)
+
+
+def test_a_lost_ack_is_told_message_by_message_in_order() -> None:
+    story = tell(small(*sends(7)))
+    asked = position(story, "Produce: t0-0: record 7")
+    struck = position(story, "mishap 0: lose_ack of Produce (times 1)", asked)
+    again = position(story, "Produce: t0-0: record 7", asked + 1)
+    answered = position(story, "Produce answered: t0-0: offset 0", again)
+    told = position(story, "told acked in t0-0: record 7", answered)
+    read = position(story, "t0-0 read uncommitted: records 7 in offsets 0 to 1", told)
+    assert asked < struck < again < answered < told < read
+    assert [line.at_us for line in story.lines] == sorted(line.at_us for line in story.lines)
+    assert story.lines[asked].sender == "p0"
+    assert story.lines[asked].receiver.startswith("broker-")
+
+
+def test_a_transaction_is_told_by_its_coordinator_too() -> None:
+    story = tell(small(Act(BEGIN), *sends(3), Act(COMMIT), mishaps=(), transactional_id="tx"))
+    committed = position(story, "EndTxn: commit tx producer 0/0")
+    markers = position(story, "WriteTxnMarkers: commit producer 0/", committed)
+    assert position(story, "told: committed") > committed
+    assert markers > committed
+
+
+def test_deaths_and_outages_stand_where_they_happened() -> None:
+    kill = Mishap("kill", 300_000, 1_000_000, {"broker": 1})
+    acts = [*sends(1), Act(PAUSE, pause_us=600_000), Act(CRASH, pause_us=1000), *sends(2)]
+    story = tell(small(*acts, mishaps=(kill,)))
+    killed = position(story, "mishap 0: kill broker 1 for 1 s")
+    died = position(story, "dies", killed)
+    born = position(story, "is born", died)
+    assert story.lines[killed].kind == MISHAP
+    assert story.lines[born].sender == "p0.2"
+    assert "p0.2" in story.participants
+    assert "everything has healed" in words(story)
+
+
+def test_what_repeats_itself_is_folded() -> None:
+    story = tell(small(*(act for number in range(60) for act in (*sends(number), Act(PAUSE, pause_us=10_000)))))
+    folds = [line for line in story.lines if line.kind == FOLD]
+    assert folds
+    assert len(story.lines) < 80
+
+
+@pytest.mark.parametrize("seed", [3, 20])
+def test_no_line_of_a_drawn_seed_is_wider_than_120_columns(seed: int) -> None:
+    story = tell(draw(seed))
+    lines = as_text(story)
+    assert max(map(len, lines)) <= 120
+    assert all(line.startswith(" ") for line in lines)
+    assert lines[0].split()[0] == "seconds"
+    assert {"b0", "b1", "b2"} <= set(lines[0].split())
+
+
+def test_telling_a_story_changes_nothing_of_the_run() -> None:
+    assert tell(draw(4)).outcome.trace_hash == execute(draw(4)).trace_hash
+
+
+def test_what_was_found_ends_the_story_and_marks_what_it_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProducerStates, "check", lambda *_: NEW_BATCH)
+    story = tell(small(*sends(7)))
+    assert story.lines[-1].kind == FINDING
+    assert any(told.startswith("duplicated: record 7 is stored at offsets 0 and 1") for told in words(story))
+    about = [line.words for line in story.lines if line.is_evidence and line.kind != FINDING]
+    assert sum(told.startswith("Produce: t0-0: record 7") for told in about) == 2
+    assert as_text(story)[-1].endswith("◀")
+
+
+class Page(HTMLParser):
+    """Every tag that is opened is closed; nothing is fetched from anywhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+        self.fetched += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_the_page_has_every_line_and_needs_nothing_else() -> None:
+    story = tell(small(*sends(7), transactional_id=None, client_id="<b>&"))
+    page = as_page(story)
+    parsed = Page()
+    parsed.feed(page)
+    assert parsed.open == []
+    assert parsed.fetched == []
+    assert not re.search(r"https?:|@import|url\(|<script", page)
+    text = "".join(parsed.text)
+    assert [told for told in words(story) if told not in text] == []
+    assert "<b>&" in text
+    assert page.count('<li class="row') == len(story.lines)
