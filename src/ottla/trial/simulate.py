@@ -133,9 +133,9 @@ def _many(console: Console, options: SimulateOptions) -> int:
     title = f"seeds {first} to {seeds[-1]}"
     tally, began = Tally(), time.monotonic()
     told = _Told(console, options)
-    # First of all, so that it is known whatever happens.
-    console.print(f"{title}, {options.jobs} at once: ottla simulate --first-seed {first} --seeds {options.seeds}")
     try:
+        # First of all, so that it is known whatever happens.
+        console.print(f"{title}, {options.jobs} at once: ottla simulate --first-seed {first} --seeds {options.seeds}")
         with (
             showing_steps(console) as steps,
             steps.step(title, options.seeds, "seeds") as step,
