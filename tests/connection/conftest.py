@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.connection.core import ConnectionCore
-from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit
+from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, TokenWanted, Transmit
 from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.metadata import (
@@ -32,6 +32,8 @@ class Line:
         self.connects: list[Connect] = []
         self.sent: list[Transmit] = []
         self.closed: list[int] = []
+        self.close_reasons: list[str] = []
+        self.tokens_wanted: list[TokenWanted] = []
         self.answers: list[Any] = []
 
     def turn(self) -> None:
@@ -43,6 +45,9 @@ class Line:
                 self.sent.append(output)
             elif isinstance(output, Disconnect):
                 self.closed.append(output.connection_id)
+                self.close_reasons.append(output.reason)
+            elif isinstance(output, TokenWanted):
+                self.tokens_wanted.append(output)
         self.answers.extend(self.core.take_answers())
 
     def pass_ms(self, ms: float) -> None:

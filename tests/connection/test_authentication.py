@@ -16,7 +16,7 @@ from ottla.connection.authentication import (
     check_scram,
     unsecured_token,
 )
-from ottla.connection.events import Disconnect, TokenGiven, TokenWanted
+from ottla.connection.events import TokenGiven
 from ottla.connection.security_settings import OAuthBearerToken
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import AuthenticationError, ConfigError
@@ -243,20 +243,9 @@ def test_a_refusal_is_told_once_and_the_pauses_grow(secured):
 
 def test_the_driver_hears_why_the_connection_is_closed(secured):
     world = secured(sasl_password="wrong")
-    line = world.line
-    told = []
-    turn = line.turn
-    outputs = line.core.outputs
-
-    def listening() -> Any:
-        found = outputs()
-        told.extend(output for output in found if isinstance(output, Disconnect))
-        return found
-
-    line.core.outputs = listening  # type: ignore[method-assign]
     world.come_in()
-    turn()
-    assert [output.reason.startswith("authentication failed: ") for output in told] == [True]
+    world.line.turn()
+    assert [reason.startswith("authentication failed: ") for reason in world.line.close_reasons] == [True]
 
 
 def test_a_question_is_answered_at_once_where_every_broker_refuses(secured):
@@ -367,19 +356,10 @@ def test_renewing_does_not_keep_an_unused_connection(secured):
 def wants_token(secured: Any) -> Any:
     world = secured(mechanism="OAUTHBEARER", sasl_oauthbearer_token_provider=lambda: "unused")
     line = world.line
-    wanted: list[TokenWanted] = []
-    outputs = line.core.outputs
-
-    def listening() -> Any:
-        found = outputs()
-        wanted.extend(output for output in found if isinstance(output, TokenWanted))
-        return found
-
-    line.core.outputs = listening
     connect = line.accept()
     line.answer(line.take(ApiVersionsRequest), world.versions)
     line.answer(line.take(SaslHandshakeRequest), SaslHandshakeResponse(mechanisms=["OAUTHBEARER"]))
-    assert [output.connection_id for output in wanted] == [connect.connection_id]
+    assert [output.connection_id for output in line.tokens_wanted] == [connect.connection_id]
     return line, connect.connection_id
 
 

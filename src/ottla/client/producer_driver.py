@@ -425,9 +425,11 @@ class ProducerDriver:
         batches = self.appender.take_ready(now_us, flushing)
         if batches:
             label_of, label = self._label_of, self._flushes_seen
+            records = 0
             for batch in batches:
                 label_of[batch] = label
-                self._records_taken += batch.record_count
+                records += batch.record_count
+            self._records_taken += records
             self._outstanding[label] = self._outstanding.get(label, 0) + len(batches)
             if self.interceptors is not None:
                 self.interceptors.on_batch(batches)

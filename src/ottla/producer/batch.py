@@ -73,6 +73,10 @@ _NEXT: list[list[BatchState | None]] = [
 ]
 
 
+_ACKED = BatchState.ACKED
+_WAITING = BatchState.WAITING
+
+
 class Batch:
     """A sealed batch with the books of its delivery.
 
@@ -82,7 +86,18 @@ class Batch:
     refused only because a batch ahead of it was.
     """
 
-    __slots__ = ("attempts", "deadline_us", "error", "number", "numbered", "queue", "sealed", "size_bytes", "state")
+    __slots__ = (
+        "attempts",
+        "deadline_us",
+        "error",
+        "is_settled",
+        "number",
+        "numbered",
+        "queue",
+        "sealed",
+        "size_bytes",
+        "state",
+    )
 
     def __init__(self, sealed: SealedBatch, queue: PartitionQueue, number: int, deadline_us: int) -> None:
         self.sealed = sealed
@@ -90,7 +105,8 @@ class Batch:
         self.number = number
         self.deadline_us = deadline_us
         self.size_bytes = sealed.size_bytes
-        self.state = BatchState.WAITING
+        self.state = _WAITING
+        self.is_settled = False
         self.numbered = False
         self.attempts = 0
         # Why the last attempt did not succeed.
@@ -118,4 +134,6 @@ class Batch:
         if state is None:
             raise RuntimeError(f"batch {self.number} of {self.queue}: {event.name} cannot happen in {self.state.name}")
         self.state = state
+        if state >= _ACKED:
+            self.is_settled = True
         return state

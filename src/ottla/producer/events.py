@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError, OttlaError
+from ottla.value import Value
 
 if TYPE_CHECKING:
     from ottla.producer.figures import Metrics
@@ -146,13 +147,16 @@ class LoadKnown:
     load: PartitionLoad | None
 
 
-@dataclass(slots=True, frozen=True)
-class BatchAcked:
+class BatchAcked(Value):
     """Output: stored. `base_offset` is -1 with acks=0; `log_append_time_ms` is -1 with CreateTime."""
 
-    batch: SealedBatch
-    base_offset: int
-    log_append_time_ms: int = -1
+    # Written out: a frozen dataclass takes a microsecond to fill, and this one is made for every batch.
+    __slots__ = ("base_offset", "batch", "log_append_time_ms")
+
+    def __init__(self, batch: SealedBatch, base_offset: int, log_append_time_ms: int = -1) -> None:
+        self.batch = batch
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
 
 
 @dataclass(slots=True, frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from ottla.producer.batch import Batch
@@ -18,15 +17,21 @@ class InFlightRequest:
         self.batches = batches
         self.sent_us = sent_us
 
-    def answers(self, response: Any) -> Iterator[tuple[Batch, Any]]:
-        """Yield every batch with its part of the ProduceResponse, None where the broker left it out."""
+    def answers(self, response: Any) -> list[tuple[Batch, Any]]:
+        """Return every batch with its part of the ProduceResponse, None where the broker left it out."""
         batches = self.batches
-        if len(batches) == 1 and len(response.responses) == 1 and len(response.responses[0].partition_responses) == 1:
-            queue = batches[0].queue
-            part = response.responses[0].partition_responses[0]
-            if part.index == queue.partition and response.responses[0].name == queue.topic:
-                yield batches[0], part
-                return
-        parts = {(topic.name, part.index): part for topic in response.responses for part in topic.partition_responses}
-        for batch in batches:
-            yield batch, parts.get((batch.queue.topic, batch.queue.partition))
+        if len(response.responses) == 1:
+            # Brokers answer in the order in which they were asked, of one topic as a rule.
+            topic = response.responses[0]
+            name, parts = topic.name, topic.partition_responses
+            if len(parts) == len(batches):
+                found = []
+                for batch, part in zip(batches, parts, strict=True):
+                    queue = batch.queue
+                    if part.index != queue.partition or name != queue.topic:
+                        break
+                    found.append((batch, part))
+                else:
+                    return found
+        named = {(topic.name, part.index): part for topic in response.responses for part in topic.partition_responses}
+        return [(batch, named.get((batch.queue.topic, batch.queue.partition))) for batch in batches]

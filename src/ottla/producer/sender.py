@@ -31,6 +31,10 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.split import split
 
+# Looked up once: members of an enumeration are slow to come by, and these moves happen to every batch.
+_SEND = BatchEvent.SEND
+_ACK = BatchEvent.ACK
+
 # The second says that an earlier attempt was stored.
 _STORED = frozenset((ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
 # The broker misses what comes before the batch, or has forgotten the producer (before Kafka 2.5; now it takes any
@@ -127,7 +131,7 @@ class Sender:
                 topics[queue.topic] = TopicProduceData(name=queue.topic, partition_data=[data])
             else:
                 topic.partition_data.append(data)
-            batch.move(BatchEvent.SEND)
+            batch.move(_SEND)
             batch.attempts += 1
         metrics.client.produce_requests += 1
         message = ProduceRequest(
@@ -170,7 +174,7 @@ class Sender:
             self._not_acked(batch, BatchEvent.LOSE, ErrorCode.UNKNOWN_SERVER_ERROR, detail, node_id, now_us, again=True)
             return
         code = part.error_code
-        if code in _STORED:
+        if not code or code in _STORED:
             self._ack(batch, part.base_offset, part.log_append_time_ms)
             return
         if code in _STALE_METADATA:
@@ -192,10 +196,11 @@ class Sender:
 
     def _ack(self, batch: Batch, base_offset: int, log_append_time_ms: int) -> None:
         batch.queue.established = True
-        if batch.state >= BatchState.ACKED:
+        if batch.is_settled:
             return  # given up while it was in flight
-        batch.move(BatchEvent.ACK)
-        self._metrics.topic(batch.queue.topic).records_acked += batch.sealed.record_count
+        batch.move(_ACK)
+        meter = self._metrics.topic(batch.queue.topic)
+        meter.records_acked += batch.sealed.record_count
         self.unsettled -= 1
         self.settled.append(BatchAcked(batch.sealed, base_offset, log_append_time_ms))
 
@@ -213,7 +218,8 @@ class Sender:
         parts = split(batch.sealed, self._compression, self._compression_level)
         for part in batch.divide(parts):
             batch.queue.put_back(part)
-        self._metrics.topic(batch.queue.topic).splits += 1
+        meter = self._metrics.topic(batch.queue.topic)
+        meter.splits += 1
         self.unsettled += len(parts) - 1
         self.settled.append(BatchSplit(batch.sealed, parts))
 
@@ -267,7 +273,8 @@ class Sender:
             self._put_back(batch)
 
     def _put_back(self, batch: Batch) -> None:
-        self._metrics.topic(batch.queue.topic).records_retried += batch.sealed.record_count
+        meter = self._metrics.topic(batch.queue.topic)
+        meter.records_retried += batch.sealed.record_count
         if "reorders_on_retry" in self._weaknesses and batch.state is BatchState.WAITING and not batch.queue.in_flight:
             batch.queue.put_behind(batch)
             return

@@ -438,6 +438,9 @@ class Encoder:
 
 def _gather(value: Any) -> tuple[list[Any], int]:
     """The non-empty parts of a records field and their size in bytes."""
+    if type(value) is list and len(value) == 1 and type(value[0]) is bytearray and value[0]:
+        # A producer's batch, which is what most requests are made of.
+        return value, len(value[0])
     if isinstance(value, list | tuple):
         sizes = [_part_size(part) for part in value]
         return [part for part, size in zip(value, sizes, strict=True) if size], sum(sizes)

@@ -1,0 +1,53 @@
+"""What of io_loop.py is C when it is compiled: classes as structs, methods as functions (see setup.py)."""
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from ottla.client.channel cimport Channel
+from ottla.connection.traffic cimport LoopMeter, NodeMeter
+
+
+cdef class IoLoop:
+    cdef public LoopMeter _meter
+    cdef public int64_t _woke_ns
+    cdef public object _core
+    cdef public object _front
+    cdef public object _client_id
+    cdef public object _buffers
+    cdef public object _security
+    cdef public object _poller
+    cdef public object _doorbell
+    cdef public bint _sleeping
+    cdef public object _posted
+    cdef public object _resolved
+    cdef public dict _channels
+    cdef public dict _by_fd
+    cdef public list _dirty
+    cdef public bint _stopping
+    cdef public dict _stalled
+    cdef public bint answered
+    cdef public dict troubles
+    cdef public object _thread
+
+    @cython.locals(meter=LoopMeter, idle_ns=int64_t, woke_ns=int64_t, due_now=bint)
+    cdef _turn(self)
+    cdef _sleep(self, core_due_us)
+    cdef _timeout_s(self, core_due_us, now_us)
+    @cython.locals(channel=Channel, outputs=list, results=list)
+    cdef _carry_out(self, now_us)
+    @cython.locals(channel=Channel)
+    cdef _enqueue(self, output, now_us)
+    cdef _push(self, Channel channel, now_us)
+    @cython.locals(correlation_id=object)
+    cdef _report_transmitted(self, Channel channel, now_us)
+    @cython.locals(channel=Channel)
+    cdef _handle(self, list events, now_us)
+    cdef _pull(self, Channel channel, now_us)
+    @cython.locals(channel=Channel)
+    cdef _take_resolved(self, now_us)
+    cdef _watch(self, Channel channel)
+    cdef _finish_connecting(self, Channel channel, now_us)
+    cdef _shake_hands(self, Channel channel, now_us)
+    cdef _lose(self, Channel channel, reason, now_us)
+    cdef _disconnect(self, output)
+    cdef _remove(self, Channel channel, reason)

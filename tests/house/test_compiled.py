@@ -1,0 +1,67 @@
+"""What is compiled is what the source says: never older than it, and doing the same without the compiler."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Loads the modules named in argv[1:] from their sources, then sends records through a simulated cluster.
+AS_WRITTEN = """
+import sys
+from importlib.machinery import PathFinder, SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+
+class FromSource:
+    def find_spec(self, name, path, target=None):
+        if name not in sys.argv:
+            return None
+        file = str(Path(path[0], name.rpartition(".")[2] + ".py"))
+        return spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
+
+sys.meta_path.insert(0, FromSource())
+
+from ottla.simulation.world import World
+
+world = World(7, through_bytes=True)
+world.create_topic("flights", partitions=2)
+producer = world.producer()
+deliveries = [producer.send("flights", b"%d" % number, b"%d" % number) for number in range(50)]
+producer.flush()
+assert {delivery.result().partition for delivery in deliveries} == {0, 1}
+loaded = [name for name in sys.argv if name in sys.modules]
+assert "ottla.producer.sender" in loaded, loaded
+assert all(sys.modules[name].__file__.endswith(".py") for name in loaded)
+"""
+
+
+def listed(name: str) -> list[str]:
+    """A list of modules in setup.py."""
+    for node in ast.parse((ROOT / "setup.py").read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
+            return list(ast.literal_eval(node.value))
+    raise LookupError(name)
+
+
+@pytest.mark.parametrize("module", listed("LOOPS") + listed("TURNS"))
+def test_a_compiled_module_is_not_older_than_its_source(module):
+    source = ROOT / "src" / Path(*module.split(".")).with_suffix(".py")
+    written_s = max(path.stat().st_mtime for path in (source, source.with_suffix(".pxd")) if path.exists())
+    for suffix in EXTENSION_SUFFIXES:
+        built = source.with_suffix(suffix)
+        if built.exists():
+            assert built.stat().st_mtime >= written_s, "build again: python setup.py build_ext --inplace"
+
+
+def test_the_turns_of_a_producer_run_as_written_too():
+    done = subprocess.run(
+        [sys.executable, "-c", AS_WRITTEN, *listed("TURNS")], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
