@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -65,3 +66,35 @@ def test_the_turns_of_a_producer_run_as_written_too():
         [sys.executable, "-c", AS_WRITTEN, *listed("TURNS")], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
+
+
+def declared(layout: Path) -> dict[str, set[str]]:
+    """The attributes of each class in a .pxd file."""
+    found: dict[str, set[str]] = {}
+    name = ""
+    for line in layout.read_text().splitlines():
+        if begins := re.match(r"cdef class (\w+)", line):
+            name = begins[1]
+            found[name] = set()
+        elif attribute := re.fullmatch(r"    cdef public \w+ (\w+)", line):
+            found[name].add(attribute[1])
+    return found
+
+
+def assigned(node: ast.ClassDef) -> set[str]:
+    """The attributes that a class's methods give to `self`."""
+    return {
+        each.attr
+        for each in ast.walk(node)
+        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and ast.unparse(each.value) == "self"
+    }
+
+
+@pytest.mark.parametrize("module", listed("TURNS"))
+def test_every_attribute_of_a_class_that_becomes_a_struct_is_declared(module):
+    source = ROOT / "src" / Path(*module.split(".")).with_suffix(".py")
+    layout = source.with_suffix(".pxd")
+    structs = declared(layout) if layout.exists() else {}
+    for node in ast.parse(source.read_text()).body:
+        if isinstance(node, ast.ClassDef) and node.name in structs:
+            assert assigned(node) <= structs[node.name], f"{layout} lacks attributes of {node.name}"

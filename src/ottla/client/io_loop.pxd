@@ -20,6 +20,7 @@ cdef class IoLoop:
     cdef public bint _sleeping
     cdef public object _posted
     cdef public object _resolved
+    cdef public object _explained
     cdef public dict _channels
     cdef public dict _by_fd
     cdef public list _dirty
@@ -45,6 +46,8 @@ cdef class IoLoop:
     cdef _pull(self, Channel channel, now_us)
     @cython.locals(channel=Channel)
     cdef _take_resolved(self, now_us)
+    @cython.locals(channel=Channel)
+    cdef _take_explained(self, now_us)
     cdef _watch(self, Channel channel)
     cdef _finish_connecting(self, Channel channel, now_us)
     cdef _shake_hands(self, Channel channel, now_us)

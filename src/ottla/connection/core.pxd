@@ -43,6 +43,7 @@ cdef class ConnectionCore:
     cdef public bint _closed
     cdef public dict _failures
     cdef public bint _ever_ready
+    cdef public object brokers_met
     cdef public dict _refusing_since_us
 
     @cython.locals(node=Node)

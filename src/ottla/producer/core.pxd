@@ -31,6 +31,9 @@ cdef class ProducerCore:
     cdef public object _end_until_us
     cdef public object _last_words
     cdef public bint _closed
+    cdef public object _brokers_met
+    cdef public object _telemetry
+    cdef public object _rng
 
     cpdef receive(self, event, now_us)
     cpdef tick(self, now_us)
