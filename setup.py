@@ -39,6 +39,7 @@ TURNS = [
     "ottla.client.io_loop",
     "ottla.client.poller",
     "ottla.client.producer_driver",
+    "ottla.client.waiting",
     "ottla.connection.core",
     "ottla.connection.metadata",
     "ottla.connection.node",
@@ -53,8 +54,8 @@ TURNS = [
     "ottla.producer.metrics",
     "ottla.producer.partition_load",
     "ottla.producer.sender",
+    "ottla.protocol.apis",
     "ottla.protocol.frames",
-    "ottla.protocol.messages.headers",
     "ottla.protocol.messages.produce",
     "ottla.protocol.primitives",
 ]

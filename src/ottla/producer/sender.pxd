@@ -30,6 +30,7 @@ cdef class Sender:
     cdef public int64_t _in_flight_max
     cdef public object _backoff_ms
     cdef public object _backoff_max_ms
+    cdef public object _weaknesses
 
     cpdef send_ready(self, int64_t now_us)
     @cython.locals(batch=Batch, queue=PartitionQueue, metrics=ProducerMetrics, topics=dict)

@@ -36,6 +36,7 @@ _UNSUPPORTED_VERSION = b"\x00\x23"
 
 _LENGTH = Struct(">i")
 _LENGTH_AND_CORRELATION = Struct(">ii")
+_LENGTH_AND_REQUEST = Struct(">ihhi")
 
 
 def encode_request(correlation_id: int, client_id: str | None, message: ApiMessage, version: int) -> list[Any]:
@@ -44,14 +45,11 @@ def encode_request(correlation_id: int, client_id: str | None, message: ApiMessa
     Chunks are bytes-likes; where records were given as something with a `size` (a `FileSlice`), so is their chunk.
     """
     _check_version(message, version)
-    encoder = Encoder(bytes(LENGTH_BYTES))
-    header = RequestHeader(
-        request_api_key=message.API_KEY,
-        request_api_version=version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    )
-    header.write(encoder, 2 if version >= message.FLEXIBLE_FROM else 1)
+    # What RequestHeader writes, without making one for every request.
+    encoder = Encoder(_LENGTH_AND_REQUEST.pack(0, message.API_KEY, version, correlation_id))
+    encoder.nullable_string(client_id)
+    if version >= message.FLEXIBLE_FROM:
+        encoder.out.append(0)
     return _frame(encoder, message, version)
 
 

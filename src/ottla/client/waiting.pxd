@@ -1,0 +1,10 @@
+"""What of waiting.py is C when it is compiled: classes as structs, methods as functions (see setup.py)."""
+
+cimport cython
+
+
+@cython.final
+cdef class Waiting:
+    cdef public list _waiters
+
+    cpdef look(self)
