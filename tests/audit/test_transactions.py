@@ -278,6 +278,19 @@ def test_a_last_stable_offset_that_stays_behind_without_a_transaction_hangs(scen
     assert "no transaction is open on broker 0" in scene.ask(check_hanging).evidence[0].detail
 
 
+def test_an_open_batch_that_cannot_be_read_hangs_too(scene: Scene) -> None:
+    scene.batches().pop()
+    scene.batches()[-1].crc_is_right = False
+    scene.batches()[-1].records.clear()
+    assert scene.ask(check_hanging).evidence[0].detail.startswith("1 records of producer 2 from offset 5 on")
+
+
+def test_a_partition_nobody_wrote_to_has_nothing_to_hang(scene: Scene) -> None:
+    for broker in range(3):
+        scene.batches(broker, 1).clear()
+    assert not scene.ask(check_hanging).count
+
+
 def test_records_outside_of_transactions_need_no_marker(scene: Scene) -> None:
     for broker in range(3):
         scene.batches(broker).append(batch(7, [50], sequence=3))

@@ -26,6 +26,8 @@ def check_hanging(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         found.not_seen("the end: the run did not settle")
     else:
         for place, logs in case.logs.items():
+            if not logs:
+                continue  # nothing was ever written there
             log = logs[0]
             opened = open_offsets(log)
             for producer_id, offsets in opened.items():

@@ -33,6 +33,7 @@ from ottla.audit.order import check_order
 from ottla.audit.outcomes import check_failed
 from ottla.audit.placement import check_placement
 from ottla.audit.polls import check_polls
+from ottla.audit.refusals import check_refusals
 from ottla.audit.repeatability import check_repeatability
 from ottla.audit.repetitions import check_repetitions
 from ottla.audit.sequences import check_sequences
@@ -57,6 +58,7 @@ CHECKERS = (
     check_placement,
     check_corruption,
     check_sequences,
+    check_refusals,
     check_fencing,
     check_leadership,
     check_watermarks,

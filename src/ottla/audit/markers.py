@@ -27,5 +27,5 @@ def _walk(log: ReplicaSeen) -> tuple[dict[int, None], dict[int, list[int]]]:
             if batch.commits is False:
                 aborted.update(dict.fromkeys(offsets))
         elif batch.is_transactional:
-            open_.setdefault(batch.producer_id, []).extend(record.offset for record in batch.records)
+            open_.setdefault(batch.producer_id, []).extend(range(batch.base_offset, batch.last_offset + 1))
     return aborted, open_

@@ -85,7 +85,7 @@ def _producer_settings(chance: Chance) -> dict[str, Any]:
         "request_timeout_ms": request_timeout_ms,
         "delivery_timeout_ms": chance.choice((5_000, 120_000)),
         "retry_backoff_ms": chance.choice((20, 100)),
-        "max_in_flight_requests_per_connection": chance.randint(1, 5),
+        "max_in_flight_requests_per_connection": chance.choice((1, 2, 3, 5, 5)),
         "max_block_ms": chance.choice((2_000, 6_000)),
     }
 
@@ -105,6 +105,8 @@ def _pause(chance: Chance) -> Act:
 
 
 def _plain_acts(chance: Chance, topics: list[TopicPlan], numbers: Any, count: int) -> list[Act]:
+    if chance.random() < 0.25:
+        return _bursts(chance, topics, numbers, count)
     acts: list[Act] = []
     for _ in range(count):
         acts.append(_send(chance, topics, next(numbers)))
@@ -112,6 +114,16 @@ def _plain_acts(chance: Chance, topics: list[TopicPlan], numbers: Any, count: in
             acts.append(_pause(chance))
         if chance.random() < 0.01:
             acts.append(Act(CRASH, pause_us=chance.choice((1_000, 500_000))))
+    return acts
+
+
+def _bursts(chance: Chance, topics: list[TopicPlan], numbers: Any, count: int) -> list[Act]:
+    """To one partition, faster than it answers: as many batches in flight as there may be, now and then a rest."""
+    acts: list[Act] = []
+    for _ in range(count):
+        acts.append(Act(SEND, next(numbers), topics[0].name, 0, None, 120))
+        rests = chance.random() < 0.06
+        acts.append(Act(PAUSE, pause_us=chance.choice((50_000, 500_000, 2_000_000)) if rests else 150))
     return acts
 
 
