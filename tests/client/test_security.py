@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
 import socket
+import ssl
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +23,9 @@ from tests.client.conftest import Peer
 
 import ottla
 from ottla import Listener
-from ottla.client.tls import openssl_name
+from ottla.client.channel import Lost
+from ottla.client.tls import TlsSocket, client_context, openssl_name
+from ottla.producer.settings import ProducerSettings
 
 pytest.importorskip("scramp")
 
@@ -360,6 +365,31 @@ def test_a_server_that_resets_before_the_handshake_is_survived(papers: Papers, p
             pytest.raises((ottla.Unreachable, ottla.AuthenticationError)),
         ):
             producer.send("any", b"x")
+
+
+def test_a_refusal_that_came_before_the_first_request_left_is_told(papers: Papers, peer: Peer) -> None:
+    """With TLS 1.3 a client's handshake is done before the broker has missed its certificate, and hung up."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(papers.ca))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(papers.server)
+    hung_up = threading.Event()
+
+    def refuse(connection: socket.socket) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with contextlib.suppress(ssl.SSLError):
+            context.wrap_socket(connection, server_side=True)
+        hung_up.set()
+
+    address = peer(refuse)
+    given = settings_for(papers, "SSL") | {"ssl_enabled_protocols": "TLSv1.3"}
+    security = ProducerSettings({"bootstrap_servers": address, **given}).connection.security
+    host, port = address.split(":")
+    tls = TlsSocket(socket.create_connection((host, int(port))), client_context(security), host)
+    assert tls.shake_hands() == 0
+    assert hung_up.wait(30)
+    with pytest.raises(Lost, match="the broker wants a certificate of yours"):
+        tls.sendmsg([b"the first request"])
+    tls.close()
 
 
 def test_a_server_that_never_shakes_hands_is_given_up(papers: Papers, peer: Peer) -> None:

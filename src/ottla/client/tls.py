@@ -39,6 +39,10 @@ _ADVICE = (
     ("certificate verify failed", "name who issued the broker's certificate in ssl.truststore.location (PEM)"),
     ("certificate required", "the broker wants a certificate of yours: give ssl.keystore.location (PEM)"),
     ("unknown ca", "the broker does not know who issued the certificate in ssl.keystore.location"),
+    (
+        "certificate unknown",
+        "the broker does not accept the certificate in ssl.keystore.location; often it does not know who issued it",
+    ),
     ("bad certificate", "the broker wants a certificate of yours that it accepts: look at ssl.keystore.location (PEM)"),
     ("certificate expired", "the certificate in ssl.keystore.location is too old for the broker"),
     ("wrong version number", "the other side does not speak TLS: set security.protocol without SSL, or another port"),
@@ -246,12 +250,18 @@ class TlsSocket:
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             self._put_off = content
             raise BlockingIOError from None
-        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
+            self._hear_last_words()
             raise ConnectionResetError(104, "closed by the broker") from None
         except ssl.SSLError as error:
             raise Lost(explain(error)) from None
         self._put_off = None
         return sent
+
+    def _hear_last_words(self) -> None:
+        """Raise Lost where the broker has said why it hung up: with TLS 1.3 that comes after the handshake."""
+        with contextlib.suppress(OSError):
+            self.recv_into(memoryview(bytearray(1)))
 
     def close(self) -> None:
         """Close the socket without a word."""
