@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ottla.broker.log.producer_state import NEW_BATCH, ProducerStates
 from ottla.simulation.draw import draw
 from ottla.simulation.plan import BEGIN, COMMIT, CRASH, PAUSE, SEND, Act, Mishap, Plan, ProducerPlan, TopicPlan
 from ottla.simulation.run import execute
@@ -92,9 +91,8 @@ def test_telling_a_story_changes_nothing_of_the_run() -> None:
     assert tell(draw(4)).outcome.trace_hash == execute(draw(4)).trace_hash
 
 
-def test_what_was_found_ends_the_story_and_marks_what_it_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ProducerStates, "check", lambda *_: NEW_BATCH)
-    story = tell(small(*sends(7)))
+def test_what_was_found_ends_the_story_and_marks_what_it_is_about() -> None:
+    story = tell(small(*sends(7)), weaknesses=("no_sequence_check",))
     assert story.lines[-1].kind == FINDING
     assert any(told.startswith("duplicated: record 7 is stored at offsets 0 and 1") for told in words(story))
     about = [line.words for line in story.lines if line.is_evidence and line.kind != FINDING]

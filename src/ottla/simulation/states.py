@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ottla.simulation.clients import SimulatedProducer
 
 _CODE_NAMES = ("error_code", "partition_error_code")
+# Every second answer is one of these, and nothing in them is told by an error but what stands at their top.
+_TOP_ONLY = ("BrokerHeartbeatResponse", "ApiVersionsResponse")
 
 
 class States:
@@ -68,6 +70,9 @@ def error_codes(message: Any) -> Iterator[int]:
         for topic in message.responses:
             for part in topic.partitions:
                 yield part.error_code
+        return
+    if type(message).__name__ in _TOP_ONLY:
+        yield message.error_code
         return
     for name in type(message).__slots__:
         value = getattr(message, name)

@@ -72,8 +72,8 @@ def tell(plan: Plan, **options: Any) -> Story:
     except Exception:
         crashed = traceback.format_exc()
     outcome = conclude(run, crashed)
-    # What somebody did comes before the messages it led to.
-    lines = sorted([*_notes(run), *listener.lines], key=lambda line: line.at_us)
+    # What is sent comes before its message, and whatever else happened in that moment behind it.
+    lines = sorted([*_sent(run), *listener.lines, *_notes(run)], key=lambda line: line.at_us)
     for line in lines:
         line.at_us -= run.began_us
     lines = [line for line in lines if line.at_us >= 0]
@@ -111,6 +111,8 @@ class _Listener:
         arrow = api if what == "request" else f"{api} answered"
         late_us = arrives_us - at_us
         late = f" (arrives {_seconds(late_us)} s later)" if late_us > _LATE_US else ""
+        if late_us < 0:
+            late = " (held up, or lost)"
         errors = " ".join(word for word in words.replace(",", " ").split() if word.isupper() and "_" in word)
         gist = f"{sender}>{receiver} {arrow} {errors}{late and ' late'}"
         told = f"{arrow}{': ' if words else ''}{words}{late}"
@@ -165,7 +167,6 @@ def _notes(run: Run) -> Iterator[Line]:
             yield Line(life.born_us, NOTE, _instance(life.producer, life.instance), "", "is born")
         if life.died_us >= 0:
             yield Line(life.died_us, NOTE, _instance(life.producer, life.instance), "", "dies")
-    yield from _sent(run)
     for each in chronicle.leaderships or ():
         if each.leader_epoch or len(each.isr) < 3:
             led = f"led by {each.leader}" if each.leader >= 0 else "led by nobody"
@@ -194,7 +195,7 @@ def _instance(producer: str, instance: int) -> str:
 
 
 def _sent(run: Run) -> Iterator[Line]:
-    """Records handed over and told of, those of the same moment and place in one line."""
+    """Records handed over, and what was told of them, those of the same moment and place in one line."""
     told: dict[tuple[Any, ...], list[int]] = {}
     for record in run.chronicle.sent:
         who, place = _instance(record.producer, record.instance), f"{record.topic}-{record.partition}"

@@ -130,15 +130,29 @@ def _verdict(outcome: Outcome) -> str:
 def _many(console: Console, options: SimulateOptions) -> int:
     first = options.first_seed if options.first_seed is not None else secrets.randbelow(_FRESH_SEEDS)
     seeds = range(first, first + options.seeds)
-    title = f"seeds {first} to {seeds[-1]}"
-    tally, began = Tally(), time.monotonic()
-    told = _Told(console, options)
+    tally, told = Tally(), _Told(console, options)
+    figures: dict[str, Any] = {"first_seed": first, "seeds": options.seeds}
+    try:
+        _run_and_show(console, options, seeds, tally, told, figures)
+        for outcome in _first_of_each_kind(tally.failed):
+            told.failing(draw(outcome.seed), outcome)
+    finally:
+        # Also where Ctrl+C has ended it: nothing that was found is lost.
+        shrunk = [told.shrunk_as_json(outcome.seed) for outcome in tally.failed]
+        _write_json(options, {**figures, **tally.to_dict(), "shrunk": [each for each in shrunk if each is not None]})
+    return FAILED if tally.failed else 0
+
+
+def _run_and_show(
+    console: Console, options: SimulateOptions, seeds: range, tally: Tally, told: _Told, figures: dict[str, Any]
+) -> None:
+    title, began = f"seeds {seeds[0]} to {seeds[-1]}", time.monotonic()
     try:
         # First of all, so that it is known whatever happens.
-        console.print(f"{title}, {options.jobs} at once: ottla simulate --first-seed {first} --seeds {options.seeds}")
+        console.print(f"{title}, {options.jobs} at once: ottla simulate --first-seed {seeds[0]} --seeds {len(seeds)}")
         with (
             showing_steps(console) as steps,
-            steps.step(title, options.seeds, "seeds") as step,
+            steps.step(title, len(seeds), "seeds") as step,
             closing(run_seeds(seeds, options.jobs)) as outcomes,
         ):
             for outcome in outcomes:
@@ -149,17 +163,9 @@ def _many(console: Console, options: SimulateOptions) -> int:
                     _show_findings(console, outcome)
                     told.keep_drawn(outcome)
     finally:
-        # Also where Ctrl+C has ended it: nothing that was found is lost.
         took_s = time.monotonic() - began
+        figures["seconds"] = round(took_s, 1)
         _show_summary(console, title, tally, took_s)
-        figures = {"first_seed": first, "seeds": options.seeds, "seconds": round(took_s, 1), **tally.to_dict()}
-        if tally.runs < options.seeds:
-            _write_json(options, figures)
-    for outcome in _first_of_each_kind(tally.failed):
-        told.failing(draw(outcome.seed), outcome)
-    shrunk = [told.shrunk_as_json(outcome.seed) for outcome in tally.failed]
-    _write_json(options, {**figures, "shrunk": [each for each in shrunk if each is not None]})
-    return FAILED if tally.failed else 0
 
 
 def _first_of_each_kind(failed: list[Outcome]) -> list[Outcome]:
@@ -242,7 +248,8 @@ class _Told:
     def _show_story(self, shrunk: Shrunk) -> None:
         plan = shrunk.plan
         self._console.print()
-        words = f"seed {plan.seed}, “{shrunk.kind}” with {len(plan.mishaps)} mishaps and {plan.records} records"
+        mishaps, records = _counted(len(plan.mishaps), "mishap"), _counted(plan.records, "record")
+        words = f"seed {plan.seed}, “{shrunk.kind}” with {mishaps} and {records}"
         self._console.print(Text(f"{words} (after {shrunk.runs} runs)", "bold"))
         lines = as_text(tell(plan))
         half = _STORY_LINES_MAX // 2
@@ -268,9 +275,13 @@ class _Told:
         }
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
+
+
 @contextmanager
 def _progress_of_shrinking(console: Console, seed: int) -> Iterator[Any]:
-    with showing_steps(console) as steps, steps.step(f"making seed {seed} smaller", RUNS_MAX, "runs") as step:
+    with showing_steps(console) as steps, steps.step(f"making seed {seed} smaller", unit="runs") as step:
         yield lambda plan, runs: step.show(runs, RUNS_MAX)
 
 
