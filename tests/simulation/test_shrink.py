@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from ottla.audit import judgement
+from ottla.audit.chronicle import Chronicle
 from ottla.audit.findings import DUPLICATED, LOST, Finding
 from ottla.producer.core import ProducerCore
 from ottla.simulation.draw import draw
@@ -63,6 +65,20 @@ def test_a_plan_that_cannot_be_smaller_stays_as_it_is() -> None:
         return outcome(tried, *([LOST] if tried == plan else []))
 
     assert shrink(plan, run(plan), run=run).plan == plan
+
+
+def test_a_judge_that_breaks_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(chronicle: Chronicle) -> list[Finding]:
+        raise LookupError(len(chronicle.sent))
+
+    monkeypatch.setattr(judgement, "judge", broken)
+    assert kinds_of(execute(draw(2))) == ["LookupError in test_shrink.py, broken"]
+
+
+def test_a_plan_in_which_nobody_does_anything_is_clean() -> None:
+    plan = draw(2)
+    plan.producers, plan.mishaps = [], []
+    assert execute(plan).is_clean
 
 
 weak = partial(execute, weaknesses=("no_sequence_check",))

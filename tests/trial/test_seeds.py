@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ottla.audit.findings import LOST, Finding
+from ottla.audit.findings import LOST, UNREPEATABLE, Finding
 from ottla.simulation.plan import Plan
 from ottla.simulation.run import Outcome
 from ottla.trial import seeds as module
@@ -53,6 +53,15 @@ def test_whatever_is_raised_is_part_of_the_outcome(monkeypatch: pytest.MonkeyPat
     assert "RecursionError: too deep" in (outcome.crashed or "")
 
 
+def test_a_seed_that_does_not_repeat_itself_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes = iter("abcc")
+    monkeypatch.setattr(module, "execute", lambda plan: Outcome(plan.seed, next(hashes)))
+    [finding] = run_seed(50).findings
+    assert (finding.kind, finding.count) == (UNREPEATABLE, 1)
+    assert finding.evidence[0].detail == "run 2 left the trace b, and the first one a"
+    assert run_seed(100).is_clean
+
+
 def test_a_tally_adds_up_runs_and_keeps_what_failed_by_seed() -> None:
     tally = Tally()
     lost = [Finding(LOST, 2)]
@@ -66,6 +75,7 @@ def test_a_tally_adds_up_runs_and_keeps_what_failed_by_seed() -> None:
         "simulated_hours": 0.001,
         "fired": {"kill": 3, "rule": 4},
         "states": {"no leader": 1, "record acked": 2},
+        "unseen": {},
         "failed": [],
     }
     assert [outcome.seed for outcome in tally.failed] == [8, 9]

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ottla.audit.chronicle import Chronicle, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
-from ottla.audit.findings import Finding
+from ottla.audit.findings import UNCONTROLLED, UNREPEATABLE, Finding
 from ottla.simulation.plan import Plan, ProducerPlan
 from ottla.simulation.scripts import ProducerScript, Script, ScriptedProducer
 from ottla.simulation.states import States
@@ -26,13 +26,16 @@ from ottla.weaknesses import Weaknesses
 _WEATHER_US = 60_000_000
 _PATIENCE_US = 600_000_000
 _SETTLE_US = 10_000_000
+# What one run alone never shows.
+_OF_MANY_RUNS = (UNCONTROLLED, UNREPEATABLE)
 
 
 @dataclass(slots=True)
 class Outcome:
     """What a run came to; `findings` holds those that found something, `crashed` the trace of an exception.
 
-    `fired`: how often each kind of mishap struck. `states`: those the run went through, see `states`.
+    `fired`: how often each kind of mishap struck. `states`: those the run went through, see `states`. `unseen`: the
+    kinds of findings whose checkers could not look at everything.
     """
 
     seed: int
@@ -44,6 +47,7 @@ class Outcome:
     simulated_us: int = 0
     fired: dict[str, int] = field(default_factory=dict)
     states: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -63,6 +67,7 @@ class Outcome:
             "simulated_us": self.simulated_us,
             "fired": dict(sorted(self.fired.items())),
             "states": list(self.states),
+            "unseen": list(self.unseen),
         }
 
 
@@ -247,17 +252,25 @@ def conclude(run: Run, crashed: str | None) -> Outcome:
     """The outcome of a run that has ended, one way or the other."""
     from ottla.audit.judgement import judge
 
+    judged: list[Finding] = []
+    try:
+        judged = judge(run.chronicle) if crashed is None else []
+    except Exception:
+        # A judge that breaks has not acquitted anybody.
+        crashed = traceback.format_exc()
+    run.states.add_tallies(judged)
     fired: dict[str, int] = {}
     for fault in run.chronicle.faults:
         fired[fault.kind] = fired.get(fault.kind, 0) + fault.fired
     return Outcome(
         run.plan.seed,
         run.world.trace.digest(),
-        [finding for finding in judge(run.chronicle) if finding.count] if crashed is None else [],
+        [finding for finding in judged if finding.count],
         crashed,
         run.world.trace.messages,
         len(run.chronicle.sent),
         run.world.scheduler.now_us,
         fired,
         run.states.conclude(run.chronicle),
+        tuple(finding.kind for finding in judged if finding.unseen and finding.kind not in _OF_MANY_RUNS),
     )

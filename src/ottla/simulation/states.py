@@ -18,6 +18,7 @@ from ottla.simulation.trace import Crossing
 
 if TYPE_CHECKING:
     from ottla.audit.chronicle import Chronicle
+    from ottla.audit.findings import Finding
     from ottla.simulation.clients import SimulatedProducer
 
 _CODE_NAMES = ("error_code", "partition_error_code")
@@ -53,6 +54,12 @@ class States:
             self._stands[producer.client_name] = stands
             if before is not None:
                 self.seen[f"transaction {before.name.lower()} > {stands.name.lower()}"] = None
+
+    def add_tallies(self, judged: list[Finding]) -> None:
+        """What the judges counted and nobody is to blame for: what was lost and excused, who held what."""
+        for finding in judged:
+            for name, _ in finding.tallies:
+                self.seen[f"{finding.kind}: {name}"] = None
 
     def conclude(self, chronicle: Chronicle) -> tuple[str, ...]:
         """All states of the run, in alphabetical order."""

@@ -22,19 +22,26 @@ from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from ottla.audit.case import Case
+from ottla.audit.chronicle import Chronicle
+from ottla.audit.repeatability import check_repeatability
 from ottla.simulation.draw import draw
 from ottla.simulation.run import Outcome, execute
 
 # A run takes a fraction of a second; one that takes so long will never end.
 _PATIENCE_S = 300.0
 _LOOK_S = 1.0
+_TWICE_EVERY = 50
 # The seed that is run and the next one.
 _IN_HAND = 2
 
 
 @dataclass(slots=True)
 class Tally:
-    """What many runs came to; `states`: by how many runs each state was reached; `failed`: those by their seeds."""
+    """What many runs came to; `failed` by their seeds.
+
+    `states`: by how many runs each was reached. `unseen`: in how many runs the checker of that kind did not see all.
+    """
 
     runs: int = 0
     messages: int = 0
@@ -42,6 +49,7 @@ class Tally:
     simulated_us: int = 0
     fired: dict[str, int] = field(default_factory=dict)
     states: dict[str, int] = field(default_factory=dict)
+    unseen: dict[str, int] = field(default_factory=dict)
     failed: list[Outcome] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -54,6 +62,8 @@ class Tally:
             self.fired[kind] = self.fired.get(kind, 0) + times
         for state in outcome.states:
             self.states[state] = self.states.get(state, 0) + 1
+        for kind in outcome.unseen:
+            self.unseen[kind] = self.unseen.get(kind, 0) + 1
         if not outcome.is_clean:
             insort(self.failed, outcome, key=lambda each: each.seed)
 
@@ -66,16 +76,29 @@ class Tally:
             "simulated_hours": round(self.simulated_us / 3_600_000_000, 3),
             "fired": dict(sorted(self.fired.items())),
             "states": dict(sorted(self.states.items())),
+            "unseen": dict(sorted(self.unseen.items())),
             "failed": [outcome.to_dict() for outcome in self.failed],
         }
 
 
 def run_seed(seed: int) -> Outcome:
-    """Draw a seed, run it, judge it; whatever is raised on the way is part of the outcome."""
+    """Draw a seed, run it, judge it; whatever is raised on the way is part of the outcome.
+
+    Every so many seeds are run twice: both must leave the same trace.
+    """
     try:
-        return execute(draw(seed))
+        outcome = execute(draw(seed))
+        if seed % _TWICE_EVERY == 0:
+            _compare(outcome, execute(draw(seed)))
     except Exception:
         return Outcome(seed, "", crashed=traceback.format_exc())
+    return outcome
+
+
+def _compare(outcome: Outcome, again: Outcome) -> None:
+    found = check_repeatability(Case(Chronicle(trace_hashes=(outcome.trace_hash, again.trace_hash))))
+    if found.count:
+        outcome.findings.append(found)
 
 
 def run_seeds(

@@ -190,6 +190,9 @@ def _show_summary(console: Console, title: str, tally: Tally, took_s: float) -> 
     rarest = sorted(tally.states.items(), key=lambda item: (item[1], item[0]))[:_RAREST]
     seldom = "; ".join(f"{name} ({times:,})" for name, times in rarest)
     table.add_row("states covered", f"{len(tally.states):,}{f', the rarest: {seldom}' if seldom else ''}")
+    if tally.unseen:
+        blind = sorted(tally.unseen.items(), key=lambda item: (-item[1], item[0]))
+        table.add_row("not wholly seen", "; ".join(f"{kind} ({times:,})" for kind, times in blind))
     console.print(table)
     for outcome in tally.failed:
         console.print(Text(f"  ottla simulate --seed {outcome.seed}", "cyan"), Text(_verdict(outcome), "dim"))
