@@ -10,7 +10,7 @@ import pytest
 from ottla.audit import judgement
 from ottla.audit.chronicle import Chronicle
 from ottla.audit.findings import DUPLICATED, LOST, Finding
-from ottla.producer.core import ProducerCore
+from ottla.broker.core import BrokerCore
 from ottla.simulation.draw import draw
 from ottla.simulation.plan import BEGIN, Plan
 from ottla.simulation.run import Outcome, execute
@@ -102,14 +102,14 @@ def test_a_seed_that_fails_for_a_bug_in_a_core_is_shrunk_to_a_handful_and_still_
 
 
 def test_an_exception_inside_a_core_is_a_finding_and_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = ProducerCore.receive
+    honest = BrokerCore.receive
 
-    def receive(self: ProducerCore, event: Any, now_us: int) -> None:
-        if type(event).__name__ == "BeginTransaction":
+    def receive(self: BrokerCore, event: Any, now_us: int) -> None:
+        if getattr(getattr(event, "message", None), "transactional_id", None) == "tx":
             raise ZeroDivisionError(f"at {now_us}")
         honest(self, event, now_us)
 
-    monkeypatch.setattr(ProducerCore, "receive", receive)
+    monkeypatch.setattr(BrokerCore, "receive", receive)
     plan = draw(5)
     found = execute(plan)
     assert not found.is_clean
