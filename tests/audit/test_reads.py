@@ -215,3 +215,13 @@ def test_a_gap_of_offsets_is_not_corrupt(scene: Scene) -> None:
     scene.chronicle.topics[0] = TopicPromise("t", 2, 3, cleanup=True)
     del scene.batches(1)[2]
     assert scene.ask(check_corruption).passed
+
+
+def test_what_was_read_before_a_power_cut_may_stand_otherwise_though_the_offset_was_committed_again(
+    scene: Scene,
+) -> None:
+    scene.chronicle.reads[0].records[2] = seen(99, 2)
+    scene.fall(1_850, 1, "power_off", 2)
+    scene.elect(1_900, 1, 1, (1, 2))
+    scene.let_pass(0, 2_000, 2, 3, leader=1, epoch=1)
+    assert scene.ask(check_changes).passed

@@ -344,3 +344,9 @@ def test_a_run_that_did_not_settle_is_not_observable(scene: Scene) -> None:
 def test_a_partition_without_a_leader_is_not_observable(scene: Scene) -> None:
     scene.chronicle.leaderships.append(Leadership(8_000, "t", 0, -1, 1, (0,), False))
     assert scene.ask(check_convergence).unseen == ("t-0, which had no leader in the end",)
+
+
+def test_what_each_broker_compacts_by_itself_is_not_compared(scene: Scene) -> None:
+    scene.replica(1).bytes_crc = 41
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, cleanup=True)
+    assert scene.ask(check_convergence).passed

@@ -21,6 +21,7 @@ from ottla.audit.readings import Readings
 
 Place = tuple[str, int]
 UNCOMMITTED, COMMITTED = "read_uncommitted", "read_committed"
+TRANSACTION_LOG = "__transaction_state"
 
 
 class Case:
@@ -69,6 +70,26 @@ class Case:
     def is_settled(self) -> bool:
         """Whether the run came to its end."""
         return self.chronicle.ended_us >= 0
+
+    def cleans_up(self, place: Place) -> bool:
+        """Whether records may go from there by retention, compaction or deletion."""
+        topic = self.topics.get(place[0])
+        return topic is not None and topic.cleanup
+
+    def shown_end(self, place: Place) -> int | None:
+        """Up to where the final read with read_committed could see; None where it failed, or records go by themselves.
+
+        A hanging transaction holds it up, and whoever asks for that is `hanging`.
+        """
+        read = self.final.get((COMMITTED, place))
+        return None if read is None or self.cleans_up(place) else read.end
+
+    def excuse_transaction(self, transaction: TransactionSeen) -> str | None:
+        """What took markers, or the coordinator's memory of this transaction, away, if anything did that may."""
+        why = self.ledger.excuse_topic(TRANSACTION_LOG, transaction.began_us)
+        for record in self.of_transaction.get(transaction.number, ()) if why is None else ():
+            why = why or self.ledger.excuse_read((record.topic, record.partition), -1, transaction.began_us)
+        return why
 
     def transactions_of(self, number: int) -> list[TransactionSeen] | None:
         """The transactions in which a record was sent; None where it was also sent outside of any, or never."""

@@ -19,7 +19,7 @@ def check_changes(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     found = Findings(CHANGED, evidence_max)
     for conflict in case.readings.conflicts:
         first, second = conflict.first_read, conflict.second_read
-        if case.ledger.excuse(conflict.place, conflict.first.offset, first.began_us) is None:
+        if case.ledger.excuse_read(conflict.place, conflict.first.offset, first.began_us) is None:
             found.add(
                 f"offset {conflict.first.offset} held {_name(conflict.first)} for {first.reader} until {first.ended_us}"
                 f" us, and {_name(conflict.second)} for {second.reader} until {second.ended_us} us",
@@ -49,7 +49,11 @@ def _check_vanished(case: Case, found: Findings, place: Place) -> None:
             continue
         stands = {record.offset for record in final.records}
         for offset, (record, read) in seen.items():
-            if offset in stands or offset < final.start or case.ledger.excuse(place, offset, read.began_us) is not None:
+            if (
+                offset in stands
+                or offset < final.start
+                or case.ledger.excuse_read(place, offset, read.began_us) is not None
+            ):
                 continue
             found.add(
                 f"{_name(record)} was read at offset {offset} by {read.reader} ({level}) until {read.ended_us} us, and "

@@ -64,23 +64,22 @@ class DurabilityLedger:
 
     def excuse(self, place: Place, offset: int, since_us: int) -> str | None:
         """What took away what was committed at an offset since then; None where nothing did that may."""
-        breaks = self.breaks.get(place)
-        if not breaks:
+        if place not in self.breaks:
             return None
         commit = self.committed(place, offset, since_us)
-        begin_us = since_us if commit is None else commit.at_us
-        return next(
-            (each.why for each in breaks if each.at_us >= begin_us and (offset < 0 or offset >= each.offset)), None
-        )
+        return self.excuse_read(place, offset, since_us if commit is None else commit.at_us)
+
+    def excuse_read(self, place: Place, offset: int, at_us: int) -> str | None:
+        """The same for what was known to be committed by then, because somebody read it; offset -1 is anywhere."""
+        for each in self.breaks.get(place, ()):
+            if each.at_us >= at_us and (offset < 0 or offset >= each.offset):
+                return each.why
+        return None
 
     def excuse_topic(self, topic: str, since_us: int) -> str | None:
         """The same for anything in a topic, such as the one in which coordinators keep transactions."""
-        for place, breaks in self.breaks.items():
-            if place[0] == topic:
-                for each in breaks:
-                    if each.at_us >= since_us:
-                        return each.why
-        return None
+        whys = (self.excuse_read(place, -1, since_us) for place in self.breaks if place[0] == topic)
+        return next((why for why in whys if why is not None), None)
 
 
 def _unclean_elections(roles: Sequence[Leadership], marks: Sequence[Watermark]) -> list[Break]:

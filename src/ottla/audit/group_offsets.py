@@ -13,7 +13,6 @@ from __future__ import annotations
 from ottla.audit.case import COMMITTED, Case
 from ottla.audit.chronicle import TransactionSeen
 from ottla.audit.findings import EVIDENCE_MAX, GROUP_OFFSET, Finding, Findings
-from ottla.audit.torn import TRANSACTION_LOG
 
 OFFSETS_LOG = "__consumer_offsets"
 _Key = tuple[str, str, int]
@@ -31,7 +30,8 @@ def check_group_offsets(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding
         found.not_seen("what the groups have committed")
         return found.finding()
     for key, transactions in moves.items():
-        if any(case.ledger.excuse_topic(topic, transactions[0].began_us) for topic in (OFFSETS_LOG, TRANSACTION_LOG)):
+        lost = case.ledger.excuse_topic(OFFSETS_LOG, transactions[0].began_us)
+        if lost is not None or any(case.excuse_transaction(each) is not None for each in transactions):
             found.tally("groups whose coordinator lost its log")
             continue
         _check_group(case, found, key, transactions, -1 if stand is None else stand.get(key, -1))
@@ -69,8 +69,9 @@ def _is_shown(case: Case, transaction: TransactionSeen) -> bool | None:
     records = case.of_transaction.get(transaction.number, ())
     answers = []
     for record in records:
-        read = case.final.get((COMMITTED, (record.topic, record.partition)))
-        if read is None:
+        place = record.topic, record.partition
+        end = case.shown_end(place)
+        if end is None or record.offset >= end:
             return None
-        answers.append(any(each.number == record.number for each in read.records))
+        answers.append(any(each.number == record.number for each in case.final[COMMITTED, place].records))
     return None if not answers or any(answers) != all(answers) else answers[0]

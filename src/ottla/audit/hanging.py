@@ -10,7 +10,7 @@ hanging transactions counts; and runs that did not settle.
 
 from __future__ import annotations
 
-from ottla.audit.case import Case
+from ottla.audit.case import TRANSACTION_LOG, Case
 from ottla.audit.findings import EVIDENCE_MAX, HANGING, Finding, Findings
 from ottla.audit.markers import open_offsets
 
@@ -18,18 +18,24 @@ from ottla.audit.markers import open_offsets
 def check_hanging(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     """Transactions reported as hanging, last stable offsets that stay behind, and records without a marker."""
     found = Findings(HANGING, evidence_max)
-    for report in case.chronicle.hanging_transactions:
-        found.add(report)
+    if not case.ledger.is_observable:
+        for report in case.chronicle.hanging_transactions:
+            found.add(report)
     if case.chronicle.replicas is None:
         found.not_seen("last stable offsets and markers")
     elif not case.is_settled:
         found.not_seen("the end: the run did not settle")
     else:
+        found.tally("reported as open", len(case.chronicle.hanging_transactions))
         for place, logs in case.logs.items():
             if not logs:
                 continue  # nothing was ever written there
             log = logs[0]
-            opened = open_offsets(log)
+            if place in case.ledger.breaks or case.ledger.excuse_topic(TRANSACTION_LOG, 0) is not None:
+                found.tally("partitions that may hang, since markers or transactions were lost")
+                continue
+            # Compaction takes markers away, too.
+            opened = {} if case.cleans_up(place) else open_offsets(log)
             for producer_id, offsets in opened.items():
                 found.add(
                     f"{len(offsets)} records of producer {producer_id} from offset {offsets[0]} on have no marker on "

@@ -58,12 +58,14 @@ def _expected(case: Case, found: Findings, place: Place, committed: bool) -> lis
     if topic is None or topic.cleanup or case.ledger.breaks.get(place):
         found.not_seen(f"skips in {name}, where records may go")
         return None
-    if not logs:
+    if logs is None:
         if any(promise.transactional_id is not None for promise in case.chronicle.producers):
             found.not_seen(f"skips in {name}, whose log was not seen")
             return None
         ends = [read for read in case.chronicle.reads if (read.topic, read.partition) == place and read.end >= 0]
         return list(range(min((r.start for r in ends), default=0), max((r.end for r in ends), default=0)))
+    if not logs:
+        return []
     aborted = aborted_offsets(logs[0]) if committed else {}
     return [
         record.offset

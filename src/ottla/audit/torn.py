@@ -5,7 +5,8 @@ partition (a reader's end there, the last stable offset, lies never inside a com
 was told holds: committed is all of it, with every record acknowledged; where nobody knows, it is all or nothing. A
 record that the durability ledger takes back is left out, and so is a transaction whose coordinator lost its log.
 
-Not observable: partitions whose final read with read_committed did not reach the end.
+Not observable: partitions whose final read with read_committed did not reach the end, or was held up by a hanging
+transaction (`hanging`); topics that clean up.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from ottla.audit.case import COMMITTED, Case, Place
 from ottla.audit.chronicle import SentRecord, TransactionSeen
 from ottla.audit.findings import EVIDENCE_MAX, TORN, Finding, Findings
 from ottla.ledger.schema import ACKED, FAILED
-
-TRANSACTION_LOG = "__transaction_state"
 
 
 def check_torn(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
@@ -28,18 +27,24 @@ def check_torn(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     for transaction in case.chronicle.transactions:
         found.tally(transaction.verdict)
         records = case.of_transaction.get(transaction.number, [])
-        unread = [each for each in records if each.partition >= 0 and (each.topic, each.partition) not in shown]
+        unread = [each for each in records if not _could_be_shown(case, each)]
         if unread:
             found.not_seen(f"{unread[0].topic}-{unread[0].partition} was not read to its end as read_committed")
-        elif transaction.verdict != "aborted" and _excuse(case, transaction) is None:
+        elif transaction.verdict != "aborted":
+            if case.excuse_transaction(transaction) is not None:
+                found.tally("excused by what brokers lost")
+                continue
             _check_end(case, found, transaction, records, shown)
     for place in shown:
         _check_rounds(case, found, place)
     return found.finding()
 
 
-def _excuse(case: Case, transaction: TransactionSeen) -> str | None:
-    return case.ledger.excuse_topic(TRANSACTION_LOG, transaction.began_us)
+def _could_be_shown(case: Case, record: SentRecord) -> bool:
+    if record.partition < 0:
+        return True
+    end = case.shown_end((record.topic, record.partition))
+    return end is not None and record.offset < end
 
 
 def _check_end(
@@ -55,9 +60,6 @@ def _check_end(
         return
     for record in records:
         if record.number in shown.get((record.topic, record.partition), ()):
-            continue
-        if record.outcome == ACKED and case.excuse(record) is not None:
-            found.tally("records lost and excused")
             continue
         if record.outcome == FAILED and transaction.verdict == "unknown":
             continue
