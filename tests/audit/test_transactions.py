@@ -338,3 +338,12 @@ def test_an_aborted_record_whose_marker_a_power_cut_took_may_be_committed_by_the
     scene.elect(4_800, 1, 1, (1, 2))
     assert scene.ask(check_aborted_reads).passed
     assert scene.ask(check_early_reads).passed
+
+
+def test_a_late_end_before_every_transaction_had_an_epoch_excuses_all_but_the_first(scene: Scene) -> None:
+    give_aborted(scene)
+    scene.chronicle.transaction_version = 1
+    assert scene.ask(check_aborted_reads).passed
+    assert scene.ask(check_early_reads).passed
+    scene.final(1, committed=True).records = []
+    assert scene.ask(check_torn).count == 1

@@ -45,6 +45,10 @@ class Case:
             if record.transaction >= 0:
                 self.of_transaction.setdefault(record.transaction, []).append(record)
         self.transactions: dict[int, TransactionSeen] = {each.number: each for each in chronicle.transactions}
+        first: dict[tuple[str, int], int] = {}
+        for each in chronicle.transactions:
+            first.setdefault((each.producer, each.instance), each.number)
+        self.first_transactions = dict.fromkeys(first.values())
         self.final: dict[tuple[str, Place], ReadSeen] = {
             (read.isolation_level, (read.topic, read.partition)): read
             for read in chronicle.reads
@@ -85,7 +89,13 @@ class Case:
         return None if read is None or self.cleans_up(place) else read.end
 
     def excuse_transaction(self, transaction: TransactionSeen) -> str | None:
-        """What took markers, or the coordinator's memory of this transaction, away, if anything did that may."""
+        """What took markers, or the coordinator's memory of this transaction, away, if anything did that may.
+
+        Before each transaction had an epoch of its own (KIP-890), a request to end one that comes late, when its sender
+        has asked again and been answered, ends the next one of the same instance, and so it does with Kafka.
+        """
+        if self.chronicle.transaction_version < 2 and transaction.number not in self.first_transactions:
+            return "a late request to end the transaction before it, which transaction version 1 cannot tell apart"
         why = self.ledger.excuse_topic(TRANSACTION_LOG, transaction.began_us)
         for record in self.of_transaction.get(transaction.number, ()) if why is None else ():
             why = why or self.ledger.excuse_read((record.topic, record.partition), -1, transaction.began_us)

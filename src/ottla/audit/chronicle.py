@@ -245,6 +245,7 @@ class ControlSeen:
 class Chronicle:
     """One run. `healed_us`: when the last fault was over; `ended_us`: when everything was settled, -1 if it never was.
 
+    `transaction_version`: that of the feature, 1 before each transaction had an epoch of its own (KIP-890).
     `stuck` names what had not ended when patience did. `trace_hashes`: the fingerprints of runs of the same seed.
     """
 
@@ -267,3 +268,4 @@ class Chronicle:
     stuck: list[str] = field(default_factory=list)
     healed_us: int = 0
     ended_us: int = -1
+    transaction_version: int = 2

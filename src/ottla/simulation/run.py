@@ -97,6 +97,7 @@ class Run:
                 for topic in plan.topics
             ],
             producers=[_promise(producer) for producer in plan.producers],
+            transaction_version=plan.settings.get("transaction_version", 2),
         )
         self.states = States()
         self.world.trace.listeners.append(self.states.hear)
