@@ -69,6 +69,8 @@ class Case:
         self.logs = {place: self._different(place, found) for place, found in self.replicas.items()}
         self.ledger = DurabilityLedger(self.topics, self.roles, self.marks, self.commits, chronicle.downfalls)
         self.readings = Readings(chronicle.reads)
+        # Brokers whose bytes were corrupted on purpose: not all of a batch is covered by its CRC.
+        self.corrupted = {each.broker_id: None for each in chronicle.downfalls or () if each.kind == "corrupt"}
 
     @property
     def is_settled(self) -> bool:

@@ -18,10 +18,9 @@ def check_corruption(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     found = Findings(CORRUPT, evidence_max)
     if case.chronicle.replicas is None:
         found.not_seen("the replicas' logs")
-    struck = {each.broker_id for each in case.chronicle.downfalls or () if each.kind == "corrupt"}
     for place, replicas in case.replicas.items():
         for replica in replicas:
-            if replica.broker_id in struck:
+            if replica.broker_id in case.corrupted:
                 found.not_seen(f"what was corrupted on purpose on broker {replica.broker_id}")
                 continue
             end = -1

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ottla.simulation.run import Run
 
 _LEVELS = ("read_uncommitted", "read_committed")
+# Where coordinators keep what they know: of these it is noted who led, and what a power cut took.
+_COORDINATORS_OWN = ("__transaction_state", "__consumer_offsets")
 
 
 class Witness:
@@ -46,10 +48,10 @@ class Witness:
         self._names = [topic.name for topic in run.plan.topics]
         run.world.watch(self._broker_acted, self._controller_acted, self._broker_fell)
 
-    def image(self) -> dict[str, list[Any]]:
-        """Who leads and who is in sync, as the controller has it."""
+    def image(self, also: tuple[str, ...] = ()) -> dict[str, list[Any]]:
+        """Who leads and who is in sync, as the controller has it; of the plan's topics and those named `also`."""
         image: Any = self._world.controller.core.image  # type: ignore[attr-defined]
-        return {name: list(image.topics[name].partitions) for name in self._names if name in image.topics}
+        return {name: list(image.topics[name].partitions) for name in (*self._names, *also) if name in image.topics}
 
     # ---- during the run -----------------------------------------------------------------------------------------
 
@@ -137,7 +139,7 @@ class Witness:
         cut: dict[tuple[str, int], int] = {}
         if kind != "kill":
             self._dark[broker_id, core.broker_epoch] = None
-            for name in self._names:
+            for name in (*self._names, *_COORDINATORS_OWN):
                 for index in core.topics.get(name, {}):
                     cut[name, index] = self._end_on_disk(broker_id, f"{name}-{index}")
         downfalls.append(Downfall(self._world.scheduler.now_us, broker_id, kind, cut))
@@ -154,7 +156,7 @@ class Witness:
     def _controller_acted(self) -> None:
         leaderships = self._run.chronicle.leaderships
         assert leaderships is not None
-        for name, partitions in self.image().items():
+        for name, partitions in self.image(_COORDINATORS_OWN).items():
             for index, part in enumerate(partitions):
                 role = part.leader, part.leader_epoch, part.isr
                 before = self._roles.get((name, index))
