@@ -225,3 +225,10 @@ def test_what_was_read_before_a_power_cut_may_stand_otherwise_though_the_offset_
     scene.elect(1_900, 1, 1, (1, 2))
     scene.let_pass(0, 2_000, 2, 3, leader=1, epoch=1)
     assert scene.ask(check_changes).passed
+
+
+def test_in_a_log_that_is_empty_nothing_is_skipped(scene: Scene) -> None:
+    for broker in range(3):
+        scene.replica(broker, 1).batches = []
+    scene.chronicle.reads = [scene.read("r", 1, 1_700, 1_800, 0, [])]
+    assert scene.ask(check_polls).passed
