@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from .papers import Papers
 
 # Where `tools` is, which tests and benchmarks share; `python -m pytest` would add it, `pytest` does not.
 _ROOT = str(Path(__file__).parents[1])
@@ -27,6 +31,14 @@ hypothesis.settings.load_profile("ottla")
 def kafka_name(request: pytest.FixtureRequest) -> str:
     """A name for topics, groups and transactional ids of the test's own; nothing is made."""
     return "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
+
+
+@pytest.fixture(scope="session")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    """Certificates for servers and clients."""
+    from .papers import Papers
+
+    return Papers(tmp_path_factory.mktemp("papers"))
 
 
 @pytest.fixture(scope="session")

@@ -170,7 +170,6 @@ def _fails() -> Any:
 @pytest.mark.parametrize(
     ("listener", "give", "said"),
     [
-        ("UNSECURED", lambda: good(-10), r"does not take the token \(invalid_token\)"),
         ("UNSECURED", lambda: "secret-0815", r"does not take the token \(invalid_token\)"),
         ("VALIDATED", lambda: "secret-0815", r"does not take the token \(invalid_token\)"),
         ("VALIDATED", lambda: "nobody", r"does not take the token \(invalid_token\)"),

@@ -1,4 +1,8 @@
-"""TLS and SASL against the embedded cluster: who comes in, and what who does not come in is told."""
+"""TLS and SASL as settings, sockets and forks have it; tests/conformance/test_security.py has who comes in, and who not.
+
+Ways to show a certificate, versions and suites, settings that cannot be used on this machine, peers that do not speak
+TLS as they should, and secrets, which nothing shows.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import trustme
 from tests.client.conftest import Peer
+from tests.papers import KEY_PASSWORD, Papers
 
 import ottla
 from ottla import Listener
@@ -31,66 +35,16 @@ pytest.importorskip("scramp")
 
 PASSWORD = "lovelace-0815"
 USERS = {"ada": PASSWORD}
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-KEY_PASSWORD = "key-password-4711"
-
-
-class Papers:
-    """PEM files: servers' certificates, a client's, those of somebody else, and whom to trust."""
-
-    def __init__(self, folder: Path) -> None:
-        ours, other = trustme.CA(), trustme.CA()
-        self.folder = folder
-        self.server = self.issue(ours, "server", "127.0.0.1", "localhost")
-        self.elsewhere = self.issue(ours, "elsewhere", "kafka.elsewhere.example")
-        self.client = self.issue(ours, "client", "client@ottla.example")
-        self.stranger = self.issue(other, "stranger", "client@ottla.example")
-        self.ca = folder / "ca.pem"
-        ours.cert_pem.write_to_path(str(self.ca))
-        self.other_ca = folder / "other-ca.pem"
-        other.cert_pem.write_to_path(str(self.other_ca))
-        self.locked = folder / "locked.pem"
-        self.locked.write_bytes(self._lock(self.client.read_bytes()))
-
-    def issue(self, authority: Any, name: str, *whom: str) -> Path:
-        path = self.folder / f"{name}.pem"
-        authority.issue_cert(*whom).private_key_and_cert_chain_pem.write_to_path(str(path))
-        return path
-
-    @staticmethod
-    def parts(pem: bytes) -> tuple[bytes, bytes]:
-        """The key and the certificates of a file that holds both."""
-        begin = pem.index(b"-----BEGIN CERTIFICATE")
-        return pem[:begin], pem[begin:]
-
-    def _lock(self, pem: bytes) -> bytes:
-        from cryptography.hazmat.primitives import serialization
-
-        key, certificates = self.parts(pem)
-        locked = serialization.load_pem_private_key(key, None).private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(KEY_PASSWORD.encode()),
-        )
-        return locked + certificates
-
-
-@pytest.fixture(scope="module")
-def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
-    return Papers(tmp_path_factory.mktemp("papers"))
 
 
 @pytest.fixture(scope="module")
 def cluster(papers: Papers) -> Iterator[ottla.Cluster]:
     tls = {"protocol": "SSL", "certificate": papers.server}
     listeners = {
-        "PLAINTEXT": Listener(),
         "SSL": Listener(**tls),
         "ELSEWHERE": Listener(protocol="SSL", certificate=papers.elsewhere),
         "MUTUAL": Listener(**tls, client_auth="required", client_ca=papers.ca),
-        "SASL_PLAINTEXT": Listener(protocol="SASL_PLAINTEXT", users=USERS),
         "SASL_SSL": Listener(protocol="SASL_SSL", certificate=papers.server, users=USERS),
-        "SHORT": Listener(protocol="SASL_SSL", certificate=papers.server, users=USERS, session_lifetime_ms=1000),
     }
     with ottla.Cluster(brokers=2, listeners=listeners) as cluster:
         yield cluster
@@ -124,16 +78,6 @@ def round_trip(address: str, topic: str, given: dict[str, Any]) -> None:
     assert small.topic == topic
 
 
-@pytest.mark.parametrize(
-    ("protocol", "mechanism"),
-    [("SSL", "")] + [(protocol, name) for protocol in ("SASL_PLAINTEXT", "SASL_SSL") for name in MECHANISMS],
-)
-def test_producer_reader_and_admin_come_in(
-    cluster: ottla.Cluster, papers: Papers, topic: str, protocol: str, mechanism: str
-) -> None:
-    round_trip(cluster.bootstrap_servers_of(protocol), topic, settings_for(papers, protocol, mechanism))
-
-
 def test_an_async_producer_comes_in(cluster: ottla.Cluster, papers: Papers, topic: str) -> None:
     async def send() -> int:
         given = settings_for(papers, "SASL_SSL", "SCRAM-SHA-256")
@@ -149,37 +93,18 @@ def test_small_socket_buffers_hold_back_nothing(cluster: ottla.Cluster, papers: 
     round_trip(cluster.bootstrap_servers_of("SSL"), topic, given)
 
 
-def test_leaders_killed_under_load_lose_and_double_nothing(papers: Papers, kafka_name: str) -> None:
-    listener = Listener(protocol="SASL_SSL", certificate=papers.server, users=USERS)
-    given = settings_for(papers, "SASL_SSL", "SCRAM-SHA-512")
-    with ottla.Cluster(brokers=3, listeners={"SASL_SSL": listener}) as cluster:
-        cluster.create_topic(kafka_name)
-        address = cluster.bootstrap_servers_of("SASL_SSL")
-        with ottla.Producer(address, batch_size=2000, **given) as producer:
-            for number in range(6000):
-                producer.send(kafka_name, b"%d" % number)
-                if number in (2000, 4000):
-                    leader = cluster.leader(kafka_name, 0)
-                    cluster.kill(leader)
-                    cluster.await_leader(kafka_name, 0, other_than=leader)
-                    cluster.start(leader)
-        back = ottla.read_table(address, kafka_name, **given)
-    assert back["value"].to_pylist() == [b"%d" % number for number in range(6000)]
-
-
 def shown_certificates(papers: Papers) -> dict[str, dict[str, Any]]:
-    key, certificates = papers.parts(papers.client.read_bytes())
-    locked_key, _ = papers.parts(papers.locked.read_bytes())
+    key, certificates = papers.parts(papers.client)
+    locked_key, _ = papers.parts(papers.locked)
     chain = {"ssl_keystore_certificate_chain": certificates.decode()}
     return {
-        "file": {"ssl_keystore_location": str(papers.client)},
         "locked file": {"ssl_keystore_location": str(papers.locked), "ssl_key_password": KEY_PASSWORD},
         "text": {"ssl_keystore_key": key.decode(), **chain},
         "locked text": {"ssl_keystore_key": locked_key.decode(), "ssl_key_password": KEY_PASSWORD, **chain},
     }
 
 
-@pytest.mark.parametrize("way", ["file", "locked file", "text", "locked text"])
+@pytest.mark.parametrize("way", ["locked file", "text", "locked text"])
 def test_a_client_shows_its_certificate(cluster: ottla.Cluster, papers: Papers, topic: str, way: str) -> None:
     given = {"security_protocol": "SSL", "ssl_truststore_certificates": papers.ca.read_text()}
     round_trip(cluster.bootstrap_servers_of("MUTUAL"), topic, given | shown_certificates(papers)[way])
@@ -221,106 +146,6 @@ def test_java_names_of_suites_are_openssls() -> None:
 
 
 # ---- who does not come in --------------------------------------------------------------------------------------------
-
-
-def everybody_is_told(address: str, given: dict[str, Any], error: type[Exception], said: str) -> str:
-    """Producer, admin and reader get the same clear error; returns the producer's."""
-    with ottla.Producer(address, max_block_ms=20_000, **given) as producer, pytest.raises(error, match=said) as caught:
-        producer.send("any", b"x")
-    with (
-        ottla.Admin(address, default_api_timeout_ms=20_000, **given) as admin,
-        pytest.raises(error, match=said),
-    ):
-        admin.list_topics()
-    with (
-        ottla.Reader(address, "any", default_api_timeout_ms=20_000, **given) as reader,
-        pytest.raises(error, match=said),
-    ):
-        list(reader.iter_raw())
-    text = str(caught.value)
-    assert address.split(",")[0] in text
-    assert "\n" not in text
-    return text
-
-
-@pytest.mark.parametrize("trust", ["system", "other"])
-def test_a_broker_nobody_vouches_for_is_not_believed(cluster: ottla.Cluster, papers: Papers, trust: str) -> None:
-    given = {"security_protocol": "SSL"}
-    if trust == "other":
-        given["ssl_truststore_location"] = str(papers.other_ca)
-    address = cluster.bootstrap_servers_of("SSL")
-    everybody_is_told(address, given, ottla.AuthenticationError, "name who issued .* in ssl.truststore.location")
-
-
-def test_a_certificate_for_another_host_is_not_believed(cluster: ottla.Cluster, papers: Papers) -> None:
-    text = everybody_is_told(
-        cluster.bootstrap_servers_of("ELSEWHERE"),
-        settings_for(papers, "SSL"),
-        ottla.AuthenticationError,
-        "not valid for '127.0.0.1'",
-    )
-    assert "ssl.endpoint.identification.algorithm" in text
-
-
-@pytest.mark.parametrize(
-    ("shown", "said"), [("none", "the broker wants a certificate of yours"), ("stranger", "does not know who issued")]
-)
-def test_without_a_good_certificate_nobody_comes_in(
-    cluster: ottla.Cluster, papers: Papers, shown: str, said: str
-) -> None:
-    given = settings_for(papers, "SSL")
-    if shown == "stranger":
-        given["ssl_keystore_location"] = str(papers.stranger)
-    everybody_is_told(cluster.bootstrap_servers_of("MUTUAL"), given, ottla.AuthenticationError, said)
-
-
-@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_wrong_password_is_told_and_never_shown(
-    cluster: ottla.Cluster,
-    papers: Papers,
-    protocol: str,
-    mechanism: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    given = settings_for(papers, protocol, mechanism) | {"sasl_password": "byron-1788"}
-    said = f"does not take user 'ada' with this password by {mechanism}"
-    text = everybody_is_told(cluster.bootstrap_servers_of(protocol), given, ottla.AuthenticationError, said)
-    assert "byron" not in text + caplog.text
-
-
-def test_sasl_where_nobody_asks_is_told(cluster: ottla.Cluster, papers: Papers) -> None:
-    given = settings_for(papers, "SASL_PLAINTEXT")
-    said = "set security.protocol to PLAINTEXT"
-    everybody_is_told(cluster.bootstrap_servers, given, ottla.AuthenticationError, said)
-    given = settings_for(papers, "SASL_SSL")
-    everybody_is_told(cluster.bootstrap_servers_of("SSL"), given, ottla.AuthenticationError, "to SSL")
-
-
-NO_TLS = r"speaks no TLS; set security\.protocol to "
-WHO = r"wants to know who you are; set security\.protocol to "
-TLS = r"looks like a TLS listener \(this client speaks plaintext"
-
-
-@pytest.mark.parametrize(
-    ("listener", "protocol", "error", "said"),
-    [
-        ("PLAINTEXT", "SSL", ottla.AuthenticationError, NO_TLS + r"PLAINTEXT\)"),
-        ("PLAINTEXT", "SASL_SSL", ottla.AuthenticationError, NO_TLS + r"PLAINTEXT\)"),
-        ("SASL_PLAINTEXT", "SSL", ottla.AuthenticationError, NO_TLS + "SASL_PLAINTEXT and .* one of PLAIN, SCRAM"),
-        ("SASL_PLAINTEXT", "SASL_SSL", ottla.AuthenticationError, NO_TLS + "SASL_PLAINTEXT and .* one of PLAIN"),
-        ("SASL_PLAINTEXT", "PLAINTEXT", ottla.AuthenticationError, WHO + "SASL_PLAINTEXT and .* one of PLAIN, SCRAM"),
-        ("SASL_SSL", "SSL", ottla.AuthenticationError, WHO + "SASL_SSL and .* one of PLAIN, SCRAM"),
-        ("SSL", "PLAINTEXT", ottla.NotKafka, TLS),
-        ("SASL_SSL", "SASL_PLAINTEXT", ottla.NotKafka, TLS),
-    ],
-)
-def test_the_wrong_protocol_is_told_at_once(
-    cluster: ottla.Cluster, papers: Papers, listener: str, protocol: str, error: type[Exception], said: str
-) -> None:
-    address = cluster.bootstrap_servers_of(listener).split(",")[0]
-    everybody_is_told(address, settings_for(papers, protocol), error, said)
 
 
 def test_who_hangs_up_in_the_handshake_and_is_not_kafka_may_yet_come_up(papers: Papers, peer: Peer) -> None:
@@ -465,29 +290,7 @@ def test_scram_without_scramp_names_the_command(papers: Papers, monkeypatch: pyt
     ottla.Producer("localhost:1", **settings_for(papers, "SASL_PLAINTEXT", "PLAIN")).close()
 
 
-# ---- sessions, forks, secrets ----------------------------------------------------------------------------------------
-
-
-def test_a_producer_outlives_its_session_on_the_same_connections(
-    cluster: ottla.Cluster, papers: Papers, topic: str
-) -> None:
-    """Sessions of a second, several of them while records go out without a pause: not one is lost or sent again."""
-    address = cluster.bootstrap_servers_of("SHORT")
-    given = settings_for(papers, "SASL_SSL", "SCRAM-SHA-256") | {"retries": 0, "enable_idempotence": False}
-    until_s = time.monotonic() + 3.5
-    sent = 0
-    with ottla.Producer(address, **given) as producer:
-        opened = None
-        while sent < 1000 or time.monotonic() < until_s:
-            for _ in range(100):
-                producer.send(topic, b"x" * 100)
-            producer.flush()
-            sent += 100
-            if sent == 1000:
-                opened = producer.metrics()["connection-creation-total"]
-        assert producer.metrics()["connection-creation-total"] == opened
-    with ottla.Admin(cluster.bootstrap_servers) as admin:
-        assert sum(admin.end_offsets(topic).values()) == sent
+# ---- forks, secrets --------------------------------------------------------------------------------------------------
 
 
 def test_a_forked_child_does_not_spoil_its_parents_tls(cluster: ottla.Cluster, papers: Papers, topic: str) -> None:

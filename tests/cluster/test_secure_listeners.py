@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+from tests.papers import Papers
 
 import ottla
 from ottla import Listener
@@ -21,34 +22,11 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
-trustme = pytest.importorskip("trustme")
 pytest.importorskip("scramp")
 
 USERS = {"ada": "lovelace", "grace": "hopper"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 BY_SASL = [(protocol, mechanism) for protocol in ("SASL_PLAINTEXT", "SASL_SSL") for mechanism in MECHANISMS]
-
-
-class Papers:
-    """PEM files: a server's certificate, a client's, those of somebody else, and whom to trust."""
-
-    def __init__(self, folder: Path) -> None:
-        ours, other = trustme.CA(), trustme.CA()
-        self.server = folder / "server.pem"
-        ours.issue_cert("127.0.0.1", "localhost").private_key_and_cert_chain_pem.write_to_path(str(self.server))
-        self.client = folder / "client.pem"
-        ours.issue_cert("client@ottla.example").private_key_and_cert_chain_pem.write_to_path(str(self.client))
-        self.stranger = folder / "stranger.pem"
-        other.issue_cert("client@ottla.example").private_key_and_cert_chain_pem.write_to_path(str(self.stranger))
-        self.ca = folder / "ca.pem"
-        ours.cert_pem.write_to_path(str(self.ca))
-        self.other_ca = folder / "other-ca.pem"
-        other.cert_pem.write_to_path(str(self.other_ca))
-
-
-@pytest.fixture(scope="module")
-def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
-    return Papers(tmp_path_factory.mktemp("papers"))
 
 
 @pytest.fixture(scope="module")

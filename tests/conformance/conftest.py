@@ -20,6 +20,7 @@ from tools.kafka_jars import JarsUnavailable
 import ottla
 from ottla.records.plain import decode_batches
 
+from ..papers import Papers
 from .sides import Apache, Embedded, Side
 
 PARTITIONS = 3
@@ -27,10 +28,10 @@ _PATIENCE_S = 60
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
-def side(request: pytest.FixtureRequest) -> Iterator[Side]:
+def side(request: pytest.FixtureRequest, papers: Papers) -> Iterator[Side]:
     """One cluster after the other."""
     try:
-        cluster: Side = Embedded() if request.param == "embedded" else Apache()
+        cluster: Side = Embedded(papers) if request.param == "embedded" else Apache(papers)
     except JarsUnavailable as missing:
         pytest.skip(str(missing))
     yield cluster

@@ -16,7 +16,9 @@ import ottla
 from ottla.cluster.cluster import Cluster
 from ottla.errors import KafkaError
 
+from ..papers import Papers
 from .lossy_proxy import LossyProxy
+from .ways_in import PROTOCOLS, apache_settings, apache_users, embedded_listeners
 
 BROKERS = 3
 _PATIENCE_S = 60
@@ -43,6 +45,10 @@ class Side:
     name: str
     bootstrap_servers: str
     lossy_servers: str
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """The addresses of a listener: PLAINTEXT, or one of `ways_in.PROTOCOLS`."""
+        raise NotImplementedError
 
     def create_topic(self, name: str, partitions: int, replication_factor: int, **configs: str) -> None:
         """Make a topic that can be used at once (configs with underscores for dots)."""
@@ -114,9 +120,10 @@ class Embedded(Side):
 
     name = "embedded"
 
-    def __init__(self) -> None:
-        self._cluster = Cluster(brokers=BROKERS)
+    def __init__(self, papers: Papers) -> None:
+        self._cluster = Cluster(brokers=BROKERS, listeners=embedded_listeners(papers))
         self.bootstrap_servers = self.lossy_servers = self._cluster.bootstrap_servers
+        self.bootstrap_servers_of = self._cluster.bootstrap_servers_of
         self.kill = self._cluster.kill
         self.start = self._cluster.start
         self.pause = self._cluster.pause
@@ -128,18 +135,19 @@ class Embedded(Side):
 
 
 class Apache(Side):
-    """Three nodes of Apache Kafka, each broker and controller; a second listener stands behind a `LossyProxy`."""
+    """Three nodes of Apache Kafka, each broker and controller; one listener stands behind a `LossyProxy`."""
 
     name = "apache"
 
-    def __init__(self) -> None:
+    def __init__(self, papers: Papers) -> None:
         self._proxy = LossyProxy(BROKERS)
         self._kafka = ApacheKafka(
             BROKERS,
             heap_mb=384,
-            listeners={"LOSSY": "PLAINTEXT"},
+            listeners={"LOSSY": "PLAINTEXT", **PROTOCOLS},
             advertised={"LOSSY": self._proxy.addresses},
-            settings=_APACHE_SETTINGS,
+            settings=_APACHE_SETTINGS | apache_settings(papers),
+            format_arguments=apache_users(),
         )
         try:
             self._kafka.start()
@@ -148,6 +156,7 @@ class Apache(Side):
             self.close()
             raise
         self.bootstrap_servers = self._kafka.bootstrap_servers
+        self.bootstrap_servers_of = self._kafka.bootstrap_servers_of
         self.lossy_servers = ",".join(self._proxy.addresses)
         self.kill = self._kafka.kill
         self.pause = self._kafka.pause

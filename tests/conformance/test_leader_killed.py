@@ -1,6 +1,6 @@
 """A leader is killed under load and comes back: one wave of records by every way of sending, judged afterwards.
 
-The broker that leads partition 0 of all topics is killed while three producers send; every topic needs two replicas in
+The broker that leads partition 0 of all topics is killed while four producers send; every topic needs two replicas in
 sync. What was sent while it was away, to a topic that needs all three, must be refused and say so.
 """
 
@@ -15,18 +15,24 @@ import pytest
 import ottla
 from ottla.errors import DeliveryFailed
 
+from ..papers import Papers
 from .sides import Side
+from .ways_in import settings_for
 
 _RECORDS = 12_000
 _KILLED_AT = 4_000
 _CHUNK = 500
-_TOPICS = ("killed-idempotent", "killed-at-least-once", "killed-table")
+_TOPICS = ("killed-idempotent", "killed-at-least-once", "killed-table", "killed-secure")
 
 
 class Wave(NamedTuple):
-    """What the producers were told; `chunks` are the outcomes of `send_table`, `refused` the strict topic's error."""
+    """What the producers were told; `chunks` are the outcomes of `send_table`, `refused` the strict topic's error.
+
+    `secure` came in by TLS and SASL, with idempotence.
+    """
 
     idempotent: list[Any]
+    secure: list[Any]
     at_least_once: list[Any]
     chunks: list[pa.Table]
     refused: BaseException | None
@@ -34,16 +40,20 @@ class Wave(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def wave(side: Side) -> Wave:
+def wave(side: Side, papers: Papers) -> Wave:
     """Send, kill, send on, start again, wait until all replicas are in sync."""
     for topic in _TOPICS:
         side.create_topic(topic, 3, 3, min_insync_replicas="2")
     side.create_topic("killed-strict", 1, 3, min_insync_replicas="3")
     victim = side.leader("killed-idempotent", 0)
-    idempotent, at_least_once, tables = [], [], []
+    idempotent, secure, at_least_once, tables = [], [], [], []
+    by_sasl = settings_for(papers, "SASL_SSL", "SCRAM-SHA-512")
     killing = threading.Thread(target=side.kill, args=(victim,))
     with (
         ottla.Producer(side.bootstrap_servers, batch_size=1000, linger_ms=1) as one_copy,
+        ottla.Producer(
+            side.bootstrap_servers_of("SASL_SSL"), batch_size=1000, linger_ms=1, **by_sasl
+        ) as one_secure_copy,
         ottla.Producer(
             side.bootstrap_servers,
             batch_size=1000,
@@ -61,13 +71,14 @@ def wave(side: Side) -> Wave:
                 table = pa.table({"value": [b"%d" % row for row in rows], "partition": [row % 3 for row in rows]})
                 tables.append(of_tables.send_table("killed-table", table, value="value", partition="partition"))
             idempotent.append(one_copy.send("killed-idempotent", b"%d" % number, partition=number % 3))
+            secure.append(one_secure_copy.send("killed-secure", b"%d" % number, partition=number % 3))
             at_least_once.append(any_copies.send("killed-at-least-once", b"%d" % number, partition=number % 3))
         killing.join()
         refused, accepted = _send_to_strict_topic(side)
     side.start(victim)
     for topic in (*_TOPICS, "killed-strict"):
         side.await_in_sync(topic, 3)
-    return Wave(idempotent, at_least_once, [one.result(60) for one in tables], refused, accepted)
+    return Wave(idempotent, secure, at_least_once, [one.result(60) for one in tables], refused, accepted)
 
 
 def _send_to_strict_topic(side: Side) -> tuple[BaseException | None, list[Any]]:
@@ -87,11 +98,12 @@ def in_order(partition: int) -> list[bytes]:
     return [b"%d" % number for number in range(partition, _RECORDS, 3)]
 
 
+@pytest.mark.parametrize("way", ["idempotent", "secure"])
 def test_with_idempotence_every_record_is_there_once_in_order_where_its_delivery_says(
-    side: Side, wave: Wave, reading: Any
+    side: Side, wave: Wave, reading: Any, way: str
 ) -> None:
-    assert reading.values(side, "killed-idempotent") == {partition: in_order(partition) for partition in range(3)}
-    for number, delivery in enumerate(wave.idempotent):
+    assert reading.values(side, f"killed-{way}") == {partition: in_order(partition) for partition in range(3)}
+    for number, delivery in enumerate(getattr(wave, way)):
         where = delivery.result(0)
         assert (where.partition, where.offset) == (number % 3, number // 3)
 
