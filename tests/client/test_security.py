@@ -1,4 +1,4 @@
-"""TLS and SASL as settings, sockets and forks have it; tests/conformance/test_security.py has who comes in, and who not.
+"""TLS and SASL as settings, sockets and forks have it; tests/conformance/test_security.py has who comes in and who not.
 
 Ways to show a certificate, versions and suites, settings that cannot be used on this machine, peers that do not speak
 TLS as they should, and secrets, which nothing shows.
@@ -15,7 +15,6 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

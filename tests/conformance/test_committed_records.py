@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 import ottla
 
+from ..markers import await_markers
 from .sides import Side
 
 
@@ -31,6 +32,7 @@ def given_up(producer: ottla.Producer) -> Iterator[None]:
 
 def committed(side: Side, topic: str) -> dict[int, list[bytes]]:
     """{partition: values in the order of their offsets} as a reader of committed records sees them."""
+    await_markers(side.bootstrap_servers, topic)
     rows = ottla.read_table(side.bootstrap_servers, topic, isolation_level="read_committed").to_pylist()
     found: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
     for row in sorted(rows, key=lambda row: row["offset"]):

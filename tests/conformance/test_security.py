@@ -1,4 +1,4 @@
-"""TLS and SASL: every way in carries all that a producer does; whoever does not come in is told why, in one sentence."""
+"""TLS and SASL: every way in carries all that a producer does; who does not come in is told why, in one sentence."""
 
 from __future__ import annotations
 
@@ -77,9 +77,7 @@ def test_sessions_renewed_within_a_stream_of_sends_lose_and_double_nothing(
     with contextlib.ExitStack() as opened:
         producers = {
             mechanism: opened.enter_context(
-                ottla.Producer(
-                    side.bootstrap_servers_of("SHORT"), **settings_for(papers, "SHORT", mechanism), **once
-                )
+                ottla.Producer(side.bootstrap_servers_of("SHORT"), **settings_for(papers, "SHORT", mechanism), **once)
             )
             for mechanism in MECHANISMS
         }
@@ -162,7 +160,9 @@ def test_a_wrong_password_is_told_in_the_brokers_words_too_and_never_shown(
     caplog.set_level(logging.DEBUG)
     given = settings_for(papers, listener, mechanism) | {"sasl_password": "byron-1788"}
     said = f"does not take user 'ada' with this password by {mechanism}.*it says: Authentication failed"
-    text = everybody_is_told(side.bootstrap_servers_of(listener), given, ottla.AuthenticationError, said)
+    # One broker will do: Apache Kafka takes its time before it refuses.
+    address = side.bootstrap_servers_of(listener).split(",")[0]
+    text = everybody_is_told(address, given, ottla.AuthenticationError, said)
     assert "byron" not in text + caplog.text
     assert PASSWORD not in text + caplog.text
 
@@ -174,7 +174,8 @@ def test_a_token_that_is_over_is_told_and_never_shown(
     token = unsecured_token({"sub": "ada"}, time.time() - 10_000).value
     given = settings_for(papers, "SASL_SSL", "OAUTHBEARER") | {"sasl_oauthbearer_token_provider": lambda: token}
     said = r"does not take the token \(invalid_token\)"
-    text = everybody_is_told(side.bootstrap_servers_of("SASL_SSL"), given, ottla.AuthenticationError, said)
+    address = side.bootstrap_servers_of("SASL_SSL").split(",")[0]
+    text = everybody_is_told(address, given, ottla.AuthenticationError, said)
     assert token not in text + caplog.text
 
 
