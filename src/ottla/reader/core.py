@@ -335,7 +335,8 @@ class ReaderCore:
         """Both offsets are known: say so, and be done where there is nothing between them."""
         assert position.start is not None
         position.move(PositionEvent.LOCATED)
-        position.fetch_offset = position.start
+        failed = position.fetch_offset + 1 if "skips_after_leader_change" in self._settings.weaknesses else 0
+        position.fetch_offset = position.start + failed
         self._outputs.append(Positioned(position.topic, position.partition, position.start, position.end))
         self._finish_at_end(position)
 
@@ -350,8 +351,6 @@ class ReaderCore:
                     self._fail(position, _out_of_range(position, told, broker_id))
                 elif told.error_code:
                     self._learn_leader(position, told)
-                    if "skips_after_leader_change" in self._settings.weaknesses:
-                        position.fetch_offset += 1
                     self._on_error(position, told.error_code, broker_id, now_us)
                 else:
                     position.went_well()
@@ -424,6 +423,8 @@ class ReaderCore:
 
     def _pause(self, position: Position, reason: str, now_us: int) -> None:
         """Try again in a while, longer each time."""
+        if "skips_after_leader_change" in self._settings.weaknesses:
+            position.fetch_offset += 1
         connection = self._settings.connection
         position.failures += 1
         pause_ms = min(

@@ -46,6 +46,21 @@ BROKER_SETTINGS = {
 
 def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
     """The plan of a seed: three brokers, two producers (one transactional), so many records and mishaps."""
+    plan = _plan(seed, records, mishaps)
+    if Chance(f"late {seed}").random() < 0.1:
+        _make_late(plan)
+    return plan
+
+
+def _make_late(plan: Plan) -> None:
+    """What a producer gave up waiting for comes after all, when a transaction without an epoch of its own is over."""
+    plan.settings["transaction_version"] = 1
+    plan.mishaps.append(Mishap("stall", 0, 30_000_000, {"chance": 0.1, "most_us": 2_000_000}))
+    for producer in plan.producers:
+        producer.settings["request_timeout_ms"] = 500
+
+
+def _plan(seed: int, records: int, mishaps: int) -> Plan:
     chance = Chance(f"plan {seed}")
     settings: dict[str, Any] = {
         **BROKER_SETTINGS,

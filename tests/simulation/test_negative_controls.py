@@ -1,0 +1,64 @@
+"""Negative controls: whatever guarantee is taken out of the cores, seeds drawn at random bring it to light.
+
+A usual run looks for what is found within a few seeds, from one on that is known to convict; whoever changes how plans
+are drawn moves it, and `tools/measure_weaknesses.py` tells where to begin anew. OTTLA_SOAK=1 begins anywhere, goes on
+for up to 2,000 seeds, and looks for the rare ones, too. The control of the control: a seed counts only if nothing is
+found in it where nothing is missing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache
+from random import Random
+from typing import get_args
+
+import pytest
+
+from ottla.simulation.draw import draw
+from ottla.simulation.run import execute
+from ottla.simulation.weaknesses import WEAKNESSES
+from ottla.weaknesses import Weakness, Weaknesses
+
+SOAKS = bool(os.environ.get("OTTLA_SOAK"))
+SEEDS_MOST = 2_000
+# The first seeds that convict, where they are not among the very first.
+BEGIN: dict[Weakness, int] = {"isr_shrink_unasked": 38}
+# One seed in a hundred or fewer convicts them: five answers lost at once, a coordinator that dies within a millisecond,
+# a batch that outlives its transaction; or a reader that reads while things go wrong.
+RARE: tuple[Weakness, ...] = (
+    "dedupe_window_of_four",
+    "end_told_before_stored",
+    "no_transaction_verification",
+    "lso_ignores_open_transactions",
+    "skips_after_leader_change",
+)
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Brokers tell of every torn batch they cut."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@cache
+def found(seed: int, weaknesses: Weaknesses = ()) -> tuple[str, ...]:
+    """The kinds of what the judges find; an exception inside a core is one, too."""
+    outcome = execute(draw(seed), weaknesses=weaknesses)
+    return (*(each.kind for each in outcome.findings), *(["crashed"] if outcome.crashed is not None else []))
+
+
+@pytest.mark.parametrize("weakness", [each for each in get_args(Weakness) if SOAKS or each not in RARE])
+def test_a_weakness_is_found(weakness: Weakness) -> None:
+    begin = Random().randrange(1 << 32) if SOAKS else BEGIN.get(weakness, 0)
+    for seed in range(begin, begin + SEEDS_MOST):
+        kinds = found(seed, (weakness,))
+        if any(kind in WEAKNESSES[weakness].convicted_of for kind in kinds) and not found(seed):
+            sys.stdout.write(f"{weakness}: seed {seed}, the {seed - begin + 1}. looked at: {', '.join(kinds)}\n")
+            return
+    pytest.fail(f"{weakness} stays hidden from seed {begin} to {seed}")
