@@ -10,7 +10,7 @@ import pytest
 from ottla.simulation.draw import draw
 from ottla.simulation.plan import BEGIN, COMMIT, CRASH, PAUSE, SEND, Act, Mishap, Plan, ProducerPlan, TopicPlan
 from ottla.simulation.run import execute
-from ottla.simulation.story import FINDING, FOLD, MISHAP, Story, as_text, tell
+from ottla.simulation.story import FINDING, FOLD, MISHAP, Story, as_text, mishap_words, tell
 from ottla.simulation.story_page import as_page
 
 TOPIC = TopicPlan("t0", 1, 3, {"min_insync_replicas": 2})
@@ -61,13 +61,31 @@ def test_deaths_and_outages_stand_where_they_happened() -> None:
     kill = Mishap("kill", 300_000, 1_000_000, {"broker": 1})
     acts = [*sends(1), Act(PAUSE, pause_us=600_000), Act(CRASH, pause_us=1000), *sends(2)]
     story = tell(small(*acts, mishaps=(kill,)))
-    killed = position(story, "mishap 0: kill broker 1 for 1 s")
+    killed = position(story, "mishap 0: kill broker-1 for 1 s")
     died = position(story, "dies", killed)
     born = position(story, "is born", died)
     assert story.lines[killed].kind == MISHAP
     assert story.lines[born].sender == "p0.2"
     assert "p0.2" in story.participants
     assert "everything has healed" in words(story)
+
+
+def test_a_mishap_is_told_by_those_it_befalls() -> None:
+    assert mishap_words(Mishap("cut_link", 0, 500_000, {"one": 1, "other": -2})) == (
+        "cut link between broker-1 and controller for 0.5 s"
+    )
+    stall = Mishap("stall", 0, 0, {"chance": 0.1, "most_us": 50_000})
+    assert mishap_words(stall) == "stall (chance 0.1, most_us 50000)"
+
+
+def test_what_is_found_stands_where_it_happened() -> None:
+    unclean = ("unclean_election_always",)
+    power_off = Mishap("power_off", 500_000, 2_000_000, {"broker": 2})
+    cuts = [Mishap("cut_link", 3_000_000, 2_000_000, {"one": broker, "other": -2}) for broker in (0, 1)]
+    story = tell(small(mishaps=(power_off, *cuts)), weaknesses=unclean)
+    found = position(story, "broken leader epoch: broker 2 was elected")
+    elected = position(story, "t0-0 led by 2, epoch 1, in sync 2, an unclean election")
+    assert elected < found < position(story, "everything has healed")
 
 
 def test_what_repeats_itself_is_folded() -> None:

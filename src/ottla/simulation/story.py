@@ -74,11 +74,11 @@ def tell(plan: Plan, **options: Any) -> Story:
     outcome = conclude(run, crashed)
     # What is sent comes before its message, and whatever else happened in that moment behind it.
     lines = sorted([*_sent(run), *listener.lines, *_notes(run)], key=lambda line: line.at_us)
+    lines = [line for line in lines if line.at_us >= run.began_us]
+    _mark(lines, outcome.findings)
+    lines = sorted([*lines, *_findings(outcome, run.world.scheduler.now_us)], key=lambda line: line.at_us)
     for line in lines:
         line.at_us -= run.began_us
-    lines = [line for line in lines if line.at_us >= 0]
-    lines += _findings(outcome, run.world.scheduler.now_us - run.began_us)
-    _mark(lines, outcome.findings)
     told = list(_folded(lines))
     return Story(plan, outcome, _participants(run, told), told)
 
@@ -131,26 +131,39 @@ class _Listener:
         for number, (before, after) in enumerate(zip(self._struck, struck, strict=True)):
             if after > before:
                 mishap = self._run.plan.mishaps[number]
-                words = f"mishap {number}: {mishap_words(mishap)}"
-                self.lines.append(Line(now_us, MISHAP, _victim(mishap), "", words))
+                words = f"mishap {number}{' again' if before else ''}: {mishap_words(mishap)}"
+                gist = f"mishap {number} again" if before else ""
+                self.lines.append(Line(now_us, MISHAP, _victim(mishap), "", words, gist=gist))
         self._struck = list(struck)
 
 
 def mishap_words(mishap: Mishap) -> str:
-    """ "kill broker 1 for 2 s"."""
+    """ "kill broker-1 for 2 s", "cut link between broker-0 and controller for 2 s"."""
     details = dict(mishap.details)
     if mishap.kind == "rule":
         kind, api = details.pop("kind"), details.pop("api", "Produce")
         more = ", ".join(f"{name} {value}" for name, value in details.items())
         return f"{kind} of {api}{f' ({more})' if more else ''}"
-    where = ", ".join(f"{name} {value}" for name, value in details.items())
+    where = ""
+    if "one" in details and "other" in details:
+        where = f" between {_participant(details.pop('one'))} and {_participant(details.pop('other'))}"
+    elif "broker" in details:
+        where = f" {_participant(details.pop('broker'))}"
+    more = ", ".join(f"{name} {value}" for name, value in details.items())
     lasts = f" for {_seconds(mishap.lasts_us)} s" if mishap.lasts_us else ""
-    return f"{mishap.kind.replace('_', ' ')}{f' {where}' if where else ''}{lasts}"
+    return f"{mishap.kind.replace('_', ' ')}{where}{lasts}{f' ({more})' if more else ''}"
+
+
+def _participant(name: Any) -> str:
+    return str(name) if not isinstance(name, int) else f"broker-{name}" if name >= 0 else "controller"
 
 
 def _victim(mishap: Mishap) -> str:
-    broker = mishap.details.get("broker", mishap.details.get("one"))
-    return f"broker-{broker}" if isinstance(broker, int) else ""
+    for name in ("broker", "one", "client"):
+        victim = mishap.details.get(name)
+        if victim is not None:
+            return _participant(victim)
+    return ""
 
 
 def _seconds(us: int) -> str:
@@ -209,10 +222,13 @@ def _sent(run: Run) -> Iterator[Line]:
 
 
 def _findings(outcome: Outcome, end_us: int) -> Iterator[Line]:
+    """What was found, where it happened if that is known, or else in the end."""
     for finding in outcome.findings:
         for piece in finding.evidence:
             place = f" ({piece.topic}-{piece.partition})" if piece.topic else ""
-            yield Line(end_us, FINDING, "", "", f"{finding.kind}: {piece.detail}{place}", is_evidence=True)
+            at_us = piece.at_us if piece.at_us >= 0 else end_us
+            where = f"broker-{piece.brokers[0]}" if len(piece.brokers) == 1 else ""
+            yield Line(at_us, FINDING, where, "", f"{finding.kind}: {piece.detail}{place}", is_evidence=True)
     if outcome.crashed is not None:
         for words in outcome.crashed.strip().splitlines():
             yield Line(end_us, FINDING, "", "", words.rstrip(), is_evidence=True)
@@ -301,7 +317,7 @@ def _lanes(line: Line, lanes: dict[str, int], columns: int) -> str:
         if line.kind == HANG_UP:
             cells[last if forward else first] = "✕"
     elif one is not None:
-        cells[one * columns] = "⚡" if line.kind == MISHAP else "●"
+        cells[one * columns] = {MISHAP: "⚡", FINDING: "✗"}.get(line.kind, "●")
     return "".join(cells)
 
 
