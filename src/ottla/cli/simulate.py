@@ -24,7 +24,9 @@ def simulate(
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", help="So many at once; as many as there are cores unless given.", min=1),
+        typer.Option(
+            "--jobs", "-j", help="So many at once; as many as there are cores unless given.", min=1, metavar="COUNT"
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", help="Run this one seed and show all of it.", min=0, metavar="N")
