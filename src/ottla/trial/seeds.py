@@ -81,15 +81,15 @@ class Tally:
         }
 
 
-def run_seed(seed: int) -> Outcome:
-    """Draw a seed, run it, judge it; whatever is raised on the way is part of the outcome.
+def run_seed(seed: int, **options: Any) -> Outcome:
+    """Draw a seed, run it with `options` as for `Run`, judge it; whatever is raised on the way is part of the outcome.
 
     Every so many seeds are run twice: both must leave the same trace.
     """
     try:
-        outcome = execute(draw(seed))
+        outcome = execute(draw(seed), **options)
         if seed % _TWICE_EVERY == 0:
-            _compare(outcome, execute(draw(seed)))
+            _compare(outcome, execute(draw(seed), **options))
     except Exception:
         return Outcome(seed, "", crashed=traceback.format_exc())
     return outcome

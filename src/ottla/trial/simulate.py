@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,13 @@ from ottla.simulation.draw import draw
 from ottla.simulation.plan import Plan
 from ottla.simulation.run import Outcome, execute
 from ottla.simulation.shrink import RUNS_MAX, Shrunk, crash_of, kinds_of, shrink
-from ottla.simulation.story import as_text, tell
+from ottla.simulation.story import Story, as_text, tell
 from ottla.simulation.story_page import as_page
 from ottla.trial.kept_plan import keep, read_plan
 from ottla.trial.screen import open_console, showing_steps
-from ottla.trial.seeds import Tally, run_seeds
+from ottla.trial.seeds import Tally, run_seed, run_seeds
 from ottla.trial.whole_file import check_place, write_whole
+from ottla.weaknesses import Weaknesses
 
 STDOUT = "-"
 FAILED = 1
@@ -43,7 +45,10 @@ _FRESH_SEEDS = 1_000_000_000
 
 @dataclass(slots=True)
 class SimulateOptions:
-    """What the command line said; `first_seed` None: fresh ones."""
+    """What the command line said; `first_seed` None: fresh ones.
+
+    `weaknesses` no command line can say: they are for tests of what is shown when something is found.
+    """
 
     seeds: int
     first_seed: int | None
@@ -54,6 +59,7 @@ class SimulateOptions:
     keep: Path | None = None
     story: Path | None = None
     json_file: str | None = None
+    weaknesses: Weaknesses = ()
 
 
 def simulate_all(options: SimulateOptions) -> int:
@@ -85,7 +91,7 @@ def _make_folder(folder: Path) -> None:
 def _one(console: Console, options: SimulateOptions) -> int:
     kept = read_plan(options.plan) if options.plan is not None else None
     plan = kept.plan if kept is not None else draw(options.seed or 0)
-    outcome = execute(plan)
+    outcome = execute(plan, weaknesses=options.weaknesses)
     _show_outcome(console, outcome)
     if kept is not None and kept.trace_hash is not None and kept.trace_hash != outcome.trace_hash:
         console.print(
@@ -153,7 +159,7 @@ def _run_and_show(
         with (
             showing_steps(console) as steps,
             steps.step(title, len(seeds), "seeds") as step,
-            closing(run_seeds(seeds, options.jobs)) as outcomes,
+            closing(run_seeds(seeds, options.jobs, run=partial(run_seed, weaknesses=options.weaknesses))) as outcomes,
         ):
             for outcome in outcomes:
                 tally.add(outcome)
@@ -238,7 +244,8 @@ class _Told:
         # Without a trace it was its process that died, or never came back: ours must not.
         if self._options.shrink and outcome.trace_hash:
             with _progress_of_shrinking(self._console, plan.seed) as progress:
-                shrunk = shrink(plan, outcome, progress=progress)
+                run = partial(execute, weaknesses=self._options.weaknesses)
+                shrunk = shrink(plan, outcome, run=run, progress=progress)
             self._shrunk[plan.seed] = shrunk
             plan, outcome = shrunk.plan, shrunk.outcome
             self._show_story(shrunk)
@@ -254,7 +261,7 @@ class _Told:
         mishaps, records = _counted(len(plan.mishaps), "mishap"), _counted(plan.records, "record")
         words = f"seed {plan.seed}, “{shrunk.kind}” with {mishaps} and {records}"
         self._console.print(Text(f"{words} (after {shrunk.runs} runs)", "bold"))
-        lines = as_text(tell(plan))
+        lines = as_text(self._tell(plan))
         half = _STORY_LINES_MAX // 2
         if len(lines) > _STORY_LINES_MAX:
             lines = [*lines[:half], f"… {len(lines) - 2 * half:,} lines, which --story FILE has …", *lines[-half:]]
@@ -265,8 +272,11 @@ class _Told:
         """Write the page of this plan's story to where --story says."""
         assert self._options.story is not None
         self._has_story = True
-        write_whole(self._options.story, as_page(tell(plan)), what="the story", option="--story")
+        write_whole(self._options.story, as_page(self._tell(plan)), what="the story", option="--story")
         self._console.print(f"its story: {self._options.story}", soft_wrap=True)
+
+    def _tell(self, plan: Plan) -> Story:
+        return tell(plan, weaknesses=self._options.weaknesses)
 
     def shrunk_as_json(self, seed: int) -> dict[str, Any] | None:
         """The smallest plan of a seed and what it came to, None where it was not made smaller."""

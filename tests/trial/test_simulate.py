@@ -1,0 +1,64 @@
+"""What `ottla simulate` shows, writes and keeps when something is found: with a guarantee taken out of the brokers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ottla.audit.findings import DUPLICATED
+from ottla.simulation.draw import draw
+from ottla.simulation.run import execute
+from ottla.simulation.shrink import kinds_of
+from ottla.trial.kept_plan import read_plan
+from ottla.trial.simulate import SimulateOptions, simulate_all
+
+WEAK = ("no_sequence_check",)
+
+
+def weak(**options: object) -> SimulateOptions:
+    return SimulateOptions(weaknesses=WEAK, **{"seeds": 1, "first_seed": None, "jobs": 1, **options})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def failing() -> int:
+    """The first seed in which a record is stored twice; which one that is changes with what is drawn."""
+    return next(seed for seed in range(100) if DUPLICATED in kinds_of(execute(draw(seed), weaknesses=WEAK))[:1])
+
+
+def test_a_failing_seed_is_told_kept_and_made_a_page(
+    failing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, kept = tmp_path / "story.html", tmp_path / "kept"
+    assert simulate_all(weak(seed=failing, keep=kept, story=page)) == 1
+    told = capsys.readouterr().out
+    assert f"seed {failing}: " in told
+    assert "“duplicated” with " in told
+    story = told[told.index("“duplicated” with ") :]
+    assert "✗ duplicated: record" in story
+    assert "is stored at offsets 0" in page.read_text()
+    plan = read_plan(kept / f"seed-{failing}.json").plan
+    assert plan.records <= 3
+    assert execute(plan).is_clean
+    assert not execute(plan, weaknesses=WEAK).is_clean
+
+
+def test_of_many_seeds_each_that_fails_is_named_and_kept(
+    failing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = tmp_path / "figures.json"
+    options = weak(seeds=4, first_seed=failing, jobs=2, keep=tmp_path / "kept", json_file=str(figures), shrink=False)
+    assert simulate_all(options) == 1
+    told = capsys.readouterr().out
+    found = [outcome["seed"] for outcome in json.loads(figures.read_text())["failed"]]
+    assert found[0] == failing
+    for seed in found:
+        assert f"ottla simulate --seed {seed} " in told
+        assert (tmp_path / "kept" / f"seed-{seed}.json").exists()
+    assert f"4 run, {len(found)} failed" in told
+
+
+def test_without_a_weakness_nothing_is_kept(tmp_path: Path) -> None:
+    assert simulate_all(SimulateOptions(1, 1, 1, keep=tmp_path / "kept")) == 0
+    assert list((tmp_path / "kept").iterdir()) == []
