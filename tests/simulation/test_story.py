@@ -80,9 +80,11 @@ def test_a_mishap_is_told_by_those_it_befalls() -> None:
 
 def test_what_is_found_stands_where_it_happened() -> None:
     unclean = ("unclean_election_always",)
-    power_off = Mishap("power_off", 500_000, 2_000_000, {"broker": 2})
-    cuts = [Mishap("cut_link", 3_000_000, 2_000_000, {"one": broker, "other": -2}) for broker in (0, 1)]
-    story = tell(small(mishaps=(power_off, *cuts)), weaknesses=unclean)
+    kill = Mishap("kill", 500_000, 2_000_000, {"broker": 2})
+    cuts = [
+        Mishap("cut_link", 3_000_000, 2_000_000, {"one": broker, "other": -2, "silently": False}) for broker in (0, 1)
+    ]
+    story = tell(small(mishaps=(kill, *cuts)), weaknesses=unclean)
     found = position(story, "broken leader epoch: broker 2 was elected")
     elected = position(story, "t0-0 led by 2, epoch 1, in sync 2, an unclean election")
     assert elected < found < position(story, "everything has healed")
