@@ -9,35 +9,25 @@ there is to await.
 from __future__ import annotations
 
 import asyncio
-import logging
-import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.async_producer_driver import AsyncProducerDriver
-from ottla.client.channel import SocketBuffers
-from ottla.client.sending import sending
-from ottla.client.table_sender import TableGate, TableSender
+from ottla.client.producer_front import Headers, ProducerFront, log_closing
+from ottla.client.table_sender import TableGate
 from ottla.errors import OttlaError
-from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
     from ottla.client.async_transactions import AsyncTransaction
-    from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
     from ottla.client.table_delivery import AsyncTableDelivery
     from ottla.client.transaction_verbs import Call, Offset
-    from ottla.producer.figures import Metrics
     from ottla.producer.transaction_states import TransactionIdentity
+    from ottla.records.append import Appender
     from ottla.records.delivery import Delivery
 
-_log = logging.getLogger("ottla.producer")
 
-Headers = Sequence[tuple[str, bytes | None]]
-
-
-class AsyncProducer:
+class AsyncProducer(ProducerFront[AsyncProducerDriver]):
     """Sends records to Kafka from coroutines, and learns what became of each.
 
     Settings are those of `Producer`. It belongs to the event loop it is first used in; make one in each. `async with`
@@ -48,26 +38,11 @@ class AsyncProducer:
             stored = await delivery                               # acknowledged
     """
 
-    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ProducerSettingsKeywords]) -> None:
-        self._begin({"bootstrap_servers": bootstrap_servers, **settings})
+    _driver_class = AsyncProducerDriver
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """A producer from Kafka's dotted names: `{"bootstrap.servers": "localhost:9092", "linger.ms": 5}`."""
-        producer = cls.__new__(cls)
-        producer._begin(dict(config))
-        return producer
-
-    def _begin(self, given: dict[str, Any]) -> None:
-        self._settings = settings = ProducerSettings(given)
-        rng = Random()
-        self._driver = driver = AsyncProducerDriver(settings, rng, SocketBuffers.of(settings.connection, given))
-        self._tables = TableSender(driver, rng, given)
-        self.send = sending(driver.appender.send_async, settings, driver.interceptors)  # type: ignore[method-assign]
-        driver.start()
-        # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
-        self._abandon = weakref.finalize(self, driver.abandon)
-        self._abandon.atexit = False
+    @staticmethod
+    def _appending(appender: Appender) -> Callable[..., Coroutine[Any, Any, Delivery]]:
+        return appender.send_async
 
     def send(
         self,
@@ -91,7 +66,7 @@ class AsyncProducer:
         awaits a `Delivery` stops the waiting and nothing else. Arguments and errors are those of `Producer.send`;
         RecordError may be raised before anything is awaited.
         """
-        # What instances have is the appender's own method (see _begin); this one is its documentation.
+        # What instances have is the appender's own method (see ProducerFront); this one is its documentation.
         return self._driver.appender.send_async(
             topic,
             value,
@@ -148,14 +123,14 @@ class AsyncProducer:
 
     async def init_transactions(self) -> None:
         """`Producer.init_transactions`, awaited; the first `begin_transaction` does it, too."""
-        await self._carry_out(self._driver.transactions.initialize())
+        await self._carry_out(self._transactions.initialize())
 
     async def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on counts when it is committed, all of it or nothing.
 
         Cancelled, it may be open or not: `abort_transaction` ends it.
         """
-        await self._carry_out(self._driver.transactions.begin())
+        await self._carry_out(self._transactions.begin())
 
     async def commit_transaction(self) -> None:
         """Wait until everything sent in the transaction is stored, and commit it; errors as in `Producer`.
@@ -163,18 +138,16 @@ class AsyncProducer:
         Cancelled, or with TransactionUnfinished, it goes on: await it again to hear how it went. It never turns into
         an abort.
         """
-        await self._carry_out(self._driver.transactions.end(True))
+        await self._carry_out(self._transactions.end(True))
 
     async def abort_transaction(self) -> None:
         """Take back everything sent in the transaction; what has not left yet fails with TransactionAborted."""
-        await self._carry_out(self._driver.transactions.end(False))
+        await self._carry_out(self._transactions.end(False))
 
     async def prepare_transaction(self) -> TransactionIdentity:
         """Leave the end of the transaction to who has the identity returned, as `Producer.prepare_transaction` does."""
-        await self._carry_out(self._driver.transactions.end(None))
-        identity = self._driver.core.transaction_identity
-        assert identity is not None
-        return identity
+        await self._carry_out(self._transactions.end(None))
+        return self._prepared()
 
     async def send_offsets_to_transaction(
         self,
@@ -186,8 +159,9 @@ class AsyncProducer:
         group_instance_id: str | None = None,
     ) -> None:
         """Commit a consumer group's offsets with the transaction (KIP-447); arguments as in `Producer`."""
-        transactions = self._driver.transactions
-        await self._carry_out(transactions.commit_offsets(offsets, group_id, generation, member_id, group_instance_id))
+        await self._carry_out(
+            self._transactions.commit_offsets(offsets, group_id, generation, member_id, group_instance_id)
+        )
 
     def transaction(self) -> AsyncTransaction:
         """`async with producer.transaction():` begins one, commits it, and aborts it where the block raises."""
@@ -222,10 +196,6 @@ class AsyncProducer:
         """The numbers of the topic's partitions; waits for metadata as `send` does."""
         return list(range(await self._driver.partitions(topic)))
 
-    def metrics(self) -> Metrics:
-        """The producer's figures at this moment, as `Producer.metrics` tells them."""
-        return self._driver.metrics()
-
     async def __aenter__(self) -> Self:
         self._driver.bind()
         return self
@@ -239,9 +209,4 @@ class AsyncProducer:
         try:
             await self.close()
         except OttlaError as closing:
-            # The error that ended the block is the one to hear of.
-            _log.error("closing the producer after %s: %s", type(error).__name__, closing)
-
-    def __repr__(self) -> str:
-        addresses = ",".join(f"{host}:{port}" for host, port in self._settings.connection.bootstrap_servers)
-        return f"<AsyncProducer for {addresses}: {self._settings.promise()}>"
+            log_closing(error, closing)

@@ -8,35 +8,25 @@ has appended.
 
 from __future__ import annotations
 
-import logging
-import weakref
-from collections.abc import Callable, Mapping, Sequence
-from random import Random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
-from ottla.client.channel import SocketBuffers
 from ottla.client.producer_driver import ProducerDriver
-from ottla.client.sending import sending
-from ottla.client.table_sender import TableGate, TableSender
+from ottla.client.producer_front import Headers, ProducerFront, log_closing
+from ottla.client.table_sender import TableGate
 from ottla.errors import OttlaError
-from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
-    from ottla.client.producer_settings_keywords import ProducerSettingsKeywords
     from ottla.client.table_delivery import TableDelivery
     from ottla.client.transaction import Transaction
-    from ottla.client.transaction_verbs import Offset
-    from ottla.producer.figures import Metrics
+    from ottla.client.transaction_verbs import Call, Offset
     from ottla.producer.transaction_states import TransactionIdentity
+    from ottla.records.append import Appender
     from ottla.records.delivery import Delivery
 
-_log = logging.getLogger("ottla.producer")
 
-Headers = Sequence[tuple[str, bytes | None]]
-
-
-class Producer:
+class Producer(ProducerFront[ProducerDriver]):
     """Sends records to Kafka, many at a time, and learns what became of each.
 
     Settings are keywords: Kafka's names with underscores (`linger_ms=5`, `compression_type="zstd"`), its meanings and
@@ -45,30 +35,11 @@ class Producer:
     Several threads may share a producer. `with` closes it.
     """
 
-    def __init__(
-        self,
-        bootstrap_servers: str | Sequence[str],
-        **settings: Unpack[ProducerSettingsKeywords],
-    ) -> None:
-        self._begin({"bootstrap_servers": bootstrap_servers, **settings})
+    _driver_class = ProducerDriver
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """A producer from Kafka's dotted names: `{"bootstrap.servers": "localhost:9092", "linger.ms": 5}`."""
-        producer = cls.__new__(cls)
-        producer._begin(dict(config))
-        return producer
-
-    def _begin(self, given: dict[str, Any]) -> None:
-        self._settings = settings = ProducerSettings(given)
-        rng = Random()
-        self._driver = driver = ProducerDriver(settings, rng, SocketBuffers.of(settings.connection, given))
-        self._tables = TableSender(driver, rng, given)
-        self.send = sending(driver.appender.send, settings, driver.interceptors)  # type: ignore[method-assign]
-        driver.start()
-        # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
-        self._abandon = weakref.finalize(self, driver.abandon)
-        self._abandon.atexit = False
+    @staticmethod
+    def _appending(appender: Appender) -> Callable[..., Delivery]:
+        return appender.send
 
     def send(
         self,
@@ -90,7 +61,7 @@ class Producer:
         on the I/O thread. Raises RecordError for what cannot be sent as it is, BufferFull when `buffer.memory` stays
         full for `max.block.ms`, Unreachable, NotKafka or KafkaError when the topic cannot be had.
         """
-        # What instances have is the appender's own method (see _begin); this one is its documentation.
+        # What instances have is the appender's own method (see ProducerFront); this one is its documentation.
         return self._driver.appender.send(
             topic,
             value,
@@ -147,13 +118,11 @@ class Producer:
         raises TransactionUnfinished after that, TransactionMisuse where it does not fit, KafkaError for what the
         coordinator refuses, ProducerFenced where a newer producer has taken over.
         """
-        transactions = self._driver.transactions
-        transactions.wait(transactions.initialize())
+        self._carry_out(self._transactions.initialize())
 
     def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on counts when it is committed, all of it or nothing."""
-        transactions = self._driver.transactions
-        transactions.wait(transactions.begin())
+        self._carry_out(self._transactions.begin())
 
     def commit_transaction(self) -> None:
         """Wait until everything sent in the transaction is stored, and commit it.
@@ -162,13 +131,11 @@ class Producer:
         `max.block.ms`: whether it is committed is not known, the producer goes on asking for it, and this may be called
         again to hear how it went; it is never turned into an abort.
         """
-        transactions = self._driver.transactions
-        transactions.wait(transactions.end(True))
+        self._carry_out(self._transactions.end(True))
 
     def abort_transaction(self) -> None:
         """Take back everything sent in the transaction; what has not left yet fails with TransactionAborted."""
-        transactions = self._driver.transactions
-        transactions.wait(transactions.end(False))
+        self._carry_out(self._transactions.end(False))
 
     def prepare_transaction(self) -> TransactionIdentity:
         """Wait until everything sent in the transaction is stored, and leave its end to who has its identity.
@@ -176,11 +143,8 @@ class Producer:
         Any process can then commit or abort it by `ottla.TransactionHandle` within `transaction.timeout.ms`; closing
         this producer leaves it open. It can also be ended here.
         """
-        transactions = self._driver.transactions
-        transactions.wait(transactions.end(None))
-        identity = self._driver.core.transaction_identity
-        assert identity is not None
-        return identity
+        self._carry_out(self._transactions.end(None))
+        return self._prepared()
 
     def send_offsets_to_transaction(
         self,
@@ -196,14 +160,16 @@ class Producer:
         `offsets` is {(topic, partition): the next offset to read}; (offset, metadata) or (offset, metadata, leader
         epoch) may take an offset's place. With `generation` and `member_id` a member that was replaced is refused.
         """
-        transactions = self._driver.transactions
-        transactions.wait(transactions.commit_offsets(offsets, group_id, generation, member_id, group_instance_id))
+        self._carry_out(self._transactions.commit_offsets(offsets, group_id, generation, member_id, group_instance_id))
 
     def transaction(self) -> Transaction:
         """`with producer.transaction():` begins one, commits it at the end, and aborts it where the block raises."""
         from ottla.client.transaction import Transaction
 
         return Transaction(self)
+
+    def _carry_out(self, calls: Iterator[Call]) -> None:
+        self._transactions.wait(calls)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far has an outcome.
@@ -226,16 +192,6 @@ class Producer:
         """The numbers of the topic's partitions; waits for metadata as `send` does."""
         return list(range(self._driver.partition_count(topic)))
 
-    def metrics(self) -> Metrics:
-        """The producer's figures at this moment, under the names of Kafka's producer metrics.
-
-        `metrics()["record-send-rate"]` is the producer's, `metrics().nodes[1]["request-latency-avg"]` a broker's,
-        `metrics().topics["flights"]["byte-rate"]` a topic's; `all()` lists everything with group and tags. Rates,
-        averages and maxima are those of the last `metrics.num.samples` times `metrics.sample.window.ms`.
-        docs/metrics.md says what each name means.
-        """
-        return self._driver.metrics()
-
     def __enter__(self) -> Self:
         return self
 
@@ -248,9 +204,4 @@ class Producer:
         try:
             self.close()
         except OttlaError as closing:
-            # The error that ended the block is the one to hear of.
-            _log.error("closing the producer after %s: %s", type(error).__name__, closing)
-
-    def __repr__(self) -> str:
-        addresses = ",".join(f"{host}:{port}" for host, port in self._settings.connection.bootstrap_servers)
-        return f"<Producer for {addresses}: {self._settings.promise()}>"
+            log_closing(error, closing)
