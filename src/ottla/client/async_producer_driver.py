@@ -51,7 +51,7 @@ class AsyncProducerDriver(ProducerDriver):
         if not _in_event_loop():
             super().topic_missing(topic)
         self.check_usable()
-        if not self._known_count(topic):
+        if not self.topics.partition_count(topic):
             raise MustWait
 
     def memory_wanted(self, nbytes: int) -> None:
@@ -168,7 +168,7 @@ class AsyncProducerDriver(ProducerDriver):
     async def topic_known(self, topic: str, deadline_s: float) -> None:
         """Wait until the topic's partitions are known; raise as `topic_missing` does."""
         self.check_usable()
-        if not self._known_count(topic):
+        if not self.topics.partition_count(topic):
             trouble = self.lasting_trouble()
             try:
                 with self.spent.on("metadata_wait_ns"):
@@ -181,7 +181,7 @@ class AsyncProducerDriver(ProducerDriver):
     async def partitions(self, topic: str) -> int:
         """The topic's partition count, waited for `max.block.ms` at most."""
         await self.topic_known(topic, self.bind().time() + self.settings.max_block_ms / 1000)
-        return self._known_count(topic)
+        return self.topics.partition_count(topic)
 
     async def flush_async(self, timeout_s: float | None) -> None:
         """`flush`, awaited; whoever is cancelled has only stopped waiting."""
@@ -197,7 +197,7 @@ class AsyncProducerDriver(ProducerDriver):
             raise TimeoutError(
                 f"records are still on their way after {timeout_s} s; flush again to wait for the rest"
             ) from None
-        self.report_unhappy()
+        self.books.report()
 
     async def close_async(self, timeout_s: float | None) -> None:
         """`close`, awaited; whoever is cancelled has only stopped waiting, the closing goes on."""
@@ -214,7 +214,7 @@ class AsyncProducerDriver(ProducerDriver):
         self.loop.join()
         if self._reporting is not None:
             await asyncio.to_thread(self._reporting.join, LAST_REPORT_S)
-        self.report_unhappy()
+        self.books.report()
 
     async def until(self, done: Callable[[], bool]) -> None:
         """Wait for what the I/O thread brings about."""

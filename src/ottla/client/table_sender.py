@@ -72,7 +72,7 @@ class TableSender:
         values = _value_columns(value, value_format)
         partition_count = driver.partition_count(topic)
         sticky = self._sticky_partition(topic, partition_count)
-        sticky.load = driver.load(topic)
+        sticky.load = driver.topics.load(topic)
         function = driver.partition_function
         steps = encode_stream(
             data,
@@ -99,7 +99,7 @@ class TableSender:
                     if gate.is_shut:
                         return
                     self._queue(batches, delivery)
-                sticky.load = driver.load(topic)
+                sticky.load = driver.topics.load(topic)
         except Exception as error:
             if len(delivery):
                 error.add_note(

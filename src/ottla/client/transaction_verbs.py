@@ -125,7 +125,7 @@ class TransactionVerbs:
         yield call
         if committed is False:
             # Who aborts knows that records were lost with it.
-            self._driver.forget_unhappy()
+            self._driver.books.forget_unhappy()
 
     def _check(self, name: str) -> None:
         driver = self._driver

@@ -1,0 +1,164 @@
+"""What an `Appender` calls when it cannot go on by itself: the waits of `send` and of deliveries, on users' threads.
+
+`send` needs the topic's partitions, memory, and a producer that is still at work. What is missing only the I/O thread
+brings about: it is asked, and waited for, `max.block.ms` at most. The other half of it is `producer_driver.py`; in an
+event loop the same things are awaited (`async_producer_driver.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.client import lifetime
+from ottla.client.bootstrap import LastingTrouble, unreachable
+from ottla.client.io_loop import IoLoop
+from ottla.client.known_topics import KnownTopics
+from ottla.client.spent_time import SpentTime
+from ottla.client.waiting import Waiting
+from ottla.errors import BufferFull, ClosedError, OttlaError
+from ottla.producer.cluster_view import ClusterView
+from ottla.producer.events import TopicWanted
+from ottla.producer.settings import ProducerSettings
+from ottla.records.append import Appender
+from ottla.records.delivery import SealedBatch
+
+if TYPE_CHECKING:
+    from ottla.client.partition_function import PartitionFunction
+
+CLOSED = "this producer is closed; make a new one to send more"
+
+
+class AppenderHooks:
+    """The `hooks` of an `Appender`; the driver that they belong to sets what is only declared here."""
+
+    appender: Appender
+    loop: IoLoop
+    topics: KnownTopics
+
+    def __init__(self, settings: ProducerSettings, spent: SpentTime) -> None:
+        self.settings = settings
+        self.spent = spent
+        self.crash: OttlaError | None = None
+        self._forked = False
+        self._closing = False
+        self._waiting = Waiting()
+        self.partition_function: PartitionFunction | None = None
+        if settings.partition_function is not None:
+            from ottla.client.partition_function import PartitionFunction
+
+            self.partition_function = PartitionFunction(settings.partition_function)
+
+    def wake(self) -> None:
+        """A batch is ready, or the first record of one has come, while the loop sleeps."""
+        self.appender.sleeping = False
+        self.loop.wake()
+
+    def check_usable(self) -> None:
+        """Raise where nothing can be sent any more."""
+        if self._forked or self.crash is not None or self._closing:
+            raise self._why_unusable()
+
+    def _why_unusable(self) -> OttlaError:
+        if self._forked:
+            return lifetime.forked("producer")
+        return self.crash if self.crash is not None else ClosedError(CLOSED)
+
+    def topic_missing(self, topic: str) -> None:
+        """Wait until the topic's partitions are known, `max.block.ms` at most."""
+        self.check_usable()
+        if self.topics.partition_count(topic):
+            return
+        self.refuse_own_thread("sending to a topic for the first time")
+        with self.spent.on("metadata_wait_ns"):
+            trouble = self.lasting_trouble()
+            self._waiting.wait(self.ask_for_topic(topic, trouble), self.settings.max_block_ms / 1000)
+        self.check_topic(topic, trouble)
+
+    def lasting_trouble(self) -> LastingTrouble:
+        """Where one wait for a topic keeps what it saw of the bootstrap addresses."""
+        return LastingTrouble(self.loop, self.settings.connection.bootstrap_servers)
+
+    def ask_for_topic(self, topic: str, trouble: LastingTrouble) -> Callable[[], bool]:
+        """Have the topic looked up; what is returned says whether there is an answer, good or bad."""
+        self.loop.post(TopicWanted(topic))
+        return lambda: self._cannot_go_on() or self.topics.is_answered(topic) or trouble.seen()
+
+    def check_topic(self, topic: str, trouble: LastingTrouble) -> None:
+        """Raise what keeps the topic from being known; nothing when it is."""
+        if self.topics.partition_count(topic):
+            return
+        self.check_usable()
+        max_block_ms = self.settings.max_block_ms
+        refusal = self.topics.refusal(topic, max_block_ms)
+        if refusal is not None:
+            raise refusal
+        if trouble.error is not None:
+            raise trouble.error
+        raise unreachable(self.loop, self.settings.connection.bootstrap_servers, max_block_ms)
+
+    def place(self, topic: Any, key: bytes | None) -> int | None:
+        """What the user's partitioner makes of a key; None leaves it to the default one."""
+        if self.partition_function is None or not isinstance(topic, str) or not topic:
+            return None  # what is no topic is refused where all records are looked at
+        return self.partition_function.place(key, self.view(topic))
+
+    def view(self, topic: str) -> ClusterView:
+        """The topic's partitions as the user's partitioner sees them; waited for as `topic_missing` does."""
+        view = self.topics.view(topic)
+        while view is None:
+            self.topic_missing(topic)
+            view = self.topics.view(topic)
+        return view
+
+    def memory_wanted(self, nbytes: int) -> None:
+        """Wait until `nbytes` fit into `buffer.memory`, `max.block.ms` at most; BufferFull after that."""
+        self.check_usable()
+        self.refuse_own_thread("sending while buffer.memory is full")
+        # The appender has rung already, and has the loop seal the open batches that hold the memory.
+        with self.spent.on("buffer_wait_ns"):
+            room = self._waiting.wait(self.room_for(nbytes), self.settings.max_block_ms / 1000)
+        self.check_usable()
+        if not room:
+            raise self.buffer_full()
+
+    def room_for(self, nbytes: int) -> Callable[[], bool]:
+        """What is returned says whether `nbytes` fit into `buffer.memory`, or never will."""
+        appender, limit = self.appender, self.settings.buffer_memory
+
+        def settled() -> bool:
+            buffered = appender.buffered_bytes
+            return buffered + nbytes <= limit or buffered == 0 or self._cannot_go_on()
+
+        return settled
+
+    def buffer_full(self) -> BufferFull:
+        """The error of whoever has waited for memory in vain, which is counted."""
+        self.spent.add("buffer_exhausted")
+        settings = self.settings
+        return BufferFull(
+            f"buffer.memory ({settings.buffer_memory} bytes) stayed full for max.block.ms ({settings.max_block_ms} "
+            "ms): the brokers take records more slowly than they are sent; slow down, or raise buffer_memory"
+        )
+
+    def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
+        """Wait for a batch's outcome; False when there is none after `timeout_s`."""
+        return self.wait_for(lambda: batch.outcome != 0, timeout_s)
+
+    def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Wait for what settling batches brings about; False when it is not so after `timeout_s`."""
+        if self._forked:
+            raise lifetime.forked("producer")
+        if not done():
+            self.refuse_own_thread("waiting for a delivery")
+        return self._waiting.wait(done, timeout_s)
+
+    def _cannot_go_on(self) -> bool:
+        return self._closing or self._forked or self.crash is not None
+
+    def refuse_own_thread(self, doing: str) -> None:
+        if self.loop.is_own_thread():
+            raise OttlaError(
+                f"{doing} inside a delivery callback would wait for itself: callbacks run on the producer's "
+                "I/O thread; hand the work to another thread"
+            )

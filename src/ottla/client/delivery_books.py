@@ -1,0 +1,154 @@
+"""The books of a producer: which batches are under way, and which records came to nothing without anybody looking.
+
+A batch is on the books from the moment it is taken from the appender until its outcome is known; its memory is given
+back then. Its label is the number of flushes seen before, so that a flush is over when no batch with an older label is
+left, however many records others send meanwhile. Failed and unknown batches are kept until somebody hears of them.
+
+Only the I/O thread enters and strikes off; users' threads ask and report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ottla.errors import DeliveryError, OttlaError
+from ottla.producer.events import BatchSplit
+from ottla.records.append import Appender
+from ottla.records.delivery import SealedBatch
+
+if TYPE_CHECKING:
+    from ottla.client.interceptors import Interceptors
+
+# Failed batches that are remembered one by one until somebody flushes; older ones are only counted.
+_UNHAPPY_MAX = 1000
+
+
+class DeliveryBooks:
+    """The batches of one producer between the appender and their outcomes."""
+
+    __slots__ = ("_appender", "_interceptors", "_label_of", "_outstanding", "_unhappy", "_unhappy_before")
+
+    def __init__(self, appender: Appender, interceptors: Interceptors | None) -> None:
+        self._appender = appender
+        self._interceptors = interceptors
+        self._label_of: dict[SealedBatch, int] = {}
+        self._outstanding: dict[int, int] = {}
+        self._unhappy: deque[tuple[SealedBatch, OttlaError, bool]] = deque()
+        self._unhappy_before = _Unhappy()
+
+    def enter(self, batches: list[SealedBatch], label: int) -> int:
+        """Put batches on the books; returns how many records they hold."""
+        label_of = self._label_of
+        records = 0
+        for batch in batches:
+            label_of[batch] = label
+            records += batch.record_count
+        self._outstanding[label] = self._outstanding.get(label, 0) + len(batches)
+        return records
+
+    def strike_off(self, batch: SealedBatch) -> None:
+        """This batch has its outcome."""
+        label = self._label_of.pop(batch)
+        left = self._outstanding[label] - 1
+        if left:
+            self._outstanding[label] = left
+        else:
+            del self._outstanding[label]
+        self._appender.release(batch.buffer_bytes)
+
+    def enter_parts(self, split: BatchSplit) -> None:
+        """Put the parts of a batch in its place."""
+        label = self._label_of.pop(split.batch)
+        for part in split.parts:
+            self._label_of[part] = label
+        self._outstanding[label] += len(split.parts) - 1
+        # Two batches may be a little larger than one; what they take beyond is only counted.
+        self._appender.release(split.batch.buffer_bytes - sum(part.buffer_bytes for part in split.parts))
+
+    def is_clear_before(self, label: int) -> bool:
+        """Whether no batch with an older label is left."""
+        # A copy: the I/O thread changes it meanwhile. There are as many labels as flushes under way.
+        return all(each >= label for each in list(self._outstanding))
+
+    # ---- what came to nothing ---------------------------------------------------------------------------------------
+
+    def settle_unhappily(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
+        """The batch failed, or nobody knows: tell its deliveries, and remember it."""
+        self._unhappy.append((batch, error, unknown))
+        if len(self._unhappy) > _UNHAPPY_MAX:
+            self._unhappy_before.add(*self._unhappy.popleft())
+        if self._interceptors is not None:
+            self._interceptors.on_ack(batch, "unknown" if unknown else "failed", error=error)
+        if unknown:
+            batch.lose(error)
+        else:
+            batch.fail(error)
+
+    def fail_at_last(self, batches: Iterable[SealedBatch], error: OttlaError) -> None:
+        """Settle what the core was never given."""
+        for batch in batches:
+            self._settle_at_last(batch, error, unknown=False)
+
+    def lose_all(self, error: OttlaError) -> None:
+        """Settle what is on the books, after which nobody will: whether it is stored is not known."""
+        for batch in list(self._label_of):
+            self.strike_off(batch)
+            for leaf in batch.leaves():
+                self._settle_at_last(leaf, error, unknown=True)
+
+    def _settle_at_last(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
+        """Nothing comes after this, so not even a callback that raises Ctrl+C may leave a delivery without outcome."""
+        if not batch.outcome:
+            with contextlib.suppress(BaseException):
+                self.settle_unhappily(batch, error, unknown=unknown)
+
+    def report(self) -> None:
+        """Raise DeliveryError for the failed and unknown records nobody has looked at; each is reported once."""
+        told, self._unhappy_before = self._unhappy_before, _Unhappy()
+        while self._unhappy:
+            told.add(*self._unhappy.popleft())
+        if told.first is not None:
+            raise told.as_error() from told.first
+
+    def forget_unhappy(self) -> None:
+        """Somebody knows that the records so far are lost."""
+        self._unhappy.clear()
+        self._unhappy_before = _Unhappy()
+
+
+class _Unhappy:
+    """Failed and unknown records, counted."""
+
+    __slots__ = ("failed", "first", "unknown")
+
+    def __init__(self) -> None:
+        self.failed = 0
+        self.unknown = 0
+        self.first: OttlaError | None = None
+
+    def add(self, batch: SealedBatch, error: OttlaError, unknown: bool) -> None:
+        unlooked = batch.unlooked()
+        if not unlooked:
+            return
+        if unknown:
+            self.unknown += unlooked
+        else:
+            self.failed += unlooked
+        if self.first is None:
+            self.first = error
+
+    def as_error(self) -> DeliveryError:
+        parts = []
+        if self.failed:
+            parts.append(f"{self.failed} records were not delivered")
+        if self.unknown:
+            parts.append(f"of {self.unknown} records nobody knows whether they are stored")
+        return DeliveryError(
+            f"{' and '.join(parts)}; the first cause: {self.first}",
+            failed=self.failed,
+            unknown=self.unknown,
+            first=self.first,
+        )

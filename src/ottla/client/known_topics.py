@@ -1,0 +1,83 @@
+"""What a producer has heard of its topics: partition counts, where keyless records should go, who leads what.
+
+The I/O thread writes here as the core tells it (`perform`) and hands on to the appender what that needs; users' threads
+look things up, and wait elsewhere for what is not known yet.
+"""
+
+from __future__ import annotations
+
+from ottla.errors import KafkaError
+from ottla.producer.cluster_view import ClusterView
+from ottla.producer.events import LoadKnown, TopicForgotten, TopicKnown
+from ottla.records.append import Appender
+from ottla.records.partitions import PartitionLoad
+
+
+class KnownTopics:
+    """The topics of one producer."""
+
+    __slots__ = ("_appender", "_known", "_loads", "_views")
+
+    def __init__(self, appender: Appender) -> None:
+        self._appender = appender
+        self._known: dict[str, TopicKnown] = {}
+        self._loads: dict[str, PartitionLoad | None] = {}
+        self._views: dict[str, ClusterView] = {}
+
+    # ---- users' threads ---------------------------------------------------------------------------------------------
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions the topic has; 0 while that is not known."""
+        known = self._known.get(topic)
+        return 0 if known is None else known.partition_count
+
+    def is_answered(self, topic: str) -> bool:
+        """Whether there is an answer about the topic, good or bad, that waiting does not better."""
+        known = self._known.get(topic)
+        if known is None:
+            return False
+        return known.partition_count > 0 or (known.error is not None and not known.error.retriable)
+
+    def refusal(self, topic: str, waited_ms: int) -> KafkaError | None:
+        """Why the topic cannot be had, where brokers have said so."""
+        known = self._known.get(topic)
+        if known is None or known.error is None:
+            return None
+        error = known.error
+        told = f"topic {topic!r}: {error}"
+        if error.retriable:
+            told = (
+                f"topic {topic!r} could not be had within max.block.ms ({waited_ms} ms): {error}; "
+                "create it first, or check its name"
+            )
+        return KafkaError(error.code, error.name, told, retriable=error.retriable, fatal=error.fatal, topic=topic)
+
+    def view(self, topic: str) -> ClusterView | None:
+        """The topic's partitions as the user's partitioner sees them."""
+        return self._views.get(topic)
+
+    def load(self, topic: str) -> PartitionLoad | None:
+        """Where the topic's keyless records should go now; None: to all partitions alike."""
+        return self._loads.get(topic)
+
+    # ---- the I/O thread ---------------------------------------------------------------------------------------------
+
+    def perform(self, output: TopicKnown | TopicForgotten | ClusterView | LoadKnown) -> None:
+        """Take in what the core has learned."""
+        topic = output.topic
+        if isinstance(output, TopicKnown):
+            if output.partition_count or not self.partition_count(topic):
+                self._known[topic] = output
+            if output.partition_count:
+                self._appender.set_topic(topic, output.partition_count)
+        elif isinstance(output, TopicForgotten):
+            # In this order: who finds no view waits for the topic.
+            self._known.pop(topic, None)
+            self._views.pop(topic, None)
+            self._loads.pop(topic, None)
+            self._appender.forget_topic(topic)
+        elif isinstance(output, ClusterView):
+            self._views[topic] = output
+        else:
+            self._loads[topic] = output.load
+            self._appender.set_load(topic, output.load)
