@@ -69,6 +69,18 @@ TRANSITIONS: dict[tuple[TransactionState, TransactionEvent], TransactionState] =
     (_S.ABORTING, _V.RENEW): _S.INITIALIZING,
     **{(state, _V.BREAK): _S.FATAL for state in _S if state is not _S.FATAL},
 }
+NOT_BEGUN = "no transaction is open; call begin_transaction() first, or send inside `with producer.transaction():`"
+# What there is to do in each state, for whoever wanted something else; ABORTABLE and FATAL have their own reasons.
+STANDING = {
+    _S.UNINITIALIZED: NOT_BEGUN,
+    _S.INITIALIZING: "the producer has no identity yet; call init_transactions() again",
+    _S.READY: NOT_BEGUN,
+    _S.OPEN: "a transaction is open; commit or abort it first",
+    _S.PREPARING: "the transaction is being prepared; call prepare_transaction() again",
+    _S.PREPARED: "the transaction is prepared; commit or abort it",
+    _S.COMMITTING: "the transaction is being committed; call commit_transaction() again",
+    _S.ABORTING: "the transaction is being aborted; call abort_transaction() again",
+}
 
 
 class TransactionIdentity(NamedTuple):

@@ -1,8 +1,8 @@
 """A producer's transactions: who it is, which partitions and offsets take part, and how each transaction ends.
 
 How it works. The verbs come in as events with a token; each token comes back in one `TransactionAnswered`. Batches are
-handed over while the state is OPEN only. One request to a coordinator is under way at a time; `work` sends the next
-one that the state calls for:
+handed over while the state is OPEN only; `transaction_parts.py` keeps what takes part. One request to a coordinator is
+under way at a time (`transaction_talk.py`); `work` sends the next one that the state calls for:
 
     INITIALIZING            InitProducerId
     OPEN                    AddPartitionsToTxn, AddOffsetsToTxn (transaction version 1), TxnOffsetCommit
@@ -25,14 +25,13 @@ KIPs: 98, 360, 447 (offsets with a member's generation), 588 (fencing), 890, 105
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.connection.core import Answer, ConnectionCore
 from ottla.errors import OttlaError, TransactionAborted, TransactionError, TransactionMisuse, TransactionUnknown
-from ottla.producer.accumulator import Accumulator, PartitionQueue
-from ottla.producer.coordinator import GROUP, TRANSACTION, Coordinator
+from ottla.producer.accumulator import Accumulator
+from ottla.producer.coordinator import GROUP, Coordinator
 from ottla.producer.events import (
     BeginTransaction,
     CommitOffsets,
@@ -44,6 +43,7 @@ from ottla.producer.events import (
 from ottla.producer.idempotence import Idempotence
 from ottla.producer.same_epoch import BUMPS_FROM_VERSION, LostNumbers
 from ottla.producer.transaction_answers import LEAVES_OPEN, Reaction, RequestKind, gravest, reaction_to
+from ottla.producer.transaction_parts import TransactionParts
 from ottla.producer.transaction_requests import (
     add_offsets,
     add_partitions,
@@ -56,13 +56,15 @@ from ottla.producer.transaction_requests import (
 )
 from ottla.producer.transaction_states import (
     FEATURE,
-    REACH_US,
+    NOT_BEGUN,
+    STANDING,
     TRANSITIONS,
     VERSION_1_CAPS,
     TransactionEvent,
     TransactionIdentity,
     TransactionState,
 )
+from ottla.producer.transaction_talk import TransactionRequest, TransactionTalk
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
@@ -70,28 +72,9 @@ if TYPE_CHECKING:
     from ottla.records.delivery import SealedBatch
     from ottla.weaknesses import Weaknesses
 
-# The pause where the transaction before is still being completed, which takes no longer as a rule.
-_CONCURRENT_MS = 20
-
-
 _S, _V = TransactionState, TransactionEvent
 # Nothing has to be finished before such a producer closes.
 _AT_REST = (_S.UNINITIALIZED, _S.INITIALIZING, _S.READY, _S.PREPARED, _S.FATAL)
-_NOT_BEGUN = "no transaction is open; call begin_transaction() first, or send inside `with producer.transaction():`"
-
-
-class TransactionRequest:
-    """The token of a request to a coordinator."""
-
-    __slots__ = ("coordinator", "kind", "message")
-
-    def __init__(self, kind: RequestKind, message: Any, coordinator: Coordinator) -> None:
-        self.kind = kind
-        self.message = message
-        self.coordinator = coordinator
-
-    def __str__(self) -> str:
-        return type(self.message).__name__.removesuffix("Request")
 
 
 class Transactions:
@@ -111,32 +94,21 @@ class Transactions:
         self.state = TransactionState.UNINITIALIZED
         self.outputs: list[TransactionAnswered | TransactionChanged] = []
         # Why no batch is taken; None while the transaction is open.
-        self.refusal: OttlaError | None = TransactionMisuse(_NOT_BEGUN)
-        # Why the present request has no good answer yet, for whoever waits in vain.
-        self.trouble = ""
+        self.refusal: OttlaError | None = TransactionMisuse(NOT_BEGUN)
         self._id = transactional_id
         self._timeout_ms = timeout_ms
         self._connection = connection
         self._idempotence = idempotence
         self._accumulator = accumulator
-        self._backoff = backoff
         self._weaknesses = weaknesses
-        self._coordinator = Coordinator(connection, TRANSACTION, transactional_id, backoff)
-        self._groups: dict[str, Coordinator] = {}
-        self._in_flight: TransactionRequest | None = None
-        self._failures = 0
-        self._not_before_us = 0
-        self._wake_us: int | None = None
+        self._talk = TransactionTalk(transactional_id, connection, backoff)
+        self._parts = TransactionParts(accumulator)
+        # Called for every batch that is handed over.
+        self.batch_added = self._parts.add
         # Of the present transaction.
         self._version = 0
         self._initializing: list[int] = []
         self._ending: int | None = None
-        self._partitions: dict[tuple[str, int], PartitionQueue] = {}
-        self._to_add: dict[tuple[str, int], PartitionQueue] = {}
-        self._offsets: deque[CommitOffsets] = deque()
-        self._groups_added: dict[str, bool] = {}
-        # The coordinator may know of it, so it has to be ended.
-        self._begun = False
         self._end_doubted = False
         self._identity_unknown = False
         self._needs_epoch = False
@@ -148,6 +120,11 @@ class Transactions:
     def identity(self) -> TransactionIdentity:
         """What the present transaction, or the next one, is known by."""
         return TransactionIdentity(self._id, self._idempotence.producer_id, self._idempotence.producer_epoch)
+
+    @property
+    def trouble(self) -> str:
+        """Why the present request has no good answer yet, for whoever waits in vain."""
+        return self._talk.trouble
 
     @property
     def may_send(self) -> bool:
@@ -176,7 +153,7 @@ class Transactions:
             self._begin(event.token)
         elif isinstance(event, CommitOffsets):
             if self.state is _S.OPEN:
-                self._offsets.append(event)
+                self._parts.offsets.append(event)
             else:
                 self._answer(event.token, self.refusal)
         else:
@@ -199,8 +176,7 @@ class Transactions:
         if version != self._version:
             self._version = version
             self._connection.cap_versions({} if version == 2 else VERSION_1_CAPS)
-        for queue in self._accumulator.queues.values():
-            queue.admitted = version == 2
+        self._parts.begin(version)
         self._move(_V.BEGIN)
         self._answer(token, None)
 
@@ -212,7 +188,7 @@ class Transactions:
         elif (state, verb) not in TRANSITIONS:
             what = "prepared" if committed is None else "committed" if committed else "aborted"
             self._answer(event.token, TransactionMisuse(f"nothing can be {what} now: {self._standing()}"))
-        elif committed is None and not (self._partitions or self._offsets or self._groups_added):
+        elif committed is None and self._parts.is_empty:
             self._answer(
                 event.token, TransactionMisuse("nothing was sent in this transaction, so there is nothing to prepare")
             )
@@ -235,35 +211,13 @@ class Transactions:
 
     def _drop_plans(self, error: OttlaError | None) -> None:
         """Nothing will take part any more in addition."""
-        self._to_add.clear()
-        while self._offsets:
-            self._answer(self._offsets.popleft().token, error)
+        for dropped in self._parts.drop_plans():
+            self._answer(dropped.token, error)
 
     def _standing(self) -> str:
-        return {
-            _S.UNINITIALIZED: _NOT_BEGUN,
-            _S.INITIALIZING: "the producer has no identity yet; call init_transactions() again",
-            _S.READY: _NOT_BEGUN,
-            _S.OPEN: "a transaction is open; commit or abort it first",
-            _S.PREPARING: "the transaction is being prepared; call prepare_transaction() again",
-            _S.PREPARED: "the transaction is prepared; commit or abort it",
-            _S.COMMITTING: "the transaction is being committed; call commit_transaction() again",
-            _S.ABORTING: "the transaction is being aborted; call abort_transaction() again",
-        }.get(self.state, str(self.refusal))
+        return STANDING.get(self.state, str(self.refusal))
 
-    # ---- what takes part --------------------------------------------------------------------------------------------
-
-    def batch_added(self, topic: str, partition: int) -> None:
-        """A batch was handed over: its partition takes part in the open transaction."""
-        place = topic, partition
-        if place in self._partitions:
-            return
-        queue = self._partitions[place] = self._accumulator.queues[place]
-        if self._version == 1:
-            queue.admitted = False
-            self._to_add[place] = queue
-        else:
-            self._begun = True
+    # ---- what goes wrong --------------------------------------------------------------------------------------------
 
     def batch_lost(self, sealed: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
         """A batch failed, or is unknown: the transaction cannot be committed any more."""
@@ -314,32 +268,34 @@ class Transactions:
 
     def work(self, now_us: int) -> None:
         """Ask what has to be asked next, unless an answer or a pause is waited for."""
-        self._wake_us = None
-        if self._in_flight is not None:
+        if not self._talk.may_ask(now_us):
             return
-        if now_us < self._not_before_us:
-            self._wake_us = self._not_before_us
-            return
+        parts = self._parts
         if self.state is _S.INITIALIZING:
-            known = self._idempotence.producer_id, self._idempotence.producer_epoch
-            self._ask(RequestKind.INITIALIZE, initialize(self._id, self._timeout_ms, known), now_us)
+            self._ask_for_identity(now_us)
         elif self.may_send:
-            if self._to_add:
-                self._ask(RequestKind.ADD_PARTITIONS, add_partitions(self.identity, self._to_add), now_us)
-            elif self._offsets:
-                self._ask_about_offsets(self._offsets[0], now_us)
-            elif self.state is not _S.OPEN and self._is_quiet():
+            if parts.to_add:
+                self._ask_for_parts(RequestKind.ADD_PARTITIONS, add_partitions(self.identity, parts.to_add), now_us)
+            elif parts.offsets:
+                self._ask_about_offsets(parts.offsets[0], now_us)
+            elif self.state is not _S.OPEN and parts.is_quiet:
                 self._all_is_stored(now_us)
-        elif self.state is _S.ABORTING and self._is_quiet():
-            self._needs_epoch = self._needs_epoch or any(queue.hole for queue in self._partitions.values())
+        elif self.state is _S.ABORTING and parts.is_quiet:
+            self._needs_epoch = self._needs_epoch or parts.has_hole
             if self._identity_unknown:
                 self._renew()
             else:
                 self._ask_to_end(committed=False, now_us=now_us)
 
-    def _is_quiet(self) -> bool:
-        # Of the transaction before nothing is left, so its partitions need not be looked at.
-        return not any(queue.waiting or queue.in_flight for queue in self._partitions.values())
+    def _ask_for_identity(self, now_us: int) -> None:
+        node_id = self._talk.find(now_us)
+        if node_id is None:
+            return
+        known = self._idempotence.producer_id, self._idempotence.producer_epoch
+        if known[0] >= 0 and self._is_too_old(node_id):
+            self._break(self._too_old("another epoch is needed"))
+        else:
+            self._talk.ask(RequestKind.INITIALIZE, initialize(self._id, self._timeout_ms, known), now_us)
 
     def _all_is_stored(self, now_us: int) -> None:
         if self.state is _S.COMMITTING:
@@ -349,45 +305,32 @@ class Transactions:
             self._answer_end(None)
 
     def _ask_to_end(self, *, committed: bool, now_us: int) -> None:
-        if self._begun:
-            self._ask(RequestKind.END, end(self.identity, committed), now_us)
+        if self._parts.is_begun:
+            self._talk.ask(RequestKind.END, end(self.identity, committed), now_us)
         else:
             self._ended()
 
     def _ask_about_offsets(self, wanted: CommitOffsets, now_us: int) -> None:
         group = wanted.group_id
-        coordinator = self._groups.get(group)
-        if coordinator is None:
-            coordinator = self._groups[group] = Coordinator(self._connection, GROUP, group, self._backoff)
         # Looked for before the group is added: that has the topic made in which groups keep their offsets.
-        if coordinator.find(now_us) is None:
-            self._wake_us = coordinator.deadline_us()
+        coordinator = self._talk.find_group(group, now_us)
+        if coordinator is None:
             return
-        if self._version == 1 and group not in self._groups_added:
-            self._ask(RequestKind.ADD_OFFSETS, add_offsets(self.identity, group), now_us)
+        if self._version == 1 and not self._parts.has_group(group):
+            self._ask_for_parts(RequestKind.ADD_OFFSETS, add_offsets(self.identity, group), now_us)
             return
-        self._groups_added[group] = True
-        self._ask(RequestKind.COMMIT_OFFSETS, commit_offsets(self.identity, wanted), now_us, coordinator)
+        self._parts.add_group(group)
+        self._ask_for_parts(RequestKind.COMMIT_OFFSETS, commit_offsets(self.identity, wanted), now_us, coordinator)
 
-    def _ask(self, kind: RequestKind, message: Any, now_us: int, coordinator: Coordinator | None = None) -> None:
-        coordinator = coordinator or self._coordinator
-        node_id = coordinator.find(now_us)
-        if node_id is None:
-            self._wake_us = coordinator.deadline_us()
-            return
-        if kind is RequestKind.INITIALIZE and message.producer_id >= 0:
-            newest = self._connection.highest_version(node_id, InitProducerIdRequest.API_KEY)
-            if 0 <= newest < BUMPS_FROM_VERSION:
-                self._break(self._too_old("another epoch is needed"))
-                return
-        if kind in (RequestKind.ADD_PARTITIONS, RequestKind.ADD_OFFSETS, RequestKind.COMMIT_OFFSETS):
-            self._begun = True
-        self._in_flight = request = TransactionRequest(kind, message, coordinator)
-        self._connection.ask(message, request, now_us, where=node_id, deadline_us=now_us + REACH_US)
+    def _ask_for_parts(
+        self, kind: RequestKind, message: Any, now_us: int, coordinator: Coordinator | None = None
+    ) -> None:
+        if self._talk.ask(kind, message, now_us, coordinator):
+            self._parts.is_begun = True
 
     def deadline_us(self) -> int | None:
         """Return when `work` can do more without any event."""
-        return self._wake_us
+        return self._talk.deadline_us()
 
     # ---- answers ----------------------------------------------------------------------------------------------------
 
@@ -397,24 +340,23 @@ class Transactions:
             self._take_coordinator(answer.token, answer, now_us)
             return
         request: TransactionRequest = answer.token
-        self._in_flight = None
+        self._talk.hear()
         if self.state is _S.FATAL:
             return
         kind, response = request.kind, answer.message
         if response is not None and kind is not RequestKind.COMMIT_OFFSETS and answer.node_id is not None:
-            newest = self._connection.highest_version(answer.node_id, InitProducerIdRequest.API_KEY)
-            self._bumps = not 0 <= newest < BUMPS_FROM_VERSION
+            self._bumps = not self._is_too_old(answer.node_id)
         if answer.unsupported:
             self._break(kafka_error(ErrorCode.UNSUPPORTED_VERSION, answer.failure or str(request)))
             return
         if response is None:
-            self.trouble = f"{request}: {answer.failure}"
+            self._talk.trouble = f"{request}: {answer.failure}"
             if answer.sent:
                 self._end_doubted = self._end_doubted or kind is RequestKind.END
                 # It may still be on its way, and would be taken for one of the next transaction if that had this epoch.
                 self._needs_epoch = self._needs_epoch or (self._version == 1 and self._bumps)
             request.coordinator.forget()
-            self._pause(now_us)
+            self._talk.pause(now_us)
             if kind is RequestKind.END and "commit_timeout_aborts" in self._weaknesses:
                 self.fail(kafka_error(ErrorCode.REQUEST_TIMED_OUT, self.trouble))
             return
@@ -424,20 +366,18 @@ class Transactions:
         else:
             found = (response.error_code, reaction_to(kind, response.error_code)) if response.error_code else None
         if found is None:
-            self._failures = 0
-            self._not_before_us = 0
-            self.trouble = ""
+            self._talk.begin_anew()
             self._take_success(request, response, now_us)
         else:
             self._react(request, *found, now_us)
 
     def _take_coordinator(self, coordinator: Coordinator, answer: Answer, now_us: int) -> None:
         error = coordinator.take_answer(answer, now_us)
-        self.trouble = coordinator.trouble
+        self._talk.trouble = coordinator.trouble
         if error is None:
             return
         if coordinator.kind == GROUP:
-            self._pause(now_us)
+            self._talk.pause(now_us)
             self.fail(error)
         elif self.state is _S.INITIALIZING and self._idempotence.producer_id < 0:
             self._deny(error)
@@ -456,15 +396,11 @@ class Transactions:
         elif not self.may_send:
             return  # aborted meanwhile
         elif request.kind is RequestKind.ADD_PARTITIONS:
-            for place in added_places(request.message):
-                queue = self._to_add.pop(place, None)
-                if queue is not None:
-                    queue.admitted = True
-                    self._accumulator.schedule(queue, now_us)
+            self._parts.admit(added_places(request.message), now_us)
         elif request.kind is RequestKind.ADD_OFFSETS:
-            self._groups_added[request.message.group_id] = True
-        elif self._offsets:
-            self._answer(self._offsets.popleft().token, None)
+            self._parts.add_group(request.message.group_id)
+        elif self._parts.offsets:
+            self._answer(self._parts.offsets.popleft().token, None)
 
     def _react(self, request: TransactionRequest, code: int, reaction: Reaction, now_us: int) -> None:
         kind = request.kind
@@ -473,13 +409,13 @@ class Transactions:
             self._break(kafka_error(ErrorCode.PRODUCER_FENCED, detail))
             return
         error = kafka_error(code, detail, fatal=reaction is Reaction.BREAK or None)
-        self.trouble = str(error)
+        self._talk.trouble = str(error)
         if kind is RequestKind.END and code in LEAVES_OPEN:
             self._end_doubted = True
         if reaction is Reaction.AGAIN or reaction is Reaction.LOOK:
             if reaction is Reaction.LOOK:
                 request.coordinator.forget()
-            self._pause(now_us, is_concurrent=code == ErrorCode.CONCURRENT_TRANSACTIONS)
+            self._talk.pause(now_us, is_concurrent=code == ErrorCode.CONCURRENT_TRANSACTIONS)
         elif kind is RequestKind.INITIALIZE:
             if reaction is Reaction.BREAK:
                 self._break(error)
@@ -549,6 +485,10 @@ class Transactions:
         else:
             self._renew()
 
+    def _is_too_old(self, node_id: int) -> bool:
+        """Whether this coordinator gives no epoch to who names the one before, as far as it has said what it speaks."""
+        return 0 <= self._connection.highest_version(node_id, InitProducerIdRequest.API_KEY) < BUMPS_FROM_VERSION
+
     def _too_old(self, detail: str) -> OttlaError:
         """The coordinator would have to give this producer its next epoch, and is too old for it."""
         why = f"the coordinator speaks no InitProducerId {BUMPS_FROM_VERSION} (KIP-360); make a new producer"
@@ -559,10 +499,8 @@ class Transactions:
         self._move(_V.RENEW)
 
     def _forget(self) -> None:
-        self._partitions.clear()
-        self._to_add.clear()
-        self._groups_added.clear()
-        self._begun = self._end_doubted = self._identity_unknown = self._needs_epoch = False
+        self._parts.clear()
+        self._end_doubted = self._identity_unknown = self._needs_epoch = False
         self._lost_numbers.forget()
 
     # ---- small things -----------------------------------------------------------------------------------------------
@@ -575,18 +513,7 @@ class Transactions:
         is_open = self.state is _S.OPEN
         self.refusal = None if is_open else error or TransactionMisuse(self._standing())
         self.outputs.append(TransactionChanged(is_open, self.refusal))
-        self._failures = 0
-        self._not_before_us = 0
-        self.trouble = ""
-
-    def _pause(self, now_us: int, *, is_concurrent: bool = False) -> None:
-        self._failures += 1
-        if is_concurrent:
-            most_ms = self._connection.settings.retry_backoff_max_ms
-            pause_us = self._connection.backoff_us(self._failures, min(_CONCURRENT_MS, most_ms), most_ms)
-        else:
-            pause_us = self._backoff(self._failures)
-        self._not_before_us = now_us + pause_us
+        self._talk.begin_anew()
 
     def _answer(self, token: int, error: OttlaError | None) -> None:
         self.outputs.append(TransactionAnswered(token, error))
