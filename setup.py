@@ -35,8 +35,11 @@ LOOPS = [
 ]
 
 TURNS = [
+    "ottla.client.appender_hooks",
     "ottla.client.channel",
+    "ottla.client.delivery_books",
     "ottla.client.io_loop",
+    "ottla.client.known_topics",
     "ottla.client.poller",
     "ottla.client.producer_driver",
     "ottla.client.waiting",
