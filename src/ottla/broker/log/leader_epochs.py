@@ -40,10 +40,13 @@ class LeaderEpochs:
             self._starts.append(start_offset)
 
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The newest epoch not above `epoch` and the offset where it ended; (NO_EPOCH, -1) where there is none."""
+        """The newest epoch not above `epoch` and the offset where it ended; (NO_EPOCH, -1) where there is none.
+
+        An epoch older than all that is left ended where the oldest begins: its records were deleted, nobody parted.
+        """
         index = bisect_right(self._epochs, epoch) - 1
         if index < 0:
-            return NO_EPOCH, -1
+            return (epoch, self._starts[0]) if self._epochs and epoch > NO_EPOCH else (NO_EPOCH, -1)
         end = self._starts[index + 1] if index + 1 < len(self._starts) else log_end_offset
         return self._epochs[index], end
 
