@@ -7,9 +7,11 @@ from random import Random
 import pytest
 
 from ottla.broker.log import files
+from ottla.records.batch_header import read_header
 from ottla.simulation.disk import Disk, DiskFile
 
 from .log_world import FOLDER, LogWorld
+from .world import batch_of
 
 
 class CountingDisk(Disk):
@@ -133,6 +135,19 @@ def test_a_truncation_rereads_from_the_nearest_snapshot_only() -> None:
     assert read == {f"{FOLDER}/{segments[-2]:020d}.log"}
     world.check()
     world.append(producer=(1, 1, 0))
+    world.check()
+
+
+def test_a_truncation_to_nothing_forgets_all_producers_and_their_open_transactions() -> None:
+    world = filled(batches=3)
+    values = batch_of(b"v", producer_id=9, producer_epoch=0, sequence=0, is_transactional=True)
+    world.log.producers.note(read_header(values), 6)
+    assert world.log.producers.first_unstable_offset == 6
+    world.log.truncate(0)
+    world.forget_from(0)
+    assert world.log.producers.entries() == []
+    assert world.log.producers.first_unstable_offset is None
+    world.append(producer=(1, 0, 0))
     world.check()
 
 

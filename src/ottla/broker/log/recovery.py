@@ -151,6 +151,9 @@ def restore_producers(log: Log, end: int, *, distrust_from: int | None = None) -
     Snapshots and transaction indexes of what lies behind `distrust_from` are not used.
     """
     if not end:
+        log.producers.restore([])
+        log.aborted.truncate(0)
+        log.snapshot_offset = 0
         return
     begin = end if distrust_from is None else distrust_from
     found = None
