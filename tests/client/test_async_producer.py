@@ -91,6 +91,28 @@ def test_send_takes_no_turn_of_the_event_loop_while_there_is_room(
     run(work())
 
 
+def test_records_are_appended_on_the_event_loops_thread_and_no_other_is_started(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    serialized_on: set[threading.Thread] = set()
+
+    def serialize(value: Any) -> bytes:
+        serialized_on.add(threading.current_thread())
+        return b"%d" % value
+
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, value_serializer=serialize) as producer:
+            before = set(threading.enumerate())
+            # The first one waits for the topic; each delivery is waited for, too.
+            for number in range(100):
+                await (await producer.send(kafka_topic, number))
+            assert set(threading.enumerate()) == before
+        assert serialized_on == {threading.current_thread()}
+
+    run(work())
+    assert count(kafka_cluster, kafka_topic) == 100
+
+
 def test_others_have_their_turn_however_long_somebody_sends(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     async def work() -> None:
         turns = 0

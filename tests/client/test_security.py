@@ -116,6 +116,89 @@ def test_a_certificate_for_another_host_is_taken_where_names_are_not_checked(
     round_trip(cluster.bootstrap_servers_of("ELSEWHERE"), topic, given)
 
 
+def neighbouring_ports() -> tuple[socket.socket, socket.socket]:
+    """Listen on two free ports that follow each other."""
+    while True:
+        first = socket.create_server(("127.0.0.1", 0))
+        try:
+            return first, socket.create_server(("127.0.0.1", first.getsockname()[1] + 1))
+        except (OSError, OverflowError):
+            first.close()
+
+
+class Relay:
+    """Two ports that follow each other, each leading to another address: which door of a broker clients come to."""
+
+    def __init__(self) -> None:
+        self._listening = neighbouring_ports()
+        self.ports = tuple(each.getsockname()[1] for each in self._listening)
+        self._ends: list[socket.socket] = []
+
+    def start(self, *ports: int) -> None:
+        for listening, port in zip(self._listening, ports, strict=True):
+            threading.Thread(target=self._accept, args=(listening, port), daemon=True).start()
+
+    def _accept(self, listening: socket.socket, port: int) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client = listening.accept()[0]
+                broker = socket.create_connection(("127.0.0.1", port))
+                self._ends += [client, broker]
+                for each in ((client, broker), (broker, client)):
+                    threading.Thread(target=self._carry, args=each, daemon=True).start()
+
+    @staticmethod
+    def _carry(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                target.sendall(data)
+        for each in (source, target):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        for each in [*self._listening, *self._ends]:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+@pytest.fixture
+def relay() -> Iterator[Relay]:
+    relay = Relay()
+    yield relay
+    relay.close()
+
+
+def test_one_broker_with_a_wrong_certificate_does_not_keep_records_from_the_others(
+    papers: Papers, relay: Relay
+) -> None:
+    pair = neighbouring_ports()
+    port = pair[0].getsockname()[1]
+    for each in pair:
+        each.close()
+    doors = {
+        "SSL": Listener(protocol="SSL", certificate=papers.server, port=port, advertised_port=relay.ports[0]),
+        "ELSEWHERE": Listener(protocol="SSL", certificate=papers.elsewhere),
+    }
+    with ottla.Cluster(brokers=2, listeners=doors) as cluster:
+        relay.start(port, int(cluster.bootstrap_servers_of("ELSEWHERE").split(":")[-1]))
+        cluster.create_topic("flights", partitions=4, replication_factor=1)
+        good, bad = ([n for n in range(4) if cluster.leader("flights", n) == broker] for broker in (1, 2))
+        assert good
+        assert bad
+        given = settings_for(papers, "SSL") | {"delivery_timeout_ms": 3000, "request_timeout_ms": 2000, "linger_ms": 0}
+        with ottla.Producer(f"127.0.0.1:{relay.ports[0]}", **given) as producer:
+            lost = [producer.send("flights", b"x", partition=number) for number in bad]
+            stored = [producer.send("flights", b"x", partition=number) for _ in range(100) for number in good]
+            assert all(delivery.exception(60) is None for delivery in stored)
+            for delivery in lost:
+                error = delivery.exception(60)
+                assert error is not None
+                assert "not valid for '127.0.0.1'" in str(error)
+                assert f"127.0.0.1:{relay.ports[1]}" in str(error)
+
+
 @pytest.mark.parametrize(
     "given",
     [
