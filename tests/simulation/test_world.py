@@ -159,3 +159,32 @@ def test_a_topic_that_was_idle_for_long_is_found_again_when_somebody_sends_to_it
     delivery = producer.send("quiet", b"late", b"key")
     producer.flush()
     assert delivery.result().offset == 1
+
+
+def test_a_controller_goes_on_from_its_disk_among_brokers_that_went_on_without_it() -> None:
+    world = World(7)
+    world.create_topic(TOPIC, partitions=3)
+    producer = world.producer(acks="all")
+    before = world.controller.core.image  # type: ignore[attr-defined]
+    world.kill_controller()
+    world.kill(0)
+    world.start(0)
+    delivery = producer.send(TOPIC, b"meanwhile", partition=1)
+    world.run_until(lambda: False, limit_us=2_000_000)
+    world.start_controller()
+    resumed = world.controller.core.image  # type: ignore[attr-defined]
+    assert resumed.version > before.version
+    assert resumed.topics[TOPIC].partitions == before.topics[TOPIC].partitions
+    assert delivery.result(60).offset == 0
+
+    def is_whole() -> bool:
+        image = world.controller.core.image  # type: ignore[attr-defined]
+        return image.broker_epochs[0] == 2 and all(
+            len(part.isr) == 3 and part.leader >= 0 for part in image.topics[TOPIC].partitions
+        )
+
+    assert world.run_until(is_whole)
+    # What it knows of the brokers' starts it still knows after the next time.
+    world.kill_controller()
+    world.start_controller()
+    assert world.controller.core.image.broker_epochs == {0: 2, 1: 1, 2: 1}  # type: ignore[attr-defined]

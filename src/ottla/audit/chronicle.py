@@ -246,6 +246,7 @@ class Chronicle:
     """One run. `healed_us`: when the last fault was over; `ended_us`: when everything was settled, -1 if it never was.
 
     `transaction_version`: that of the feature, 1 before each transaction had an epoch of its own (KIP-890).
+    `weather` is "mild" where nothing happened that Kafka does not survive without a sync, otherwise "severe".
     `stuck` names what had not ended when patience did. `trace_hashes`: the fingerprints of runs of the same seed.
     """
 
@@ -269,3 +270,4 @@ class Chronicle:
     healed_us: int = 0
     ended_us: int = -1
     transaction_version: int = 2
+    weather: str = "mild"

@@ -178,6 +178,8 @@ class ReaderCore:
                 continue
             if self._gives_up(position, now_us) or position.not_before_us > now_us:
                 continue
+            # The pause is over: what it waits for from here on (a connection, the broker's other answer) tells itself.
+            position.not_before_us = 0
             locating = position.state is PositionState.LOCATING
             if locating and position.asks_for() is None:
                 self._located(position)

@@ -6,7 +6,7 @@ time pass.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -209,6 +209,8 @@ class SimulatedReader:
         self._settings = ReaderSettings({"bootstrap_servers": world.bootstrap_servers, **settings})
         self._settings.weaknesses = world.weaknesses
         self.core = ReaderCore(self._settings, rng)
+        # As it is called in the trace.
+        self.client_name = f"client-{number}"
         self.bounds: dict[tuple[str, int], tuple[int, int | None]] = {}
         self._world = world
         self._number = number
@@ -218,15 +220,7 @@ class SimulatedReader:
 
     def read(self, topic: str, partition: int) -> list[Record]:
         """All records of a partition as it is now, in offset order; with read_committed those that are committed."""
-        place = topic, partition
-        self._fetched[place] = []
-        self._machine.deliver(Assign(topic, partition, start=-2, end=-1))
-        if not self._world.run_until(lambda: place in self._finished):
-            raise OttlaError(f"the simulated reader did not reach the end of {topic}-{partition}")
-        error = self._finished.pop(place)
-        if error is not None:
-            raise error
-        fetched = self._fetched.pop(place)
+        fetched = self.fetch(topic, partition)
         if self._settings.read_committed:
             return committed_only(fetched)
         return [
@@ -236,6 +230,23 @@ class SimulatedReader:
             for record in records
             if record.offset >= buffer.fetch_offset and not header.is_control
         ]
+
+    def fetch(self, topic: str, partition: int) -> list[Fetched]:
+        """All that is fetched of a partition as it is now, not decoded."""
+        place = topic, partition
+        self._fetched[place] = []
+        self._machine.deliver(Assign(topic, partition, start=-2, end=-1))
+        if not self._world.run_until(lambda: place in self._finished):
+            raise OttlaError(f"the simulated reader did not reach the end of {topic}-{partition}")
+        error = self._finished.pop(place)
+        if error is not None:
+            raise error
+        return self._fetched.pop(place)
+
+    def die(self) -> None:
+        """End the process."""
+        self._machine.die()
+        self._world.network.remove_client(self._number)
 
     def _perform(self, output: Any) -> None:
         kind = type(output)
@@ -251,3 +262,7 @@ class SimulatedReader:
             self._finished[output.topic, output.partition] = None
         elif kind is ReadFailed:
             self._finished[output.topic, output.partition] = output.error
+
+    def when_acted(self, acted: Callable[[], None]) -> None:
+        """Have this called whenever the core has done something."""
+        self._machine.acted = acted

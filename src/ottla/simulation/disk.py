@@ -1,6 +1,7 @@
 """A disk in memory behind the broker's storage port.
 
-`power_off` takes away what was not synced. A full disk answers as a real one does, with ENOSPC and nothing written.
+`power_off` takes away what was not synced. A full disk answers as a real one does, with ENOSPC and nothing written;
+`refused` counts how often. What was not synced can be spoilt (`spoil`), as by a sector torn in the middle.
 """
 
 from __future__ import annotations
@@ -90,12 +91,15 @@ class Disk:
     def __init__(self, capacity: int = 1 << 30) -> None:
         self.capacity = capacity
         self.used = 0
+        self.is_full = False
+        self.refused = 0
         self.write_back = WriteBack()
         self._files: dict[str, bytearray] = {}
 
     def take(self, size: int) -> None:
         """Count `size` more bytes, or fail as a full disk does."""
-        if self.used + size > self.capacity:
+        if size > 0 and (self.is_full or self.used + size > self.capacity):
+            self.refused += 1
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
         self.used += size
 
@@ -139,14 +143,6 @@ class Disk:
         names = [name for name in self.files(folder) if name.endswith(".log")]
         return b"".join(bytes(self._files[f"{folder}/{name}"]) for name in names)
 
-    def has_unsynced(self, folder: str, suffix: str) -> bool:
-        """Whether a power cut now would take something of the files in `folder` whose names end like this."""
-        return any(
-            self.write_back.synced_bytes(path, len(content)) < len(content)
-            for path, content in self._files.items()
-            if path.startswith(folder + "/") and path.endswith(suffix)
-        )
-
     def write_file(self, path: str, content: bytes) -> None:
         """Replace a small file at once."""
         before = self._files.get(path, b"")
@@ -172,6 +168,15 @@ class Disk:
         for name in [n for n in self._files if n == path or n.startswith(start)]:
             self.used -= len(self._files.pop(name))
         self.write_back.removed(path)
+
+    def spoil(self, path: str, rng: Random) -> bool:
+        """Change one byte of what was not synced; False where everything was."""
+        content = self._files.get(path, bytearray())
+        begin = self.write_back.synced_bytes(path, len(content))
+        if begin >= len(content):
+            return False
+        content[rng.randrange(begin, len(content))] ^= 0xFF
+        return True
 
     def power_off(self, rng: Random) -> None:
         """Cut every file back to what counts as synced, or a little more."""

@@ -1,7 +1,7 @@
 """From a seed to a plan: what a run is made of, drawn so that runs differ in kind and not only in detail.
 
 Swarm testing (Groce and others, "Swarm testing", ISSTA 2012): every seed first draws which kinds of mishap may happen
-at all and how rough the run is; a run with everything in it finds less than many runs with something each. Two kinds
+at all; a run with everything in it finds less than many runs with something each (`forecast`). Two kinds
 of weather are told apart, since they promise different things: in *mild* weather nothing happens that Kafka does not
 survive without a sync, so nothing that was acked by all may be missing; in *severe* weather power fails anywhere, and
 what is missing must be put down to it.
@@ -12,15 +12,18 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.simulation.chance import Chance
+from ottla.simulation.forecast import draw_mishaps
 from ottla.simulation.plan import (
     ABORT,
     BEGIN,
     COMMIT,
     CRASH,
+    MILD_WEATHER,
     OFFSETS,
     PAUSE,
     REPLACE,
     SEND,
+    SEVERE_WEATHER,
     Act,
     Mishap,
     Plan,
@@ -28,20 +31,32 @@ from ottla.simulation.plan import (
     ReaderPlan,
     TopicPlan,
 )
-from ottla.simulation.weather import draw_mishaps
 
 # Every so many seeds messages are encoded and decoded as on a wire.
 BYTES_EVERY = 20
 
 # Short enough that a run of some simulated minutes sees brokers given up, replicas dropped and taken in again.
 BROKER_SETTINGS = {
-    "broker_session_timeout_ms": 1500,
-    "broker_heartbeat_interval_ms": 300,
-    "replica_lag_time_max_ms": 2000,
     "leader_imbalance_check_interval_seconds": 7,
-    "replica_high_watermark_checkpoint_interval_ms": 1000,
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": 500,
+    "replica_high_watermark_checkpoint_interval_ms": 2000,
 }
+# How soon a cluster notices what is wrong: the first as the embedded cluster, the second in no hurry.
+_PACES = (
+    {
+        "broker_session_timeout_ms": 1500,
+        "broker_heartbeat_interval_ms": 500,
+        "replica_lag_time_max_ms": 2000,
+        "replica_fetch_wait_max_ms": 500,
+    },
+    {
+        "broker_session_timeout_ms": 6000,
+        "broker_heartbeat_interval_ms": 2000,
+        "replica_lag_time_max_ms": 6000,
+        "replica_fetch_wait_max_ms": 2000,
+    },
+)
+_CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
 def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
@@ -62,31 +77,65 @@ def _make_late(plan: Plan) -> None:
 
 def _plan(seed: int, records: int, mishaps: int) -> Plan:
     chance = Chance(f"plan {seed}")
+    weather = chance.choice((MILD_WEATHER, MILD_WEATHER, SEVERE_WEATHER))
     settings: dict[str, Any] = {
         **BROKER_SETTINGS,
+        **chance.choice(_PACES),
         "log_segment_bytes": chance.choice((4_096, 1 << 20)),
         "transaction_version": chance.choice((1, 2, 2)),
+        "os_flush_interval_ms": chance.choice((1_000, 30_000)),
     }
     topics = [
         TopicPlan("t0", chance.randint(1, 3), 3, {"min_insync_replicas": 2}),
         TopicPlan("t1", chance.randint(1, 2), 3, {"min_insync_replicas": 2}),
     ]
+    if chance.random() < 0.4:
+        topics.append(_other_topic(chance.fork("other topic"), settings, weather))
     numbers = iter(range(records))
     share = records // 2
+    plain = _producer_settings(chance)
+    if chance.random() < 0.3:
+        plain |= _weaker_settings(chance)
+    if chance.random() < 0.05:
+        plain["compression_type"] = chance.choice(_CODECS)
     producers = [
-        ProducerPlan("p0", _producer_settings(chance), _plain_acts(chance.fork("p0"), topics, numbers, share)),
+        ProducerPlan("p0", plain, _plain_acts(chance.fork("p0"), topics, numbers, share)),
         ProducerPlan(
             "p1",
             {**_producer_settings(chance), **_transactional_settings(chance)},
             _transactional_acts(chance.fork("p1"), topics, numbers, records - share),
         ),
     ]
+    levels = ("read_uncommitted", "read_committed")
     readers = [
-        ReaderPlan("r0", "t0", "read_uncommitted", chance.choice((200_000, 2_000_000))),
-        ReaderPlan("r1", "t1", "read_committed", chance.choice((200_000, 2_000_000))),
+        ReaderPlan(f"r{number}", topics[number].name, level, chance.choice((500_000, 2_000_000, 5_000_000)))
+        for number, level in enumerate(levels)
     ]
-    drawn: list[Mishap] = draw_mishaps(chance.fork("mishaps"), mishaps, brokers=3, topics=topics)
-    return Plan(seed, 3, seed % BYTES_EVERY == 0, settings, topics, producers, readers, drawn)
+    drawn: list[Mishap] = draw_mishaps(
+        chance.fork("mishaps"), mishaps, brokers=3, topics=topics, clients=["p0", "p1", "r0", "r1"], weather=weather
+    )
+    return Plan(seed, 3, seed % BYTES_EVERY == 0, settings, topics, producers, readers, drawn, weather)
+
+
+def _other_topic(chance: Chance, settings: dict[str, Any], weather: str) -> TopicPlan:
+    """A topic that promises less than the others, or cleans itself up."""
+    kinds = ["one replica", "two replicas", "compacted", "short-lived", "flushed"]
+    if weather == SEVERE_WEATHER:
+        kinds += ["unclean", "unclean"]
+    kind = chance.choice(kinds)
+    configs: dict[str, Any] = {"min_insync_replicas": 1}
+    replicas = {"one replica": 1, "two replicas": 2, "unclean": chance.choice((2, 3))}.get(kind, 3)
+    if kind == "unclean":
+        configs["unclean_leader_election_enable"] = True
+    elif kind == "compacted":
+        configs |= {"cleanup_policy": "compact", "segment_bytes": 1024, "min_cleanable_dirty_ratio": 0.01}
+        settings["log_cleaner_backoff_ms"] = 1_000
+    elif kind == "short-lived":
+        configs |= {"retention_ms": chance.choice((2_000, 10_000)), "segment_bytes": 1024}
+        settings |= {"log_retention_check_interval_ms": 1_000, "log_segment_delete_delay_ms": 1_000}
+    elif kind == "flushed":
+        configs |= {"flush_messages": 1, "min_insync_replicas": 2}
+    return TopicPlan("t2", chance.randint(1, 2), replicas, configs)
 
 
 def _producer_settings(chance: Chance) -> dict[str, Any]:
@@ -103,6 +152,14 @@ def _producer_settings(chance: Chance) -> dict[str, Any]:
         "max_in_flight_requests_per_connection": chance.choice((1, 2, 3, 5, 5)),
         "max_block_ms": chance.choice((2_000, 6_000)),
     }
+
+
+def _weaker_settings(chance: Chance) -> dict[str, Any]:
+    """What promises less than idempotence."""
+    weaker: dict[str, Any] = {"acks": chance.choice((0, 1, "all")), "enable_idempotence": False}
+    if chance.random() < 0.2:
+        weaker["retries"] = chance.randint(0, 3)
+    return weaker
 
 
 def _transactional_settings(chance: Chance) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ottla.simulation.clock import Clock
 from ottla.simulation.scheduler import Scheduler
 
 
@@ -20,11 +21,15 @@ class Core(Protocol):
 class Machine:
     """One core on the simulated clock: events in, outputs carried out, ticks when they are due.
 
-    A machine that is dead does nothing ever again; a frozen one finds what happened meanwhile when it goes on.
+    A machine that is dead does nothing ever again; a frozen one finds what happened meanwhile when it goes on. `clock`
+    is its own, and outlives it where another core takes its place.
     """
 
-    def __init__(self, scheduler: Scheduler, core: Core, perform: Callable[[Any], None]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, core: Core, perform: Callable[[Any], None], clock: Clock | None = None
+    ) -> None:
         self.core = core
+        self.clock = clock if clock is not None else Clock()
         self._scheduler = scheduler
         self._perform = perform
         self._armed_us: int | None = None
@@ -38,6 +43,11 @@ class Machine:
     def is_frozen(self) -> bool:
         """Whether nothing happens here."""
         return self._frozen is not None
+
+    @property
+    def now_us(self) -> int:
+        """The time as this machine has it."""
+        return self.clock.own_us(self._scheduler.now_us)
 
     def die(self) -> None:
         """End this machine for good."""
@@ -54,6 +64,10 @@ class Machine:
         self._carry_out(held)
         for event in events:
             self.deliver(event)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Forget when to look at the time, which has changed, and look now."""
         self._armed_us = None
         self.ring()
 
@@ -64,21 +78,22 @@ class Machine:
         if self._frozen is not None:
             self._frozen.append(event)
             return
-        self.core.receive(event, self._scheduler.now_us)
+        self.core.receive(event, self.clock.own_us(self._scheduler.now_us))
         self.turn()
 
     def turn(self) -> None:
         """Carry out what the core wants, then see to its next deadline."""
-        while outputs := self.core.outputs():
+        core = self.core
+        while outputs := core.outputs():
             self._carry_out(outputs)
         if self.is_dead or self._frozen is not None:
             return
         if self.acted is not None:
             self.acted()
-        due = self.core.deadline_us()
+        due = core.deadline_us()
         if due is not None and (self._armed_us is None or due < self._armed_us):
             self._armed_us = due
-            self._scheduler.at(due, lambda: self._ring(due))
+            self._scheduler.at(self.clock.world_us(due), lambda: self._ring(due))
 
     def _carry_out(self, outputs: list[Any]) -> None:
         for number, output in enumerate(outputs):
@@ -93,7 +108,7 @@ class Machine:
         """Let the core see what time it is."""
         if self.is_dead or self._frozen is not None:
             return
-        self.core.tick(self._scheduler.now_us)
+        self.core.tick(self.clock.own_us(self._scheduler.now_us))
         self.turn()
 
     def _ring(self, due: int) -> None:

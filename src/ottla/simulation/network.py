@@ -1,8 +1,11 @@
-"""The simulated network: what one machine sends, another receives later, in order per connection.
+"""The simulated network between clients and brokers: what one sends, the other receives later, in order per connection.
 
 A connection delivers in the order of sending, as TCP does, each message after a delay that the seed draws. Messages
 travel typed; records are copied on the way, since a wire never shares memory. With `through_bytes` every message is
 encoded and decoded by the shipped protocol room instead. `crossed` is told of every message, for traces.
+
+Connections can fall silent: what is sent on them then waits until they speak again (a cable unplugged for a while), or
+is lost for good while both ends believe that the connection is open (half-open).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from ottla.protocol.frames import decode_request, decode_response, encode_reques
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.simulation.scheduler import Scheduler
-from ottla.simulation.trace import Crossing
+from ottla.simulation.trace import NEVER, Crossing
 
 Deliver = Callable[[Any], None]
 _LENGTH_BYTES = 4
@@ -25,15 +28,23 @@ _DELAY_US = (50, 500)
 
 
 class Link:
-    """One connection between a client machine and a broker; `to_client` and `to_broker` say when the pipe is free."""
+    """One connection between a client machine and a broker; `to_client_us` and `to_broker_us`: the pipe is free then.
+
+    `owner` is whose client it is, whichever start of it; `client_name` names this one. While the connection is silent,
+    `held` has what was sent; once it is half-open (`is_deaf`), nothing arrives ever again.
+    """
 
     __slots__ = (
         "asked",
         "client",
         "client_name",
         "connection_id",
+        "held",
+        "is_deaf",
         "is_open",
         "number",
+        "owner",
+        "port",
         "server",
         "server_name",
         "to_broker_us",
@@ -41,22 +52,49 @@ class Link:
     )
 
     def __init__(
-        self, number: int, connection_id: int, client: Deliver, server: Deliver, client_name: str, server_name: str
+        self,
+        number: int,
+        connection_id: int,
+        client: Deliver,
+        server: Deliver,
+        client_name: str,
+        server_name: str,
+        owner: str,
+        port: int,
     ) -> None:
         self.number = number
         self.connection_id = connection_id
         self.client_name = client_name
         self.server_name = server_name
+        self.owner = owner
+        self.port = port
         self.client = client
         self.server = server
         self.is_open = True
+        self.is_deaf = False
+        self.held: list[tuple[bool, Any]] | None = None
         self.to_broker_us = 0
         self.to_client_us = 0
         self.asked: dict[int, tuple[type[Any], int]] = {}
 
 
+class Silence:
+    """Between `client` (a name; None: every client) and the broker at `port`; `fired` counts what did not pass."""
+
+    __slots__ = ("client", "fired", "port")
+
+    def __init__(self, port: int, client: str | None) -> None:
+        self.port = port
+        self.client = client
+        self.fired = 0
+
+    def is_on(self, link: Link) -> bool:
+        """Whether it is between the ends of this connection."""
+        return link.port == self.port and self.client in (None, link.owner)
+
+
 class Network:
-    """All links of a world; brokers are found by the port they were added with."""
+    """All links of a world; brokers are found by the port they were added with; `owners` says whose a client is."""
 
     def __init__(
         self, scheduler: Scheduler, rng: Random, crossed: Callable[[Crossing], None], *, through_bytes: bool
@@ -68,12 +106,17 @@ class Network:
         self._brokers: dict[int, tuple[str, Deliver]] = {}
         self._by_client: dict[tuple[int, int], Link] = {}
         self._by_number: dict[int, Link] = {}
+        self._silences: list[Silence] = []
         self._numbers = 0
         self._stall_chance = 0.0
         self._stall_us_max = 0
+        self.owners: dict[int, str] = {}
+        self.stalled = 0
+        # How late a broker is with what makes it write.
+        self.late_us: Callable[[int, Any], int] | None = None
 
     def stall(self, chance: float, stall_us_max: int) -> None:
-        """From now on hold up to this share of what goes to brokers, for up to so long, and all behind it.
+        """From now on hold up this share of what passes, for up to so long, and all behind it on its connection.
 
         What a client sent before it gave a connection up then arrives after what it sent on the next one.
         """
@@ -101,19 +144,73 @@ class Network:
 
     def delay_us(self) -> int:
         """How long the next message is on its way."""
-        return self._rng.randint(*_DELAY_US)
+        low, high = _DELAY_US
+        delay_us = self._rng.randint(low, high)
+        if self._stall_chance and self._rng.random() < self._stall_chance:
+            self.stalled += 1
+            delay_us += self._rng.randint(0, self._stall_us_max)
+        return delay_us
+
+    # ---- silence ------------------------------------------------------------------------------------------------
+
+    def unplug(self, port: int, client: str | None = None) -> Silence:
+        """Let nothing pass until `plug_in`, on connections old and new; then what was sent meanwhile arrives."""
+        silence = Silence(port, client)
+        self._silences.append(silence)
+        for link in self._by_number.values():
+            if silence.is_on(link) and link.held is None:
+                link.held = []
+        return silence
+
+    def plug_in(self, silence: Silence) -> None:
+        """End a silence."""
+        if silence not in self._silences:
+            return
+        self._silences.remove(silence)
+        for link in list(self._by_number.values()):
+            if link.held is not None and self._silence_on(link) is None:
+                held, link.held = link.held, None
+                for is_for_broker, event in held:
+                    if is_for_broker:
+                        self._to_broker(link, event)
+                    else:
+                        self._to_client(link, event)
+
+    def half_open(self, port: int, client: str | None = None) -> int:
+        """Have the connections there are now lose everything for good, with neither end told; how many they are."""
+        silence, struck = Silence(port, client), 0
+        for link in self._by_number.values():
+            if silence.is_on(link) and link.is_open and not link.is_deaf:
+                link.is_deaf = True
+                struck += 1
+        return struck
+
+    def _silence_on(self, link: Link) -> Silence | None:
+        return next((each for each in self._silences if each.is_on(link)), None)
+
+    def _is_silent(self, link: Link, is_for_broker: bool, event: Any) -> bool:
+        """Whether the event stays where it is, or gets lost."""
+        if link.is_deaf:
+            return True
+        if link.held is None:
+            return False
+        link.held.append((is_for_broker, event))
+        silence = self._silence_on(link)
+        if silence is not None:
+            silence.fired += 1
+        return True
 
     # ---- what a client core asks for ----------------------------------------------------------------------------
 
     def perform(self, client_number: int, client: Deliver, output: Any) -> bool:
         """Carry out a connection output of a client core; False where it is none."""
         kind = type(output)
-        if kind is Connect:
-            self._connect(client_number, client, output)
-        elif kind is Transmit:
+        if kind is Transmit:
             self._transmit(client_number, client, output)
+        elif kind is Connect:
+            self._connect(client_number, client, output)
         elif kind is Disconnect:
-            link = self._by_client.get((client_number, output.connection_id))
+            link = self._by_client.pop((client_number, output.connection_id), None)
             if link is not None:
                 self._end(link)
                 self._to_broker(link, ConnectionLost(link.number))
@@ -128,10 +225,13 @@ class Network:
             self._scheduler.after(self.delay_us(), lambda: client(refused))
             return
         self._numbers += 1
-        name, server = found
-        link = Link(self._numbers, output.connection_id, client, server, f"client-{client_number}", name)
+        server_name, server = found
+        name, owner = f"client-{client_number}", self.owners.get(client_number, "")
+        link = Link(self._numbers, output.connection_id, client, server, name, server_name, owner, output.port)
         self._by_client[client_number, output.connection_id] = link
         self._by_number[link.number] = link
+        if self._silences and self._silence_on(link) is not None:
+            link.held = []
         self._to_client(link, Connected(output.connection_id))
 
     def _transmit(self, client_number: int, client: Deliver, output: Transmit) -> None:
@@ -162,8 +262,8 @@ class Network:
         link = self._by_number.get(output.connection_id)
         if link is None or not link.is_open or output.message is None:
             return
-        request_class, version = link.asked.pop(output.correlation_id)
         message = output.message
+        request_class, version = link.asked.pop(output.correlation_id)
         if self._through_bytes:
             chunks = encode_response(output.correlation_id, message, output.version)
             wire = b"".join(
@@ -190,16 +290,23 @@ class Network:
 
     def _end(self, link: Link) -> None:
         link.is_open = False
+        if link.held is None:
+            self._by_number.pop(link.number, None)
 
     def _to_broker(self, link: Link, event: Any) -> int:
-        delay_us = self.delay_us()
-        if self._stall_chance and self._rng.random() < self._stall_chance:
-            delay_us += self._rng.randint(0, self._stall_us_max)
-        link.to_broker_us = max(link.to_broker_us, self._scheduler.now_us + delay_us)
+        """When it arrives; NEVER where it waits or is lost."""
+        if (link.is_deaf or link.held is not None) and self._is_silent(link, True, event):
+            return NEVER
+        due_us = self._scheduler.now_us + self.delay_us()
+        if self.late_us is not None:
+            due_us += self.late_us(link.port, event)
+        link.to_broker_us = max(link.to_broker_us, due_us)
         self._scheduler.at(link.to_broker_us, lambda: link.server(event))
         return link.to_broker_us
 
     def _to_client(self, link: Link, event: Any) -> int:
+        if (link.is_deaf or link.held is not None) and self._is_silent(link, False, event):
+            return NEVER
         link.to_client_us = max(link.to_client_us, self._scheduler.now_us + self.delay_us())
         self._scheduler.at(link.to_client_us, lambda: link.client(event))
         return link.to_client_us
@@ -216,23 +323,34 @@ def wire_copy(records: Any) -> memoryview | None:
     return memoryview(bytearray(records.read()))
 
 
-def _same(message: Any, **changed: Any) -> Any:
-    fields = {name: getattr(message, name) for name in type(message).__slots__}
-    return type(message)(**(fields | changed))
+def _twin(message: Any) -> Any:
+    """The same fields in an object of its own."""
+    kind: Any = type(message)
+    twin = kind.__new__(kind)
+    for name in kind.__slots__:
+        setattr(twin, name, getattr(message, name))
+    return twin
 
 
 def _copied_produce(message: ProduceRequest) -> Any:
-    topics = [
-        _same(topic, partition_data=[_same(part, records=wire_copy(part.records)) for part in topic.partition_data])
-        for topic in message.topic_data
-    ]
-    return _same(message, topic_data=topics)
+    twin = _twin(message)
+    twin.topic_data = [_twin(topic) for topic in message.topic_data]
+    for topic in twin.topic_data:
+        topic.partition_data = [_twin(part) for part in topic.partition_data]
+        for part in topic.partition_data:
+            part.records = wire_copy(part.records)
+    return twin
 
 
 def copied_fetch(message: FetchResponse) -> Any:
     """A Fetch answer as it arrives, also between brokers."""
-    responses = [
-        _same(topic, partitions=[_same(part, records=wire_copy(part.records)) for part in topic.partitions])
-        for topic in message.responses
-    ]
-    return _same(message, responses=responses)
+    if not any(part.records for topic in message.responses for part in topic.partitions):
+        return message
+    twin = _twin(message)
+    twin.responses = [_twin(topic) for topic in message.responses]
+    for topic in twin.responses:
+        topic.partitions = [_twin(part) if part.records else part for part in topic.partitions]
+        for part in topic.partitions:
+            if part.records:
+                part.records = wire_copy(part.records)
+    return twin

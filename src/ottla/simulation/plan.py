@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 FORMAT = 1
 
+# In mild weather nothing happens that Kafka does not survive without a sync: what all acked must be there. In severe
+# weather power fails anywhere, logs are spoilt and topics may elect unclean leaders: what is missing must be put down
+# to that.
+MILD_WEATHER, SEVERE_WEATHER = "mild", "severe"
+
 # What a producer does, in turn.
 SEND, PAUSE, FLUSH = "send", "pause", "flush"
 BEGIN, OFFSETS, COMMIT, ABORT = "begin", "offsets", "commit", "abort"
@@ -94,6 +99,7 @@ class Plan:
     producers: list[ProducerPlan]
     readers: list[ReaderPlan]
     mishaps: list[Mishap]
+    weather: str = MILD_WEATHER
     format: int = FORMAT
 
     @property

@@ -7,14 +7,15 @@ An exception inside a core is a finding like any other (`crashed`).
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from ottla.audit.chronicle import Chronicle, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
 from ottla.audit.findings import UNCONTROLLED, UNREPEATABLE, Finding
-from ottla.simulation.plan import Plan, ProducerPlan
+from ottla.simulation.decoded import DecodedBatches
+from ottla.simulation.plan import Plan, ProducerPlan, ReaderPlan
+from ottla.simulation.reader_script import ReaderScript, ScriptedReader
 from ottla.simulation.scripts import ProducerScript, Script, ScriptedProducer
 from ottla.simulation.states import States
 from ottla.simulation.weather import Weather
@@ -25,9 +26,13 @@ from ottla.weaknesses import Weaknesses
 # In simulated time: how long things may go wrong, and how long the rest may take once they no longer do.
 _WEATHER_US = 60_000_000
 _PATIENCE_US = 600_000_000
+# What was held up longest arrives within the first; transactions that nobody ends are aborted within the second, and
+# the longest time after which a transaction may be.
+_SETTLE_US_MIN = 6_000_000
 _SETTLE_US = 10_000_000
 # What one run alone never shows.
 _OF_MANY_RUNS = (UNCONTROLLED, UNREPEATABLE)
+_LOOK_EVERY_US = 1_000_000
 
 
 @dataclass(slots=True)
@@ -98,15 +103,20 @@ class Run:
             ],
             producers=[_promise(producer) for producer in plan.producers],
             transaction_version=plan.settings.get("transaction_version", 2),
+            weather=plan.weather,
         )
         self.states = States()
         self.world.trace.listeners.append(self.states.hear)
+        self.decoded = DecodedBatches()
         self.witness = Witness(self)
         self.weather = Weather(self, plan.mishaps)
         # Whose clients are whose, as the trace calls them: "client-3" -> "p1", and "p1.2" where it was born again.
         self.names: dict[str, str] = {}
         self.began_us = 0
+        # Scripts that may be able to go on.
+        self.stirred: dict[Script, None] = {}
         self._scripts: list[Script] = []
+        self._writers: list[Script] = []
         self._dark: tuple[int, int] | None = None
 
     def go(self) -> Chronicle:
@@ -119,18 +129,19 @@ class Run:
                 **topic.settings,
             )
         self.began_us = self.world.scheduler.now_us
-        writers = [ProducerScript(producer, self) for producer in self.plan.producers]
-        for writer in writers:
-            self.add(writer)
+        partitions = {topic.name: topic.partitions for topic in self.plan.topics}
+        for producer in self.plan.producers:
+            self.add(ProducerScript(producer, self))
+        for reader in self.plan.readers:
+            self.add(ReaderScript(reader, partitions[reader.topic], self))
         self.weather.begin()
         self._let_pass(lambda: self.weather.is_over and not self._unfinished(), _WEATHER_US)
         self.weather.heal()
         self.chronicle.healed_us = self.world.scheduler.now_us
         if not self._let_pass(lambda: not self._unfinished(), _PATIENCE_US):
             self.chronicle.stuck += [script.waits_for() for script in self._unfinished()]
-        if not self._let_pass(self.is_whole, _PATIENCE_US):
+        if not self._settle():
             self.chronicle.stuck.append(f"not all replicas are in sync: {self.witness.image()}")
-        self._let_pass(lambda: False, _SETTLE_US + self._longest_transaction_us())
         self.witness.take_stock()
         if not self.chronicle.stuck:
             self.chronicle.ended_us = self.world.scheduler.now_us
@@ -143,13 +154,24 @@ class Run:
     def add(self, script: Script) -> None:
         """One more coroutine."""
         self._scripts.append(script)
+        if not isinstance(script, ReaderScript):
+            self._writers.append(script)
         script.poll(self.world.scheduler.now_us)
 
-    def new_producer(self, settings: dict[str, Any]) -> ScriptedProducer:
+    @property
+    def nobody_writes(self) -> bool:
+        """Whether all producers have done what they had to do."""
+        return all(script.is_over for script in self._writers)
+
+    def new_producer(self, plan: ProducerPlan) -> ScriptedProducer:
         """An instance of a producer."""
-        producer = self.world.producer(ScriptedProducer, **settings)
-        producer.watch(partial(self.states.look_at, producer))
-        return producer
+        return self.world.producer(ScriptedProducer, plan.name, **plan.settings)
+
+    def new_reader(self, plan: ReaderPlan) -> ScriptedReader:
+        """An instance of a reader."""
+        reader = self.world.reader(ScriptedReader, plan.name, isolation_level=plan.isolation_level)
+        self.names[reader.client_name] = plan.name
+        return reader
 
     def new_transaction(self, producer: str, instance: int) -> TransactionSeen:
         """A transaction that has just begun."""
@@ -179,6 +201,18 @@ class Run:
             self._dark = broker_id, machine.core.broker_epoch  # type: ignore[attr-defined]
             self.world.power_off(broker_id)
 
+    def corrupt(self, broker: int, topic: str, partition: int) -> bool:
+        """End a broker and spoil a byte of what it had not synced of a log; False where there is no such byte."""
+        machine, disk = self.world.brokers[broker], self.world.disks[broker]
+        replica = machine.core.topics.get(topic, {}).get(partition)  # type: ignore[attr-defined]
+        if replica is None or replica.log is None:
+            return False
+        disk.write_back.now_us = machine.now_us
+        if not disk.spoil(replica.log.segments[-1].path, self.world.chance):
+            return False
+        self.world.kill(broker, kind="corrupt")
+        return True
+
     def is_whole(self) -> bool:
         """Whether every replica is in sync, and in truth: this very start of every broker is the one that is meant."""
         image = self.world.controller.core.image  # type: ignore[attr-defined]
@@ -206,18 +240,35 @@ class Run:
     def _unfinished(self) -> list[Script]:
         return [script for script in self._scripts if not script.is_over]
 
-    def _let_pass(self, reached: Any, limit_us: int) -> bool:
-        scheduler = self.world.scheduler
-        scripts = self._scripts
+    def _let_pass(self, reached: Callable[[], bool], limit_us: int) -> bool:
+        scheduler, stirred = self.world.scheduler, self.stirred
 
         def poll() -> bool:
-            now_us = scheduler.now_us
-            for script in scripts:
-                if not script.is_over:
+            while stirred:
+                now_us = scheduler.now_us
+                for script in list(stirred):
+                    del stirred[script]
                     script.poll(now_us)
-            return bool(reached())
+            return reached()
 
         return scheduler.run_until(poll, limit_us=limit_us)
+
+    def _settle(self) -> bool:
+        """Let everything come to rest; False where replicas do not come together."""
+        self._let_pass(lambda: False, _SETTLE_US_MIN)
+        if not self._look_until(self.is_whole, _PATIENCE_US):
+            return False
+        self._look_until(self.witness.is_calm, _SETTLE_US + 2 * self._longest_transaction_us())
+        return True
+
+    def _look_until(self, reached: Callable[[], bool], limit_us: int) -> bool:
+        """As `_let_pass`, for what is dear to look at."""
+        end_us = self.world.scheduler.now_us + limit_us
+        while not reached():
+            if self.world.scheduler.now_us >= end_us:
+                return False
+            self._let_pass(lambda: False, _LOOK_EVERY_US)
+        return True
 
     def _longest_transaction_us(self) -> int:
         return 1000 * max(

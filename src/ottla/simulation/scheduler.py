@@ -30,11 +30,13 @@ class Scheduler:
     def run_until(self, reached: Callable[[], bool], *, limit_us: int, limit_actions: int = 1_000_000) -> bool:
         """Run actions until `reached()`; False where the simulated time or the number of actions ran out first."""
         end_us = self.now_us + limit_us
+        actions, pop = self._actions, heapq.heappop
         for _ in range(limit_actions):
             if reached():
                 return True
-            if not self._actions or self._actions[0][0] > end_us:
+            if not actions or actions[0][0] > end_us:
+                self.now_us = max(self.now_us, end_us)
                 return False
-            self.now_us, _, action = heapq.heappop(self._actions)
+            self.now_us, _, action = pop(actions)
             action()
         return False

@@ -7,9 +7,10 @@ itself, unlike `SimulatedProducer`'s own calls. Everything it does and is told g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.audit.chronicle import InstanceSeen, RecordSeen, SentRecord, TransactionSeen
+from ottla.audit.chronicle import InstanceSeen, SentRecord, TransactionSeen
 from ottla.errors import (
     DeliveryFailed,
     OttlaError,
@@ -17,7 +18,7 @@ from ottla.errors import (
     TransactionUnknown,
 )
 from ottla.ledger.checksum import record_crc
-from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, SEQUENCE_HEADER, UNKNOWN, pack_sequence, unpack_sequence
+from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, SEQUENCE_HEADER, UNKNOWN, pack_sequence
 from ottla.producer.events import TopicWanted
 from ottla.simulation import plan as acts
 from ottla.simulation.clients import SimulatedProducer
@@ -31,7 +32,6 @@ Reached = Callable[[], bool]
 # Until when, and for what, a script waits; no condition: the time alone.
 Wait = tuple[int, Reached | None]
 _TRIES_TO_END = 40
-NO_NUMBER = -1
 
 
 class Script:
@@ -49,6 +49,20 @@ class Script:
         """What the script does; each `yield` is a wait."""
         raise NotImplementedError
 
+    def wake(self) -> None:
+        """Look soon whether it can go on."""
+        self.run.stirred[self] = None
+
+    def attend(self, producer: ScriptedProducer) -> None:
+        """Wake whenever this producer has done something."""
+        look = partial(self.run.states.look_at, producer)
+
+        def acted() -> None:
+            look()
+            self.wake()
+
+        producer.watch(acted)
+
     def poll(self, now_us: int) -> None:
         """Go on as far as possible."""
         while not self.is_over and (now_us >= self._until_us or (self._reached is not None and self._reached())):
@@ -57,7 +71,7 @@ class Script:
                 self.is_over = True
                 return
             self._until_us, self._reached = wait
-            self.run.world.scheduler.at(self._until_us, _nothing)
+            self.run.world.scheduler.at(self._until_us, self.wake)
 
     def until(self, reached: Reached | None, limit_us: int) -> Wait:
         """A wait of `limit_us` at most."""
@@ -71,10 +85,6 @@ class Script:
     def waits_for(self) -> str:
         """What keeps it, for whoever asks why a run does not end."""
         return f"{self.name} waits until {self._until_us} us"
-
-
-def _nothing() -> None:
-    """Time is to stop here, so that scripts are asked."""
 
 
 class MustWait(Exception):
@@ -153,7 +163,8 @@ class ProducerScript(Script):
 
     def _born(self) -> ScriptedProducer:
         self.instance += 1
-        producer = self.run.new_producer(self.plan.settings)
+        producer = self.run.new_producer(self.plan)
+        self.attend(producer)
         producer.life = InstanceSeen(self.name, self.instance, self.run.world.scheduler.now_us)
         assert self.run.chronicle.instances is not None
         self.run.chronicle.instances.append(producer.life)
@@ -319,16 +330,10 @@ class ZombieScript(Script):
         self._transaction = transaction
         self._pause_us = pause_us
         super().__init__(f"{owner.name} (replaced)", owner.run)
+        self.attend(producer)
 
     def steps(self) -> Iterator[Wait]:
         """Sleep, wake up, commit."""
         yield self.until(None, self._pause_us)
         yield from self._owner.end_transaction(self._producer, self._transaction, True)
         self._producer.die()
-
-
-def seen(record: Any) -> RecordSeen:
-    """A decoded record, as the chronicle has it."""
-    number = next((unpack_sequence(value) for key, value in record.headers if key == SEQUENCE_HEADER), None)
-    number = NO_NUMBER if number is None else number
-    return RecordSeen(record.offset, number, record_crc(record.key), record_crc(record.value), record.timestamp_ms)

@@ -11,6 +11,10 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+_HASHED_AT_ONCE = 1000
+# As a time of arrival: it waits for a silence to end, or is lost.
+NEVER = -1
+
 
 class Crossing(NamedTuple):
     """One message on its way: a request, an answer, an image, or the end of a connection ("hang up").
@@ -36,6 +40,7 @@ class Trace:
 
     def __init__(self, *, keep_lines: bool = False) -> None:
         self._hash = hashlib.sha256()
+        self._unhashed: list[str] = []
         self.messages = 0
         self.lines: list[str] | None = [] if keep_lines else None
         self.listeners: list[Callable[[Crossing], None]] = []
@@ -45,7 +50,9 @@ class Trace:
         self.messages += 1
         at_us, what, sender, receiver, number, message, arrives_us = crossing
         line = f"{at_us} {sender}>{receiver} {what}/{number} {type(message).__name__} {arrives_us}"
-        self._hash.update(line.encode())
+        self._unhashed.append(line)
+        if len(self._unhashed) > _HASHED_AT_ONCE:
+            self._take_in()
         for listener in self.listeners:
             listener(crossing)
         if self.lines is not None:
@@ -53,4 +60,9 @@ class Trace:
 
     def digest(self) -> str:
         """The fingerprint so far, in hexadecimal."""
+        self._take_in()
         return self._hash.hexdigest()
+
+    def _take_in(self) -> None:
+        self._hash.update("".join(self._unhashed).encode())
+        self._unhashed.clear()

@@ -1,81 +1,40 @@
-"""Mishaps: how each kind is drawn, begun and ended in a world.
+"""Mishaps carried out: each begun, counted where it really struck, and ended. `forecast` lists the kinds.
 
-| kind | details | what happens |
-|---|---|---|
-| `rule` | a `FaultRule` as a dictionary | single requests are struck (faults/rule.py) |
-| `kill`, `pause` | `broker` | that broker dies (and is started again after `lasts_us`), or freezes |
-| `power_off` | `broker`, `anywhere` | its power is cut; without `anywhere` only where everything is in sync |
-| `cut_power` | | the power of the whole cluster, the controller's excepted |
-| `cut_link` | `one`, `other` | two brokers, or a broker and the controller (-2), do not hear each other |
-| `stall` | `chance`, `most_us` | some of what goes to brokers is held up, and what is behind it |
-
-`fired` counts what really happened: a broker that was down already cannot be killed.
+`fired` counts what really happened: a broker that was down already cannot be killed, a cut link counts the messages
+that did not pass. In mild weather brokers' troubles keep out of the way of a power cut: as long as the controller still
+believes that a broker has what it has lost, another's end could make that one lead, and what was acked would be gone,
+as it would be with Kafka.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.faults.rule import FaultRule
-from ottla.simulation.chance import Chance
-from ottla.simulation.plan import Mishap, TopicPlan
-from ottla.simulation.world import CONTROLLER
+from ottla.faults.rule import CRASHES, FaultRule
+from ottla.simulation.interbroker import CONTROLLER
+from ottla.simulation.plan import SEVERE_WEATHER, Mishap
 
 if TYPE_CHECKING:
     from ottla.simulation.run import Run
 
-KINDS = ("rule", "kill", "pause", "power_off", "cut_power", "cut_link", "stall")
-MILD = ("rule", "kill", "pause", "power_off", "cut_link", "stall")
-_APIS = (
-    "Produce",
-    "Produce",
-    "Produce",
-    "EndTxn",
-    "InitProducerId",
-    "AddPartitionsToTxn",
-    "FindCoordinator",
-    "Metadata",
+Undo = Callable[[], None]
+# What may lead to a broker being given up: in mild weather none of it together with a power cut.
+_TROUBLES = (
+    "kill",
+    "pause",
+    "restart",
+    "power_off",
+    "cut_link",
+    "isolate",
+    "lose",
+    "stall",
+    "drift_clock",
+    "stop_controller",
+    "full_disk",
+    "slow_disk",
 )
-_RULES = ("lose_ack", "lose_ack", "lose_request", "drop_ack", "drop_request", "delay_ack", "delay_request", "redeliver")
-_ERRORS = (3, 6, 7, 19, 20, -1)
-
-
-def draw_mishaps(chance: Chance, count: int, *, brokers: int, topics: list[TopicPlan]) -> list[Mishap]:
-    """So many mishaps, of the few kinds that this run has, one after the other."""
-    allowed = [kind for kind in MILD if chance.random() < 0.5] or ["rule"]
-    at_us, drawn = 0, []
-    for _ in range(count):
-        at_us += chance.choice((0, 10_000, 200_000, 1_000_000, 3_000_000))
-        drawn.append(_draw(chance, chance.choice(allowed), at_us, brokers, topics))
-    return drawn
-
-
-def _draw(chance: Chance, kind: str, at_us: int, brokers: int, topics: list[TopicPlan]) -> Mishap:
-    lasts_us = chance.choice((200_000, 2_000_000, 6_000_000))
-    if kind == "rule":
-        return Mishap(kind, at_us, lasts_us, _rule(chance, topics))
-    if kind == "cut_link":
-        one = chance.randrange(brokers)
-        others = [each for each in (*range(brokers), CONTROLLER) if each != one]
-        return Mishap(kind, at_us, lasts_us, {"one": one, "other": chance.choice(others)})
-    if kind == "stall":
-        details = {"chance": chance.choice((0.02, 0.1)), "most_us": chance.choice((50_000, 2_000_000))}
-        return Mishap(kind, at_us, lasts_us, details)
-    return Mishap(kind, at_us, lasts_us, {} if kind == "cut_power" else {"broker": chance.randrange(brokers)})
-
-
-def _rule(chance: Chance, topics: list[TopicPlan]) -> dict[str, Any]:
-    kind, api = chance.choice(_RULES), chance.choice(_APIS)
-    details: dict[str, Any] = {"every": chance.randint(1, 5), "times": chance.choice((1, 1, 5))}
-    if chance.random() < 0.2:
-        kind, api = chance.choice(("refuse", "refuse_after_append")), "Produce"
-        details["error"] = chance.choice(_ERRORS)
-    elif kind in ("delay_ack", "delay_request", "redeliver"):
-        details["delay_ms"] = chance.choice((5, 200, 700, 3_000))
-    if api == "Produce" and chance.random() < 0.5:
-        details["topic"] = chance.choice(topics).name
-    return {"kind": kind, "api": api, **details}
 
 
 class Weather:
@@ -85,10 +44,35 @@ class Weather:
         self._run = run
         self._world = run.world
         self._mishaps = mishaps
-        self._rules: list[tuple[int, int]] = []
-        self._in_force: dict[int, Callable[[], None]] = {}
-        self.fired = [0] * len(mishaps)
+        self._is_mild = run.plan.weather != SEVERE_WEATHER
+        self._rules: dict[int, int] = {}
+        self._in_force: dict[int, Undo | None] = {}
         self._ended: dict[int, None] = {}
+        # Those in force that strike more than once: how often they have.
+        self._counting: dict[int, Callable[[], int]] = {}
+        self._kinds: dict[str, Callable[[int, dict[str, Any]], Undo | None]] = {
+            "rule": self._break_requests,
+            "kill": self._kill,
+            "pause": self._pause,
+            "restart": self._restart,
+            "power_off": self._power_off,
+            "cut_power": self._cut_power,
+            "corrupt": self._corrupt,
+            "cut_link": self._cut_link,
+            "isolate": self._isolate,
+            "lose": self._lose,
+            "unplug": self._unplug,
+            "half_open": self._half_open,
+            "stall": self._stall,
+            "full_disk": self._fill_disk,
+            "slow_disk": self._slow_disk,
+            "drift_clock": self._drift_clock,
+            "jump_clock": self._jump_clock,
+            "move_leader": self._move_leader,
+            "stop_controller": self._stop_controller,
+        }
+        self.fired = [0] * len(mishaps)
+        self._world.rule_struck = self._rule_struck
 
     def begin(self) -> None:
         """Put every mishap on the clock."""
@@ -98,10 +82,7 @@ class Weather:
 
     def counts(self) -> list[int]:
         """How often each mishap has struck by now."""
-        struck = list(self.fired)
-        for rule_id, number in self._rules:
-            struck[number] = self._world.faults.fired(rule_id)
-        return struck
+        return [fired + self._counting.get(number, _nothing)() for number, fired in enumerate(self.fired)]
 
     @property
     def is_over(self) -> bool:
@@ -109,79 +90,207 @@ class Weather:
         return len(self._ended) == len(self._mishaps)
 
     def heal(self) -> None:
-        """End everything that still lasts; all brokers run afterwards."""
-        for number in list(self._in_force):
+        """End everything that still lasts; all brokers and the controller run afterwards."""
+        for number in range(len(self._mishaps)):
             self._end(number)
-        world = self._world
-        world.heal_links()
-        world.network.stall(0, 0)
-        self._start_all()
-        for broker_id, machine in enumerate(world.brokers):
-            if machine.is_frozen:
-                world.resume(broker_id)
-        for rule_id, number in self._rules:
-            world.faults.heal(rule_id)
-            self.fired[number] = world.faults.fired(rule_id)
-
-    def _start_all(self) -> None:
-        for broker_id, machine in enumerate(self._world.brokers):
-            if machine.is_dead:
-                self._world.start(broker_id)
+        if self._world.controller.is_dead:
+            self._world.start_controller()
+        self._mend_all()
 
     def _strike(self, number: int) -> None:
+        if number in self._ended:
+            return
         mishap = self._mishaps[number]
-        undo = self._begin(number, mishap)
-        if undo is not None:
-            self._in_force[number] = undo
+        if not self._is_put_off(mishap):
+            self._in_force[number] = self._kinds[mishap.kind](number, mishap.details)
         self._world.scheduler.after(mishap.lasts_us, lambda: self._end(number))
 
     def _end(self, number: int) -> None:
+        if number in self._ended:
+            return
         self._ended[number] = None
         undo = self._in_force.pop(number, None)
         if undo is not None:
             undo()
+        self.fired[number] += self._counting.pop(number, _nothing)()
 
-    def _begin(self, number: int, mishap: Mishap) -> Callable[[], None] | None:
-        world, details = self._world, mishap.details
-        if mishap.kind == "rule":
-            rule_id = world.break_on_purpose(FaultRule(**details))
-            self._rules.append((rule_id, number))
-            return lambda: world.faults.heal(rule_id)
-        if mishap.kind == "stall":
-            world.network.stall(details["chance"], details["most_us"])
-            self.fired[number] += 1
-            return lambda: world.network.stall(0, 0)
-        if mishap.kind == "cut_link":
-            world.cut_link(details["one"], details["other"])
-            self.fired[number] += 1
-            return world.heal_links
-        if mishap.kind == "cut_power":
-            self._run.power_off(range(len(world.brokers)))
-            self.fired[number] += 1
-            return self._start_all
-        return self._strike_broker(number, mishap.kind, details["broker"])
+    def _is_put_off(self, mishap: Mishap) -> bool:
+        """Whether it must not happen now, as the promise of mild weather would not hold."""
+        if not self._is_mild or not _is_trouble(mishap):
+            return False
+        if self._run.is_power_cut_unnoticed():
+            return True
+        return mishap.kind == "power_off" and any(
+            _is_trouble(self._mishaps[number]) for number, undo in self._in_force.items() if undo is not None
+        )
 
-    def _strike_broker(self, number: int, kind: str, broker_id: int) -> Callable[[], None] | None:
-        world, machine = self._world, self._world.brokers[broker_id]
-        if machine.is_dead or self._run.is_power_cut_unnoticed():
-            return None
-        if kind == "kill":
+    def _mend(self, broker_id: int) -> None:
+        machine = self._world.brokers[broker_id]
+        if machine.is_dead:
+            self._world.start(broker_id)
+        elif machine.is_frozen:
+            self._world.resume(broker_id)
+
+    def _mend_all(self) -> None:
+        for broker_id in range(len(self._world.brokers)):
+            self._mend(broker_id)
+
+    # ---- requests -----------------------------------------------------------------------------------------------
+
+    def _break_requests(self, number: int, details: dict[str, Any]) -> Undo:
+        rule_id = self._world.break_on_purpose(FaultRule(**details))
+        self._rules[rule_id] = number
+        self._counting[number] = lambda: self._world.faults.fired(rule_id)
+        return lambda: self._world.faults.heal(rule_id)
+
+    def _rule_struck(self, rule_id: int, broker_id: int, kind: str) -> None:
+        number = self._rules[rule_id]
+        if kind == "pause":
+            self._world.pause(broker_id)
+        elif kind == "kill":
             self._run.kill(broker_id)
-        elif kind == "pause":
-            if machine.is_frozen:
-                return None
-            world.pause(broker_id)
-        elif self._run.is_whole():
-            self._run.power_off([broker_id])
         else:
+            self._run.power_off([broker_id] if kind == "power_off" else range(len(self._world.brokers)))
+        lasts_us = self._mishaps[number].lasts_us
+        mend = self._mend_all if kind == "cut_power" else partial(self._mend, broker_id)
+        self._world.scheduler.after(lasts_us, mend)
+
+    # ---- brokers ------------------------------------------------------------------------------------------------
+
+    def _kill(self, number: int, details: dict[str, Any]) -> Undo | None:
+        return self._take_down(number, details["broker"], self._run.kill)
+
+    def _pause(self, number: int, details: dict[str, Any]) -> Undo | None:
+        if self._world.brokers[details["broker"]].is_frozen:
+            return None
+        return self._take_down(number, details["broker"], self._world.pause)
+
+    def _restart(self, number: int, details: dict[str, Any]) -> Undo | None:
+        broker_id = details["broker"]
+        if self._world.brokers[broker_id].is_frozen:
+            return None
+        machine = self._world.brokers[broker_id]
+        mend = self._take_down(number, broker_id, self._world.shut_down)
+
+        def undo() -> None:
+            if self._world.brokers[broker_id] is machine and not machine.is_dead:
+                # The controller has not let it go: whoever waits for that loses patience in the end.
+                self._run.kill(broker_id)
+            if mend is not None:
+                mend()
+
+        return undo
+
+    def _power_off(self, number: int, details: dict[str, Any]) -> Undo | None:
+        if not details["anywhere"] and not self._run.is_whole():
+            return None
+        return self._take_down(number, details["broker"], lambda broker_id: self._run.power_off([broker_id]))
+
+    def _cut_power(self, number: int, details: dict[str, Any]) -> Undo:
+        brokers = range(len(self._world.brokers))
+        self._run.power_off(brokers)
+        self.fired[number] += 1
+        return self._mend_all
+
+    def _corrupt(self, number: int, details: dict[str, Any]) -> Undo | None:
+        broker_id = details["broker"]
+        if self._world.brokers[broker_id].is_dead or not self._run.corrupt(**details):
             return None
         self.fired[number] += 1
+        return lambda: self._mend(broker_id)
 
-        def mend() -> None:
-            found = world.brokers[broker_id]
-            if found.is_dead:
-                world.start(broker_id)
-            elif found.is_frozen:
-                world.resume(broker_id)
+    def _take_down(self, number: int, broker_id: int, act: Callable[[int], None]) -> Undo | None:
+        if self._world.brokers[broker_id].is_dead:
+            return None
+        act(broker_id)
+        self.fired[number] += 1
+        return lambda: self._mend(broker_id)
 
-        return mend
+    def _stop_controller(self, number: int, details: dict[str, Any]) -> Undo | None:
+        if self._world.controller.is_dead:
+            return None
+        self._world.kill_controller()
+        self.fired[number] += 1
+        return self._world.start_controller
+
+    def _move_leader(self, number: int, details: dict[str, Any]) -> None:
+        self.fired[number] += self._world.move_leader(details["topic"], details["partition"])
+
+    # ---- networks -----------------------------------------------------------------------------------------------
+
+    def _cut_link(self, number: int, details: dict[str, Any]) -> Undo:
+        links = self._world.links
+        cut = links.cut(details["one"], details["other"], silently=details["silently"])
+        self._counting[number] = lambda: cut.fired
+        return lambda: links.mend(cut)
+
+    def _isolate(self, number: int, details: dict[str, Any]) -> Undo:
+        links, broker_id = self._world.links, details["broker"]
+        others = [each for each in (*range(len(self._world.brokers)), CONTROLLER) if each != broker_id]
+        cuts = [links.cut(broker_id, other, silently=details["silently"]) for other in others]
+        self._counting[number] = lambda: sum(cut.fired for cut in cuts)
+
+        def undo() -> None:
+            for cut in cuts:
+                links.mend(cut)
+
+        return undo
+
+    def _lose(self, number: int, details: dict[str, Any]) -> Undo:
+        links, before = self._world.links, self._world.links.lost
+        links.lose(details["chance"])
+        self._counting[number] = lambda: links.lost - before
+        return lambda: links.lose(0)
+
+    def _unplug(self, number: int, details: dict[str, Any]) -> Undo:
+        network = self._world.network
+        silence = network.unplug(self._world.port_of(details["broker"]), details["client"])
+        self._counting[number] = lambda: silence.fired
+        return lambda: network.plug_in(silence)
+
+    def _half_open(self, number: int, details: dict[str, Any]) -> None:
+        port = self._world.port_of(details["broker"])
+        self.fired[number] += self._world.network.half_open(port, details["client"])
+
+    def _stall(self, number: int, details: dict[str, Any]) -> Undo:
+        network, before = self._world.network, self._world.network.stalled
+        network.stall(details["chance"], details["most_us"])
+        self._counting[number] = lambda: network.stalled - before
+        return lambda: network.stall(0, 0)
+
+    # ---- disks and clocks ---------------------------------------------------------------------------------------
+
+    def _fill_disk(self, number: int, details: dict[str, Any]) -> Undo:
+        disk = self._world.disks[details["broker"]]
+        before = disk.refused
+        disk.is_full = True
+        self._counting[number] = lambda: disk.refused - before
+
+        def undo() -> None:
+            disk.is_full = False
+
+        return undo
+
+    def _slow_disk(self, number: int, details: dict[str, Any]) -> Undo:
+        world, before = self._world, self._world.slowed
+        world.slow_down(details["broker"], details["delay_us"])
+        self._counting[number] = lambda: world.slowed - before
+        return lambda: world.slow_down(details["broker"], 0)
+
+    def _drift_clock(self, number: int, details: dict[str, Any]) -> Undo:
+        self._world.drift_clock(details["broker"], details["ppm"])
+        self.fired[number] += 1
+        return lambda: self._world.drift_clock(details["broker"], 0)
+
+    def _jump_clock(self, number: int, details: dict[str, Any]) -> Undo:
+        self._world.jump_clock(details["broker"], details["jump_ms"] * 1000)
+        self.fired[number] += 1
+        return lambda: self._world.jump_clock(details["broker"], -details["jump_ms"] * 1000)
+
+
+def _is_trouble(mishap: Mishap) -> bool:
+    return mishap.kind in _TROUBLES or (mishap.kind == "rule" and mishap.details["kind"] in CRASHES)
+
+
+def _nothing() -> int:
+    return 0

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.audit.chronicle import BatchSeen, Committed, Downfall, Leadership, ReadSeen, ReplicaSeen, Watermark
 from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.write_back import WriteBack
 from ottla.errors import OttlaError
 from ottla.records.batch_header import HEADER_BYTES, BatchHeader, CorruptBatch, check_crc, read_header
-from ottla.records.plain import decode_batches
-from ottla.simulation.scripts import seen
+from ottla.simulation.clients import SimulatedReader
+from ottla.simulation.decoded import readable
 
 if TYPE_CHECKING:
     from ottla.simulation.run import Run
@@ -24,6 +25,18 @@ if TYPE_CHECKING:
 _LEVELS = ("read_uncommitted", "read_committed")
 # Where coordinators keep what they know: of these it is noted who led, and what a power cut took.
 _COORDINATORS_OWN = ("__transaction_state", "__consumer_offsets")
+
+
+class _Watched:
+    """A replica, and what was noted of it last."""
+
+    __slots__ = ("high_watermark", "index", "leader", "leader_epoch", "log_end_offset", "name", "partition")
+
+    def __init__(self, name: str, index: int, partition: Any) -> None:
+        self.name = name
+        self.index = index
+        self.partition = partition
+        self.leader = self.leader_epoch = self.high_watermark = self.log_end_offset = -1
 
 
 class Witness:
@@ -39,7 +52,10 @@ class Witness:
         chronicle.commits = []
         chronicle.downfalls = []
         chronicle.instances = []
-        self._marks: dict[tuple[int, str, int], tuple[int, ...]] = {}
+        # By broker: the image it goes by, and its replicas with what was noted of them last.
+        self._images: list[Any] = [None] * len(run.world.brokers)
+        self._watched: list[list[_Watched]] = [[] for _ in run.world.brokers]
+        self._image: Any = None
         self._roles: dict[tuple[str, int], tuple[Any, ...]] = {}
         # (topic, partition) -> leader epoch -> up to where its leader has been seen to commit
         self._committed_up_to: dict[tuple[str, int], dict[int, int]] = {}
@@ -57,24 +73,29 @@ class Witness:
 
     def _broker_acted(self, broker_id: int) -> None:
         core: Any = self._world.brokers[broker_id].core
-        for name in self._names:
-            for index, partition in core.topics.get(name, {}).items():
-                log = partition.log
-                if log is None:
-                    continue
-                marks = (
-                    core.broker_epoch,
-                    partition.leader_epoch,
-                    partition.is_leader,
-                    partition.high_watermark,
-                    log.log_end_offset,
-                )
-                place = broker_id, name, index
-                before = self._marks.get(place)
-                if marks == before:
-                    continue
-                self._marks[place] = marks
-                self._note_marks(broker_id, name, index, partition, core)
+        if core.image is not self._images[broker_id]:
+            # Every start of a broker, and every change of what it keeps, comes with an image of its own.
+            self._images[broker_id] = core.image
+            known = {seen.partition: seen for seen in self._watched[broker_id]}
+            self._watched[broker_id] = [
+                known.get(partition) or _Watched(name, index, partition)
+                for name in self._names
+                for index, partition in core.topics.get(name, {}).items()
+            ]
+        for seen in self._watched[broker_id]:
+            partition = seen.partition
+            log = partition.log
+            if log is not None and (
+                log.log_end_offset != seen.log_end_offset
+                or partition.high_watermark != seen.high_watermark
+                or partition.leader_epoch != seen.leader_epoch
+                or partition.leader != seen.leader
+            ):
+                seen.log_end_offset = log.log_end_offset
+                seen.high_watermark = partition.high_watermark
+                seen.leader_epoch = partition.leader_epoch
+                seen.leader = partition.leader
+                self._note_marks(broker_id, seen.name, seen.index, partition, core)
 
     def _note_marks(self, broker_id: int, name: str, index: int, partition: Any, core: Any) -> None:
         chronicle, now_us = self._run.chronicle, self._world.scheduler.now_us
@@ -114,7 +135,7 @@ class Witness:
             log = replica.log if replica is not None and (each, core.broker_epoch) not in self._dark else None
             if log is not None and log.log_end_offset >= end:
                 held.append(each)
-                if not self._world.disks[each].has_unsynced(f"{name}-{index}", ".log"):
+                if _is_synced(self._world.disks[each].write_back, log):
                     synced.append(each)
         commits = self._run.chronicle.commits
         assert commits is not None
@@ -147,13 +168,22 @@ class Witness:
     def _end_on_disk(self, broker_id: int, folder: str) -> int:
         """Where a log would end if it were opened now: behind the last batch that is whole."""
         end = 0
-        for header in headers_in(self._world.disks[broker_id].log_content(folder)):
+        content = self._world.disks[broker_id].log_content(folder)
+        for header in _headers_in(content):
             if end and header.base_offset != end:
                 break  # what lies in front of it is gone
+            try:
+                check_crc(content, header)
+            except CorruptBatch:
+                break
             end = header.last_offset + 1
         return end
 
     def _controller_acted(self) -> None:
+        image = self._world.controller.core.image  # type: ignore[attr-defined]
+        if image is self._image:
+            return
+        self._image = image
         leaderships = self._run.chronicle.leaderships
         assert leaderships is not None
         for name, partitions in self.image(_COORDINATORS_OWN).items():
@@ -172,7 +202,7 @@ class Witness:
     def take_stock(self) -> None:
         """Read everything, and look into every log."""
         for level in _LEVELS:
-            reader = self._world.reader(isolation_level=level)
+            reader = self._world.reader(SimulatedReader, f"final {level}", isolation_level=level)
             for topic in self._run.plan.topics:
                 for index in range(topic.partitions):
                     self._read(reader, level, topic.name, index)
@@ -181,13 +211,15 @@ class Witness:
                 for index in range(topic.partitions):
                     self._look_into(broker_id, topic.name, index)
         self._look_at_groups()
+        self._look_at_transactions()
 
     def _read(self, reader: Any, level: str, topic: str, index: int) -> None:
         began_us = self._world.scheduler.now_us
         records, error = [], None
         try:
-            records = [seen(record) for record in reader.read(topic, index)]
-        except OttlaError as raised:
+            fetched = reader.fetch(topic, index)
+            records = readable(fetched, self._run.decoded, committed_only=level == "read_committed")
+        except (OttlaError, CorruptBatch) as raised:
             error = str(raised)
         start, end = reader.bounds.get((topic, index), (-1, -1))
         ended_us = self._world.scheduler.now_us
@@ -223,9 +255,53 @@ class Witness:
                 partition.high_watermark if partition is not None else 0,
                 partition.last_stable_offset if partition is not None else 0,
                 zlib.crc32(content),
-                batches_in(content),
+                self._batches_in(content),
             )
         )
+
+    def _batches_in(self, content: bytes) -> list[BatchSeen]:
+        whole = sum(header.size_bytes for header in _headers_in(content))
+        return [
+            BatchSeen(
+                batch.header.base_offset,
+                batch.header.last_offset,
+                batch.header.partition_leader_epoch,
+                batch.header.producer_id,
+                batch.header.producer_epoch,
+                batch.header.base_sequence,
+                batch.header.is_transactional,
+                batch.header.is_control,
+                batch.commits,
+                batch.records is not None,
+                batch.records or [],
+            )
+            for batch in self._run.decoded.of(content[:whole])
+        ]
+
+    def is_calm(self) -> bool:
+        """Whether every replica has all of its leader's log, all of it committed and out of open transactions."""
+        for name, partitions in self.image().items():
+            for index, part in enumerate(partitions):
+                ends: dict[tuple[int, int, int], None] = {}
+                for broker_id in part.replicas:
+                    core: Any = self._world.brokers[broker_id].core
+                    replica = core.topics.get(name, {}).get(index)
+                    if replica is None or replica.log is None:
+                        return False
+                    stable = replica.last_stable_offset if replica.is_leader else replica.high_watermark
+                    ends[replica.log.log_end_offset, replica.high_watermark, stable] = None
+                if len(ends) != 1 or any(len(dict.fromkeys(end)) != 1 for end in ends):
+                    return False
+        return True
+
+    def _look_at_transactions(self) -> None:
+        for name, partitions in self.image().items():
+            for index, part in enumerate(partitions):
+                core: Any = self._world.brokers[part.leader].core if part.leader >= 0 else None
+                leader = core.topics.get(name, {}).get(index) if core is not None else None
+                if leader is not None and leader.last_stable_offset < leader.high_watermark:
+                    told = f"{name}-{index} has a transaction open from offset {leader.last_stable_offset} on"
+                    self._run.chronicle.hanging_transactions.append(told)
 
     def _look_at_groups(self) -> None:
         stand = self._run.chronicle.group_offsets = {}
@@ -242,7 +318,7 @@ class Witness:
                         stand[group_id, topic, partition] = committed.offset
 
 
-def headers_in(content: bytes) -> Iterator[BatchHeader]:
+def _headers_in(content: bytes) -> Iterator[BatchHeader]:
     """The headers of the batches that are there as a whole."""
     position = 0
     while position + HEADER_BYTES <= len(content):
@@ -256,35 +332,6 @@ def headers_in(content: bytes) -> Iterator[BatchHeader]:
         yield header
 
 
-def batches_in(content: bytes) -> list[BatchSeen]:
-    """The batches of a log, decoded by the plain codec; what cannot be is left out, with a wrong CRC noted."""
-    found: list[BatchSeen] = []
-    for header in headers_in(content):
-        piece = content[header.position : header.position + header.size_bytes]
-        try:
-            check_crc(piece, read_header(piece, 0))
-            crc_is_right = True
-        except CorruptBatch:
-            crc_is_right = False
-        plain = [each for _, decoded in decode_batches(piece) for each in decoded] if crc_is_right else []
-        keys, records = [each.key or b"" for each in plain], [seen(each) for each in plain]
-        commits = None
-        if header.is_control:
-            # The key of a control record: a version, then 0 for abort or 1 for commit, two bytes each.
-            records, commits = [], crc_is_right and keys[0][2:4] == b"\0\1"
-        found.append(
-            BatchSeen(
-                header.base_offset,
-                header.last_offset,
-                header.partition_leader_epoch,
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                header.is_transactional,
-                header.is_control,
-                commits,
-                crc_is_right,
-                records,
-            )
-        )
-    return found
+def _is_synced(write_back: WriteBack, log: Any) -> bool:
+    """Whether all of a log would be there after a power cut now."""
+    return all(write_back.synced_bytes(each.path, each.size) >= each.size for each in log.segments)

@@ -3,8 +3,8 @@
 `World` drives `BrokerCore`, `ControllerCore`, `ProducerCore` and `ReaderCore` as `cluster/` and `client/` do over
 sockets and threads. Calls from outside (`producer.send`, `delivery.result`) let simulated time pass until they are
 answered, so the same test can walk both worlds. Chance comes from the seed alone. Brokers can be killed, powered off,
-paused and started, by hand or by a crash rule of the fault plan, and links between them cut; the controller and its
-disk never fail, not even when a rule cuts everybody's power.
+paused, shut down in order and started, by hand or by a crash rule of the fault plan; the controller can be killed and
+started from its own disk, which never fails.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from ottla.broker.apis import VERSIONS
 from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import (
     AskController,
     AskPeer,
     BrokerAddress,
-    ConnectionLost,
-    ControllerAnswered,
     ControllerRequest,
     ControllerResponse,
     HangUp,
     ImagePublished,
+    LetGo,
+    MoveLeader,
     PeerAnswered,
     RequestReceived,
     Respond,
@@ -37,22 +36,27 @@ from ottla.faults.plan import FaultPlan
 from ottla.faults.rule import FaultRule
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.fetch import FetchResponse
+from ottla.protocol.messages.produce import ProduceRequest
 from ottla.simulation.chance import Chance
 from ottla.simulation.clients import SimulatedProducer, SimulatedReader
+from ottla.simulation.clock import Clock
 from ottla.simulation.disk import Disk
+from ottla.simulation.interbroker import CONTROLLER, InterBroker
 from ottla.simulation.machine import Machine
-from ottla.simulation.network import Network, copied_fetch
+from ottla.simulation.network import Network
 from ottla.simulation.scheduler import Scheduler
-from ottla.simulation.trace import Crossing, Trace
+from ottla.simulation.trace import Trace
 from ottla.weaknesses import Weaknesses
 
 P = TypeVar("P", bound=SimulatedProducer)
+R = TypeVar("R", bound=SimulatedReader)
 
 FIRST_PORT = 9092
 _OPERATOR = -1
-CONTROLLER = -2
 _WALL_CLOCK_BEGINS_MS = 1_767_225_600_000
 _PATIENCE_US = 600_000_000
+
+__all__ = ["CONTROLLER", "FIRST_PORT", "World"]
 
 
 class World:
@@ -75,8 +79,9 @@ class World:
         self.network = Network(self.scheduler, self._fork(rng), self.trace.add, through_bytes=through_bytes)
         self.bootstrap_servers = ",".join(f"broker-{i}:{FIRST_PORT + i}" for i in range(brokers))
         self._rng = rng
+        # For who breaks things by chance.
+        self.chance = rng
         self._clients = 0
-        self._questions: dict[int, tuple[int, int, int]] = {}
         self._orders: dict[int, Any] = {}
         self._numbers = 0
         self.weaknesses = weaknesses
@@ -84,15 +89,25 @@ class World:
         self._settings.weaknesses = weaknesses
         self._broker_acted: Callable[[int], None] | None = None
         self._broker_fell: Callable[[int, str], None] | None = None
-        self._cut: dict[tuple[int, int], None] = {}
+        self._controller_acted: Callable[[], None] | None = None
+        # Told of a crash rule that strikes a broker: rule, broker, kind. Without it the world does what the rule says.
+        self.rule_struck: Callable[[int, int, str], None] | None = None
+        self._slow_us: dict[int, int] = {}
+        self.slowed = 0
         self._starts = [0] * brokers
+        self.clocks = [Clock() for _ in range(brokers)]
         self.disks = [Disk() for _ in range(brokers)]
         self.brokers: list[Machine] = []
         for broker_id in range(brokers):
             self.brokers.append(self._new_broker(broker_id))
-        addresses = [BrokerAddress(i, f"broker-{i}", FIRST_PORT + i) for i in range(brokers)]
-        controller = ControllerCore(addresses, Disk(), self._settings, self._fork(rng), cluster_id="simulated")
-        self.controller = Machine(self.scheduler, controller, self._perform_for_controller)
+        self._addresses = [BrokerAddress(i, f"broker-{i}", FIRST_PORT + i) for i in range(brokers)]
+        self.controller_disk = Disk()
+        self.controller_clock = Clock()
+        core = ControllerCore(
+            self._addresses, self.controller_disk, self._settings, self._fork(rng), cluster_id="simulated"
+        )
+        self.controller = Machine(self.scheduler, core, self._perform_for_controller, self.controller_clock)
+        self.links = InterBroker(self, self._fork(rng))
         self.controller.turn()
 
     @staticmethod
@@ -114,14 +129,22 @@ class World:
         topic = CreatableTopic(
             name=name, num_partitions=partitions, replication_factor=replication_factor, configs=given
         )
-        self._numbers += 1
-        token = self._numbers
-        self.controller.deliver(ControllerRequest(_OPERATOR, token, CreateTopicsRequest(topics=[topic])))
-        answer = self._orders.pop(token).topics[0]
+        answer = self._order(CreateTopicsRequest(topics=[topic])).topics[0]
         if answer.error_code:
             raise ValueError(answer.error_message)
         if not self.run_until(lambda: all(name in m.core.image.topics for m in self.brokers)):  # type: ignore[attr-defined]
             raise RuntimeError(f"topic {name!r} did not reach every broker")
+
+    def move_leader(self, topic: str, partition: int) -> bool:
+        """Have another replica in sync lead; False where there is none."""
+        if self.controller.is_dead or self.controller.is_frozen:
+            return False
+        return isinstance(self._order(MoveLeader(topic, partition)), int)
+
+    def _order(self, message: Any) -> Any:
+        self._numbers += 1
+        self.controller.deliver(ControllerRequest(_OPERATOR, self._numbers, message))
+        return self._orders.pop(self._numbers)
 
     def break_on_purpose(self, rule: FaultRule) -> int:
         """Add a fault; `faults.fired` of the number returned tells how often it struck."""
@@ -129,18 +152,24 @@ class World:
 
     # ---- outages ------------------------------------------------------------------------------------------------
 
-    def kill(self, broker_id: int) -> None:
-        """End a broker; what it had written is still there when it is started again."""
+    def kill(self, broker_id: int, *, kind: str = "kill") -> None:
+        """End a broker; what it had written is still there when it is started again. `kind` is for who watches."""
         self._end(broker_id, silently=False)
-        self._tell_of_downfall(broker_id, "kill")
+        self._tell_of_downfall(broker_id, kind)
 
     def power_off(self, broker_id: int) -> None:
         """Cut a broker's power: its clients hear nothing, its disk has what was synced, or a little more."""
         self._end(broker_id, silently=True)
         disk = self.disks[broker_id]
-        disk.write_back.now_us = self.scheduler.now_us
+        disk.write_back.now_us = self.brokers[broker_id].now_us
         disk.power_off(self._rng)
         self._tell_of_downfall(broker_id, "power_off")
+
+    def shut_down(self, broker_id: int) -> None:
+        """Ask a broker to end in order: it does when the controller has let it go."""
+        machine = self.brokers[broker_id]
+        machine.core.shut_down(machine.now_us)  # type: ignore[attr-defined]
+        machine.turn()
 
     def start(self, broker_id: int) -> None:
         """Start a broker that was ended."""
@@ -155,17 +184,66 @@ class World:
         """Let a paused broker go on."""
         self.brokers[broker_id].thaw()
 
+    def kill_controller(self) -> None:
+        """End the controller; brokers go on with what they know."""
+        self.controller.die()
+        self.links.forget_controller()
+
+    def start_controller(self) -> None:
+        """Start a controller that was ended, from its disk, among brokers that went on without it."""
+        core = ControllerCore(
+            self._addresses, self.controller_disk, self._settings, self._fork(self._rng), resumes=True
+        )
+        self.controller = Machine(self.scheduler, core, self._perform_for_controller, self.controller_clock)
+        self.controller.acted = self._controller_acted
+        self.controller.turn()
+
     def cut_link(self, one: int, other: int) -> None:
         """Let nothing pass between two brokers, or between a broker and the controller (CONTROLLER)."""
-        self._cut[min(one, other), max(one, other)] = None
+        self.links.cut(one, other)
 
     def heal_links(self) -> None:
         """Let everything pass again."""
-        self._cut.clear()
+        self.links.mend()
 
-    def _struck(self, broker_id: int, kind: str) -> None:
+    def slow_down(self, broker_id: int, delay_us: int) -> None:
+        """From now on a broker gets what makes it write so much later; 0: at once."""
+        self._slow_us[broker_id] = delay_us
+        self.network.late_us = self._late_at_port if any(self._slow_us.values()) else None
+
+    def late_us(self, broker_id: int, event: Any) -> int:
+        """How late a slow disk makes this event."""
+        delay_us = self._slow_us.get(broker_id, 0)
+        if not delay_us or not _makes_write(event):
+            return 0
+        self.slowed += 1
+        return delay_us
+
+    @staticmethod
+    def port_of(broker_id: int) -> int:
+        """Where clients reach a broker."""
+        return FIRST_PORT + broker_id
+
+    def _late_at_port(self, port: int, event: Any) -> int:
+        return self.late_us(port - FIRST_PORT, event)
+
+    def jump_clock(self, broker_id: int, jump_us: int) -> None:
+        """Move the date of a broker's clock."""
+        self.clocks[broker_id].jump_us += jump_us
+        self.brokers[broker_id].core.wall_offset_us += jump_us  # type: ignore[attr-defined]
+
+    def drift_clock(self, broker_id: int, ppm: int) -> None:
+        """From now on the clock of a broker (or the CONTROLLER) counts so many parts in a million too many."""
+        is_controller = broker_id == CONTROLLER
+        machine = self.controller if is_controller else self.brokers[broker_id]
+        machine.clock.run(ppm, self.scheduler.now_us)
+        machine.look_again()
+
+    def _struck(self, rule_id: int, broker_id: int, kind: str) -> None:
         """A crash rule hits while this broker's core is at work; nothing of what it would have done next is done."""
-        if kind == "pause":
+        if self.rule_struck is not None:
+            self.rule_struck(rule_id, broker_id, kind)
+        elif kind == "pause":
             self.pause(broker_id)
         elif kind == "kill":
             self.kill(broker_id)
@@ -180,21 +258,19 @@ class World:
         if self._broker_fell is not None:
             self._broker_fell(broker_id, kind)
 
-    def _is_cut(self, one: int, other: int) -> bool:
-        return (min(one, other), max(one, other)) in self._cut
-
     def _new_broker(self, broker_id: int) -> Machine:
         self._starts[broker_id] += 1
+        clock = self.clocks[broker_id]
         core = BrokerCore(
             broker_id,
             self.disks[broker_id],
             self._settings,
             self._fork(self._rng),
             self.faults,
-            wall_offset_us=_WALL_CLOCK_BEGINS_MS * 1000,
+            wall_offset_us=_WALL_CLOCK_BEGINS_MS * 1000 + clock.jump_us,
             broker_epoch=self._starts[broker_id],
         )
-        machine = Machine(self.scheduler, core, self._broker_performer(broker_id))
+        machine = Machine(self.scheduler, core, self._broker_performer(broker_id), clock)
         if self._broker_acted is not None:
             machine.acted = partial(self._broker_acted, broker_id)
         self.network.add_broker(FIRST_PORT + broker_id, f"broker-{broker_id}", machine.deliver)
@@ -203,17 +279,21 @@ class World:
     def _end(self, broker_id: int, *, silently: bool) -> None:
         self.brokers[broker_id].die()
         self.network.remove_broker(FIRST_PORT + broker_id, silently=silently)
-        for connection_id, (asker, asked, _) in list(self._questions.items()):
-            if asked == broker_id:
-                self._answer_peer(connection_id, None)
-            elif asker == broker_id:
-                del self._questions[connection_id]
-                self._deliver_later(asked, ConnectionLost(connection_id))
+        self.links.forget(broker_id)
 
-    def producer(self, kind: type[P] = SimulatedProducer, **settings: Any) -> P:  # type: ignore[assignment]
+    def producer(self, kind: type[P] = SimulatedProducer, name: str = "", /, **settings: Any) -> P:  # type: ignore[assignment]
         """A producer on a machine of its own."""
+        return kind(self, self._new_client(name), settings, self._fork(self._rng))
+
+    def reader(self, kind: type[R] = SimulatedReader, name: str = "", /, **settings: Any) -> R:  # type: ignore[assignment]
+        """A reader on a machine of its own."""
+        return kind(self, self._new_client(name), settings, self._fork(self._rng))
+
+    def _new_client(self, name: str) -> int:
         self._clients += 1
-        return kind(self, self._clients, settings, self._fork(self._rng))
+        if name:
+            self.network.owners[self._clients] = name
+        return self._clients
 
     def watch(
         self,
@@ -224,45 +304,34 @@ class World:
         """Have these called whenever a broker (by its id) or the controller has done something, or a broker ended."""
         self._broker_acted = broker_acted
         self._broker_fell = broker_fell
-        self.controller.acted = controller_acted
+        self._controller_acted = self.controller.acted = controller_acted
         for broker_id, machine in enumerate(self.brokers):
             machine.acted = partial(broker_acted, broker_id)
 
-    def reader(self, **settings: Any) -> SimulatedReader:
-        """A reader on a machine of its own."""
-        self._clients += 1
-        return SimulatedReader(self, self._clients, settings, self._fork(self._rng))
-
-    # ---- between the machines -----------------------------------------------------------------------------------
-
-    def _crossed(self, what: str, sender: int, receiver: int, number: int, message: Any, arrives_us: int) -> None:
-        """Between brokers, or a broker and the controller; the network sees the rest."""
-        one, other = (f"broker-{each}" if each >= 0 else "controller" for each in (sender, receiver))
-        self.trace.add(Crossing(self.scheduler.now_us, what, one, other, number, message, arrives_us))
+    # ---- what the cores want ------------------------------------------------------------------------------------
 
     def _broker_performer(self, broker_id: int) -> Callable[[Any], None]:
         def perform(output: Any) -> None:
             kind = type(output)
             if kind is Respond:
                 if output.connection_id < 0:
-                    self._answer_peer(output.connection_id, output.message)
+                    self.links.answer_peer(output.connection_id, output.message)
                 else:
                     self.network.respond(output)
+            elif kind is AskPeer:
+                self.links.ask_peer(broker_id, output)
+            elif kind is AskController:
+                self.links.ask_controller(broker_id, output)
             elif kind is HangUp:
                 if output.connection_id < 0:
-                    self._answer_peer(output.connection_id, None)
+                    self.links.answer_peer(output.connection_id, None)
                 else:
                     self.network.hang_up(output)
-            elif kind is AskPeer:
-                self._ask_peer(broker_id, output)
-            elif kind is AskController and self._is_cut(broker_id, CONTROLLER):
-                self._deliver_later(broker_id, ControllerAnswered(output.token, None))
-            elif kind is AskController:
-                request = ControllerRequest(broker_id, output.token, output.message)
-                arrives_us = self._later(lambda: self.controller.deliver(request))
-                self._crossed("request", broker_id, CONTROLLER, output.token, output.message, arrives_us)
             elif kind is Struck:
-                self._struck(broker_id, output.kind)
+                self._struck(output.rule_id, broker_id, output.kind)
+            elif kind is LetGo:
+                self.brokers[broker_id].core.close()  # type: ignore[attr-defined]
+                self.kill(broker_id)
             else:
                 raise TypeError(f"a broker gave {kind.__name__}, which no driver knows")
 
@@ -271,48 +340,16 @@ class World:
     def _perform_for_controller(self, output: Any) -> None:
         kind = type(output)
         if kind is ImagePublished:
-            for broker_id in range(len(self.brokers)):
-                if not self._is_cut(broker_id, CONTROLLER):
-                    arrives_us = self._deliver_later(broker_id, output)
-                    self._crossed("image", CONTROLLER, broker_id, 0, output.image, arrives_us)
+            self.links.publish(output)
         elif kind is ControllerResponse and output.broker_id == _OPERATOR:
             self._orders[output.token] = output.message
         elif kind is ControllerResponse:
-            message = None if self._is_cut(output.broker_id, CONTROLLER) else output.message
-            arrives_us = self._deliver_later(output.broker_id, ControllerAnswered(output.token, message))
-            self._crossed("answer", CONTROLLER, output.broker_id, output.token, message, arrives_us)
+            self.links.answer_from_controller(output)
         else:
             raise TypeError(f"the controller gave {kind.__name__}, which no driver knows")
 
-    def _ask_peer(self, broker_id: int, question: AskPeer) -> None:
-        if self._is_cut(broker_id, question.broker_id) or self.brokers[question.broker_id].is_dead:
-            self._deliver_later(broker_id, PeerAnswered(question.broker_id, question.token, None))
-            return
-        self._numbers += 1
-        connection_id = -self._numbers
-        self._questions[connection_id] = broker_id, question.broker_id, question.token
-        version = VERSIONS[question.message.API_KEY][1]
-        request = RequestReceived(connection_id, question.token, version, f"broker-{broker_id}", question.message)
-        arrives_us = self._deliver_later(question.broker_id, request)
-        self._crossed("request", broker_id, question.broker_id, -connection_id, question.message, arrives_us)
 
-    def _answer_peer(self, connection_id: int, message: Any) -> None:
-        if connection_id not in self._questions:
-            return  # whoever asked is no more
-        asker, asked, token = self._questions.pop(connection_id)
-        if self._is_cut(asker, asked):
-            message = None
-        if type(message) is FetchResponse:
-            message = copied_fetch(message)
-        arrives_us = self._deliver_later(asker, PeerAnswered(asked, token, message))
-        self._crossed("answer", asked, asker, -connection_id, message, arrives_us)
-
-    def _deliver_later(self, broker_id: int, event: Any) -> int:
-        """To this very machine: what is meant for a broker that dies on the way never reaches its successor."""
-        machine = self.brokers[broker_id]
-        return self._later(lambda: machine.deliver(event))
-
-    def _later(self, action: Callable[[], None]) -> int:
-        arrives_us = self.scheduler.now_us + self.network.delay_us()
-        self.scheduler.at(arrives_us, action)
-        return arrives_us
+def _makes_write(event: Any) -> bool:
+    if type(event) is RequestReceived:
+        return type(event.message) is ProduceRequest
+    return type(event) is PeerAnswered and type(event.message) is FetchResponse

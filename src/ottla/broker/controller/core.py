@@ -57,8 +57,9 @@ class ControllerCore:
     """The controller of a cluster of these brokers; `storage` is its own folder.
 
     `cluster_id` names the cluster (default: drawn from `rng` and kept); `running`: the brokers started with it
-    (default: all). Raises UserMistake where the folder belongs to a cluster with brokers that are missing now, or is
-    damaged; OSError where it cannot be written.
+    (default: all). With `resumes` only the controller was started anew, and the brokers went on without it: leaders and
+    replicas in sync stay as they are stored, until brokers are heard of, or are not. Raises UserMistake where the
+    folder belongs to a cluster with brokers that are missing now, or is damaged; OSError where it cannot be written.
     """
 
     def __init__(
@@ -70,12 +71,15 @@ class ControllerCore:
         *,
         cluster_id: str | None = None,
         running: Sequence[int] | None = None,
+        resumes: bool = False,
     ) -> None:
         # `settings` as started; the copy follows what is changed for all brokers.
         self.settings = copy(settings)
         self._outputs: list[Any] = []
         self._rebalanced_us: int | None = None
-        self.state = ControllerState(brokers, storage, rng, cluster_id)
+        self.state = ControllerState(brokers, storage, rng, cluster_id, resumes=resumes)
+        if not resumes:
+            self.state.broker_epochs.clear()
         broker_ids = [address.broker_id for address in self.state.brokers]
         self.liveness = Liveness(self, broker_ids, broker_ids if running is None else list(running))
         alive, publish = self.liveness.is_alive, self.publish
@@ -84,7 +88,8 @@ class ControllerCore:
         self._topics: Topics | None = None
         self._partitions: Partitions | None = None
         self.configs = ClusterConfigs(self.state, settings, self.settings, publish)
-        self.leadership.restart(clean=self.state.was_clean)
+        if not resumes:
+            self.leadership.restart(clean=self.state.was_clean)
         self.state.save()
         self.announce()
 

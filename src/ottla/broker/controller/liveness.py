@@ -41,6 +41,8 @@ class Liveness:
     def __init__(self, core: ControllerCore, broker_ids: list[int], running: list[int]) -> None:
         self._core = core
         self._lives = {broker_id: BrokerLife(is_alive=broker_id in running) for broker_id in broker_ids}
+        for broker_id, epoch in core.state.broker_epochs.items():
+            self._lives[broker_id].epoch = epoch
         self._session_us = core.settings.broker_session_timeout_ms * 1000
         self._interval_us = core.settings.broker_heartbeat_interval_ms * 1000
         self._looked_us: int | None = None
@@ -111,7 +113,9 @@ class Liveness:
     def _register(self, broker_id: int, life: BrokerLife, epoch: int) -> None:
         was_alive, life.is_alive = life.is_alive, False
         try:
+            # In this order: who dies in between sees the broker start once more, which changes nothing.
             self._core.leadership.leave(broker_id)
+            self._core.state.register(broker_id, epoch)
         except OSError:
             life.is_alive = was_alive
             raise

@@ -2,9 +2,9 @@
 
 `controller.json` holds all of it as of some version; `controller.changes` holds what changed since, one JSON object a
 line: whole topics where they are new or their settings changed (null: deleted), single partitions where only leaders
-or replicas in sync did, and all changed settings of brokers where one was changed. When the lines outgrow the whole,
-it is written anew and the lines are thrown away. So a change costs what it says, however many topics there are. A
-torn last line was never answered and is cut off.
+or replicas in sync did, a broker's start where a new one was heard of, and all changed settings of brokers where one
+was changed. When the lines outgrow the whole, it is written anew and the lines are thrown away. So a change costs what
+it says, however many topics there are. A torn last line was never answered and is cut off.
 
 Both files count as safe once written, also from a power cut: what a quorum of controllers would guarantee.
 
@@ -27,6 +27,8 @@ from ottla.errors import UserMistake
 STATE_FILE = "controller.json"
 CHANGES_FILE = "controller.changes"
 PRODUCER_ID_BLOCK = 1000
+# Announcements are not stored; no more of them than this lie between two versions that are.
+_ANNOUNCED_MAX = 1 << 20
 _CHANGES_BYTES_MIN = 64 << 10
 
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
@@ -39,7 +41,13 @@ class ControllerState:
     """
 
     def __init__(
-        self, brokers: Sequence[BrokerAddress], storage: Storage, rng: Random, cluster_id: str | None = None
+        self,
+        brokers: Sequence[BrokerAddress],
+        storage: Storage,
+        rng: Random,
+        cluster_id: str | None = None,
+        *,
+        resumes: bool = False,
     ) -> None:
         self.brokers = tuple(sorted(brokers, key=lambda address: address.broker_id))
         self.rng = rng
@@ -50,10 +58,11 @@ class ControllerState:
         self._producer_ids_end = 0
         self._snapshot_bytes = 0
         self._broker_configs: dict[str, ConfigPairs] = {}
+        self.broker_epochs: dict[int, int] = {}
         topics, version, stored_id = self._load()
         name = cluster_id or stored_id or self._new_cluster_id()
         self.image = ClusterImage(
-            version + 1,
+            version + (_ANNOUNCED_MAX if resumes else 1),
             name,
             self.brokers[0].broker_id,
             self.brokers,
@@ -105,6 +114,11 @@ class ControllerState:
         )
         return self.image
 
+    def register(self, broker_id: int, epoch: int) -> None:
+        """Store which start of a broker is the newest known; OSError: nothing has changed."""
+        self._append({"version": self.image.version, "broker_epochs": {str(broker_id): epoch}})
+        self.broker_epochs[broker_id] = epoch
+
     def take_producer_id(self) -> int:
         """A producer id never given before; OSError where that cannot be made sure of."""
         if self._next_producer_id == self._producer_ids_end:
@@ -124,6 +138,7 @@ class ControllerState:
             "producer_ids_end": self._producer_ids_end,
             "partitions_made": self.partitions_made,
             "broker_configs": image.broker_configs,
+            "broker_epochs": {str(broker_id): epoch for broker_id, epoch in self.broker_epochs.items()},
             "topics": {topic.name: _written(topic) for topic in image.topics.values()},
         }
         content = json.dumps(state, indent=1).encode()
@@ -190,6 +205,8 @@ class ControllerState:
             self._next_producer_id = self._producer_ids_end = int(fields["producer_ids_end"])
         if "partitions_made" in fields:
             self.partitions_made = int(fields["partitions_made"])
+        for broker_id, epoch in fields.get("broker_epochs", {}).items():
+            self.broker_epochs[int(broker_id)] = int(epoch)
         if "broker_configs" in fields:
             self._broker_configs = {
                 str(broker): tuple((str(key), str(value)) for key, value in configs)

@@ -1,0 +1,98 @@
+"""Batches decoded once: the same bytes lie on three replicas and are read by several readers.
+
+Decoding is the plain codec's; what it gives for the same bytes is remembered for the length of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.audit.chronicle import RecordSeen
+from ottla.ledger.checksum import record_crc
+from ottla.ledger.schema import SEQUENCE_HEADER, unpack_sequence
+from ottla.reader.events import Fetched
+from ottla.records.batch_header import BatchHeader, CorruptBatch, read_header
+from ottla.records.plain import decode_batches
+
+NO_NUMBER = -1
+_ABORT, _COMMIT = 0, 1
+
+
+class Batch:
+    """One batch: `records` is None where its CRC is wrong; `commits` only for the markers of transactions."""
+
+    __slots__ = ("commits", "header", "records")
+
+    def __init__(self, header: BatchHeader, records: list[RecordSeen] | None, commits: bool | None) -> None:
+        self.header = header
+        self.records = records
+        self.commits = commits
+
+
+class DecodedBatches:
+    """Of one run, by their bytes."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Batch] = {}
+
+    def of(self, content: Any) -> Iterator[Batch]:
+        """The batches that `content` is made of; CorruptBatch where one is cut short or has no header."""
+        position, size = 0, len(content)
+        while position < size:
+            header = read_header(content, position)
+            end = position + header.size_bytes
+            if end > size:
+                raise CorruptBatch(f"the batch at position {position} is cut short")
+            piece = bytes(content[position:end])
+            position = end
+            found = self._known.get(piece)
+            if found is None:
+                found = self._known[piece] = _decoded(piece)
+            yield found
+
+
+def _decoded(piece: bytes) -> Batch:
+    header = read_header(piece)
+    try:
+        records = next(decode_batches(piece))[1]
+    except CorruptBatch:
+        return Batch(header, None, None)
+    if header.is_control:
+        return Batch(header, [], _commits(records))
+    return Batch(header, [_seen(record) for record in records], None)
+
+
+def _commits(records: list[Any]) -> bool | None:
+    """What the marker says: its key is a version and a type, two bytes each (KIP-98)."""
+    key = records[0].key if records else None
+    kind = int.from_bytes(key[2:4], "big") if key is not None and len(key) >= 4 else -1
+    return {_ABORT: False, _COMMIT: True}.get(kind)
+
+
+def _seen(record: Any) -> RecordSeen:
+    number = next((unpack_sequence(value) for key, value in record.headers if key == SEQUENCE_HEADER), None)
+    number = NO_NUMBER if number is None else number
+    return RecordSeen(record.offset, number, record_crc(record.key), record_crc(record.value), record.timestamp_ms)
+
+
+def readable(fetched: list[Fetched], known: DecodedBatches, *, committed_only: bool) -> list[RecordSeen]:
+    """The records in what was fetched of one partition, without markers; CorruptBatch.
+
+    With `committed_only` without those of aborted transactions, which each client finds out by itself.
+    """
+    kept: list[RecordSeen] = []
+    aborted: dict[int, None] = {}
+    for buffer in fetched:
+        begun = sorted((first, producer_id) for producer_id, first in buffer.aborted_transactions)
+        for batch in known.of(buffer.records):
+            header = batch.header
+            if batch.records is None:
+                raise CorruptBatch(f"the batch at offset {header.base_offset} has another CRC than its header says")
+            while begun and begun[0][0] <= header.last_offset:
+                aborted[begun.pop(0)[1]] = None
+            if header.is_control:
+                aborted.pop(header.producer_id, None)
+            elif not (committed_only and header.is_transactional and header.producer_id in aborted):
+                kept += [record for record in batch.records if record.offset >= buffer.fetch_offset]
+    return kept

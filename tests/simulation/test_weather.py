@@ -1,0 +1,66 @@
+"""Weather: every kind of mishap strikes, ends, and leaves a cluster that is whole; what is drawn keeps its promises."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.simulation.chance import Chance
+from ottla.simulation.draw import draw
+from ottla.simulation.forecast import KINDS, SEVERE, draw_mishaps
+from ottla.simulation.plan import MILD_WEATHER, SEVERE_WEATHER, Mishap, Plan
+from ottla.simulation.run import Run
+
+SEEDS_AT_MOST = 40
+CLIENTS = ["p0", "p1", "r0", "r1"]
+
+
+def mishaps_of(kind: str, seed: int, plan: Plan) -> list[Mishap]:
+    """Five mishaps of one kind, over the first seconds of the run."""
+    chance, found = Chance(f"{kind} {seed}"), list[Mishap]()
+    weather = SEVERE_WEATHER if kind in SEVERE else MILD_WEATHER
+    while len(found) < 5:
+        drawn = draw_mishaps(chance, 20, brokers=plan.brokers, topics=plan.topics, clients=CLIENTS, weather=weather)
+        found += [each for each in drawn if each.kind == kind]
+    for number, each in enumerate(found[:5]):
+        each.at_us = 300_000 + number * 1_500_000
+    plan.weather = weather
+    return found[:5]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_mishap_strikes_and_heals(kind: str) -> None:
+    for seed in range(SEEDS_AT_MOST):
+        plan = draw(seed)
+        plan.mishaps = mishaps_of(kind, seed, plan)
+        run = Run(plan)
+        chronicle = run.go()
+        assert not chronicle.stuck, f"seed {seed}"
+        assert run.is_whole(), f"seed {seed}"
+        assert not run.world.controller.is_dead
+        assert not any(machine.is_dead or machine.is_frozen for machine in run.world.brokers)
+        assert [fault.kind for fault in chronicle.faults] == [kind] * 5
+        if any(fault.fired for fault in chronicle.faults):
+            return
+    pytest.fail(f"{kind} struck in none of {SEEDS_AT_MOST} seeds")
+
+
+def test_mild_weather_has_nothing_that_kafka_does_not_survive() -> None:
+    plans = [draw(seed) for seed in range(300)]
+    assert {plan.weather for plan in plans} == {MILD_WEATHER, SEVERE_WEATHER}
+    mild = [plan for plan in plans if plan.weather == MILD_WEATHER]
+    assert not any(mishap.kind in SEVERE or mishap.details.get("anywhere") for plan in mild for mishap in plan.mishaps)
+    crashes = [mishap.details["kind"] for plan in mild for mishap in plan.mishaps if mishap.kind == "rule"]
+    assert not {"power_off", "cut_power"} & set(crashes)
+    unclean = "unclean_leader_election_enable"
+    assert not any(topic.settings.get(unclean) for plan in mild for topic in plan.topics)
+    assert any(topic.settings.get(unclean) for plan in plans for topic in plan.topics)
+
+
+def test_runs_differ_in_kind() -> None:
+    plans = [draw(seed) for seed in range(300)]
+    assert {mishap.kind for plan in plans for mishap in plan.mishaps} == set(KINDS)
+    assert all(len(plan.mishaps) == 10 and plan.records == 200 for plan in plans)
+    assert sum(len({mishap.kind for mishap in plan.mishaps}) <= 3 for plan in plans) > 50
+    assert {plan.producers[0].settings["acks"] for plan in plans} == {0, 1, "all"}
+    assert {topic.replication_factor for plan in plans for topic in plan.topics} == {1, 2, 3}
+    assert sum(plan.through_bytes for plan in plans) == 15
