@@ -55,6 +55,15 @@ def test_a_log_that_cannot_be_opened_fails_its_partition_only_and_opens_later(wo
     assert len(records_of(world.fetch(topic="weather"))) == 1
 
 
+def test_a_log_that_could_not_be_opened_is_opened_by_who_reads_it(world: World) -> None:
+    world.storages[1].failure = errno.ENOSPC
+    assert world.create_topic("weather") == 0
+    assert world.fetch(topic="weather").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    world.storages[1].failure = None
+    assert world.fetch(topic="weather").error_code == 0
+    assert world.end_offset("weather").offset == 0
+
+
 def test_a_log_that_cannot_be_opened_says_so_once_until_it_has_been_open(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

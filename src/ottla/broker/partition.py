@@ -350,7 +350,7 @@ class Partition:
 
     def drop_laggards(self, now_us: int) -> None:
         """As leader: propose to go on without the followers that have stayed behind for too long."""
-        if self.log is None or self.proposed is not None:
+        if not self.open_log() or self.log is None or self.proposed is not None:
             return
         late: dict[int, None] = {}
         for broker_id, follower in self.followers.items():

@@ -242,6 +242,9 @@ class PendingFetch:
         if partition is None or answer.error_code:
             self._name_leader(topic, asked.partition, answer)
             return answer
+        if partition.log is None:
+            # Nobody may be writing: without this its followers would ask for ever.
+            partition.open_log()
         log = partition.log
         if log is None:
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR

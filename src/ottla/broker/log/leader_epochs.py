@@ -34,8 +34,13 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def note(self, epoch: int, start_offset: int) -> None:
-        """A batch of `epoch` begins at `start_offset`; older or known epochs change nothing."""
+        """A batch of `epoch` begins at `start_offset`; older or known epochs change nothing.
+
+        An epoch of which nothing is left, as retention took it all, began where the new one does: it is forgotten.
+        """
         if epoch > self.latest:
+            while self._starts and self._starts[-1] >= start_offset:
+                del self._epochs[-1], self._starts[-1]
             self._epochs.append(epoch)
             self._starts.append(start_offset)
 
