@@ -28,7 +28,7 @@ class Case:
     """What a checker is given. `places` are all partitions of all topics promised; None lists stay None.
 
     `roles`, `marks`, `commits` are in the order of time; `logs` holds one replica per different content, the last
-    leader's first; `final` the read that speaks for the end, by isolation level and partition.
+    leader's first, where there is anything; `final` the read that speaks for the end, by isolation level and partition.
     """
 
     def __init__(self, chronicle: Chronicle) -> None:
@@ -66,7 +66,8 @@ class Case:
         self.replicas: dict[Place, list[ReplicaSeen]] = {}
         for replica in chronicle.replicas or ():
             self.replicas.setdefault((replica.topic, replica.partition), []).append(replica)
-        self.logs = {place: self._different(place, found) for place, found in self.replicas.items()}
+        different = {place: self._different(place, found) for place, found in self.replicas.items()}
+        self.logs = {place: logs for place, logs in different.items() if logs}
         self.ledger = DurabilityLedger(self.topics, self.roles, self.marks, self.commits, chronicle.downfalls)
         self.readings = Readings(chronicle.reads)
         # Brokers whose bytes were corrupted on purpose: not all of a batch is covered by its CRC.

@@ -206,10 +206,10 @@ class Witness:
             for topic in self._run.plan.topics:
                 for index in range(topic.partitions):
                     self._read(reader, level, topic.name, index)
-        for broker_id in range(len(self._world.brokers)):
-            for topic in self._run.plan.topics:
-                for index in range(topic.partitions):
-                    self._look_into(broker_id, topic.name, index)
+        for name, partitions in self.image().items():
+            for index, part in enumerate(partitions):
+                for broker_id in part.replicas:
+                    self._look_into(broker_id, name, index)
         self._look_at_groups()
         self._look_at_transactions()
 

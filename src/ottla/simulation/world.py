@@ -10,6 +10,7 @@ started from its own disk, which never fails.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any, TypeVar
@@ -330,7 +331,9 @@ class World:
             elif kind is Struck:
                 self._struck(output.rule_id, broker_id, output.kind)
             elif kind is LetGo:
-                self.brokers[broker_id].core.close()  # type: ignore[attr-defined]
+                # A disk that is full refuses some of what closing writes; the broker ends all the same.
+                with suppress(OSError):
+                    self.brokers[broker_id].core.close()  # type: ignore[attr-defined]
                 self.kill(broker_id)
             else:
                 raise TypeError(f"a broker gave {kind.__name__}, which no driver knows")
