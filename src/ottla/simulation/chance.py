@@ -59,6 +59,8 @@ class Chance(Random):
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
         """One of `range(start, stop, step)`."""
+        if stop is None and step == 1 and start > 0:
+            return self._next() * start >> 64
         choices = range(start) if stop is None else range(start, stop, step)
         if not choices:
             raise ValueError(f"nothing to draw from {choices}")

@@ -46,8 +46,8 @@ _PACES = (
     {
         "broker_session_timeout_ms": 1500,
         "broker_heartbeat_interval_ms": 500,
-        "replica_lag_time_max_ms": 2000,
-        "replica_fetch_wait_max_ms": 500,
+        "replica_lag_time_max_ms": 2500,
+        "replica_fetch_wait_max_ms": 1000,
     },
     {
         "broker_session_timeout_ms": 6000,

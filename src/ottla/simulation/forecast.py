@@ -55,6 +55,8 @@ _RULES = ("lose_ack", "lose_ack", "lose_request", "drop_ack", "drop_request", "d
 _DELAYED = ("delay_ack", "delay_request", "redeliver")
 # NOT_LEADER, timeout, NOT_ENOUGH_REPLICAS before and after the append, an unknown topic, an unknown error.
 _ERRORS = (3, 6, 7, 19, 20, -1)
+# How many runs have struck requests among the rest: nothing finds more.
+_RULES_SHARE = 0.6
 _LASTS_US = (200_000, 2_000_000, 6_000_000)
 _GAPS_US = (0, 10_000, 200_000, 1_000_000, 3_000_000, 6_000_000)
 
@@ -80,7 +82,7 @@ class _Place:
 def _rule(place: _Place) -> dict[str, Any]:
     chance = place.chance
     kind, api = chance.choice(_RULES), chance.choice(_APIS)
-    details: dict[str, Any] = {"every": chance.randint(1, 5), "times": chance.choice((1, 1, 5))}
+    details: dict[str, Any] = {"every": chance.choice((1, 1, 2, 3, 5)), "times": chance.choice((1, 1, 5))}
     drawn = chance.random()
     if drawn < 0.2:
         kind, api = chance.choice(("refuse", "refuse_after_append")), "Produce"
@@ -159,7 +161,9 @@ def draw_mishaps(
     is_severe = weather == SEVERE_WEATHER
     place = _Place(chance, brokers, topics, clients, is_severe)
     share = chance.choice((0.15, 0.3, 0.6))
-    allowed = [kind for kind in (KINDS if is_severe else MILD) if chance.random() < share] or ["rule"]
+    allowed = [kind for kind in (KINDS if is_severe else MILD) if chance.random() < share]
+    if not allowed or chance.random() < _RULES_SHARE:
+        allowed += ["rule"] * (len(allowed) // 3 + 1)
     at_us, drawn = 0, []
     for _ in range(count):
         at_us += chance.choice(_GAPS_US)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis import VERSIONS
+from ottla.broker.apis import FETCH, VERSIONS
 from ottla.broker.events import (
     AskController,
     AskPeer,
@@ -108,7 +108,8 @@ class InterBroker:
         request = RequestReceived(connection_id, question.token, version, f"broker-{broker_id}", question.message)
         arrives_us = self._deliver(asked, request)
         self._cross("request", broker_id, asked, self._numbers, question.message, arrives_us)
-        world.scheduler.after(_REQUEST_TIMEOUT_US, lambda: self.answer_peer(connection_id, None))
+        if question.message.API_KEY != FETCH:  # no rule strikes followers' fetches, so they are always answered
+            world.scheduler.after(_REQUEST_TIMEOUT_US, lambda: self.answer_peer(connection_id, None))
 
     def answer_peer(self, connection_id: int, message: Any) -> None:
         """Carry an answer to the broker that asked; None: there will be none."""

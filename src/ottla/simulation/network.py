@@ -24,7 +24,7 @@ from ottla.simulation.trace import NEVER, Crossing
 
 Deliver = Callable[[Any], None]
 _LENGTH_BYTES = 4
-_DELAY_US = (50, 500)
+_DELAY_US_LEAST, _DELAY_US_SPAN = 50, 451
 
 
 class Link:
@@ -144,8 +144,7 @@ class Network:
 
     def delay_us(self) -> int:
         """How long the next message is on its way."""
-        low, high = _DELAY_US
-        delay_us = self._rng.randint(low, high)
+        delay_us = _DELAY_US_LEAST + self._rng.randrange(_DELAY_US_SPAN)
         if self._stall_chance and self._rng.random() < self._stall_chance:
             self.stalled += 1
             delay_us += self._rng.randint(0, self._stall_us_max)

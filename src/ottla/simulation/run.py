@@ -115,7 +115,7 @@ class Run:
         self.began_us = 0
         # Scripts that may be able to go on.
         self.stirred: dict[Script, None] = {}
-        self._scripts: list[Script] = []
+        self._unfinished: dict[Script, None] = {}
         self._writers: list[Script] = []
         self._dark: tuple[int, int] | None = None
 
@@ -135,11 +135,11 @@ class Run:
         for reader in self.plan.readers:
             self.add(ReaderScript(reader, partitions[reader.topic], self))
         self.weather.begin()
-        self._let_pass(lambda: self.weather.is_over and not self._unfinished(), _WEATHER_US)
+        self._let_pass(lambda: self.weather.is_over and not self._unfinished, _WEATHER_US)
         self.weather.heal()
         self.chronicle.healed_us = self.world.scheduler.now_us
-        if not self._let_pass(lambda: not self._unfinished(), _PATIENCE_US):
-            self.chronicle.stuck += [script.waits_for() for script in self._unfinished()]
+        if not self._let_pass(lambda: not self._unfinished, _PATIENCE_US):
+            self.chronicle.stuck += [script.waits_for() for script in self._unfinished]
         if not self._settle():
             self.chronicle.stuck.append(f"not all replicas are in sync: {self.witness.image()}")
         self.witness.take_stock()
@@ -153,10 +153,10 @@ class Run:
 
     def add(self, script: Script) -> None:
         """One more coroutine."""
-        self._scripts.append(script)
+        self._unfinished[script] = None
         if not isinstance(script, ReaderScript):
             self._writers.append(script)
-        script.poll(self.world.scheduler.now_us)
+        self.stirred[script] = None
 
     @property
     def nobody_writes(self) -> bool:
@@ -237,9 +237,6 @@ class Run:
 
     # ---- time ---------------------------------------------------------------------------------------------------
 
-    def _unfinished(self) -> list[Script]:
-        return [script for script in self._scripts if not script.is_over]
-
     def _let_pass(self, reached: Callable[[], bool], limit_us: int) -> bool:
         scheduler, stirred = self.world.scheduler, self.stirred
 
@@ -249,6 +246,8 @@ class Run:
                 for script in list(stirred):
                     del stirred[script]
                     script.poll(now_us)
+                    if script.is_over:
+                        self._unfinished.pop(script, None)
             return reached()
 
         return scheduler.run_until(poll, limit_us=limit_us)
