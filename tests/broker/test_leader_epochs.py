@@ -14,3 +14,10 @@ def test_an_epoch_of_which_nothing_is_left_makes_room_for_the_next() -> None:
     assert write_leader_epochs(epochs.entries())
     epochs.note(4, 80)
     assert epochs.entries() == [EpochEntry(3, 70), EpochEntry(4, 80)]
+
+
+def test_an_epoch_older_than_all_that_are_known_ended_where_the_first_of_them_begins() -> None:
+    epochs = LeaderEpochs([EpochEntry(2, 22), EpochEntry(4, 30)])
+    assert epochs.end_of(1, 40) == (1, 22)
+    assert epochs.end_of(3, 40) == (2, 30)
+    assert LeaderEpochs().end_of(1, 40) == (-1, -1)
