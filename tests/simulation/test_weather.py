@@ -59,7 +59,7 @@ def test_mild_weather_has_nothing_that_kafka_does_not_survive() -> None:
 def test_runs_differ_in_kind() -> None:
     plans = [draw(seed) for seed in range(300)]
     assert {mishap.kind for plan in plans for mishap in plan.mishaps} == set(KINDS)
-    assert all(len(plan.mishaps) == 10 and plan.records == 200 for plan in plans)
+    assert all(len(plan.mishaps) >= 10 and plan.records == 200 for plan in plans)
     kinds = [len({mishap.kind for mishap in plan.mishaps}) for plan in plans]
     assert min(kinds) == 1
     assert max(kinds) >= 6
