@@ -84,12 +84,13 @@ class Machine:
     def turn(self) -> None:
         """Carry out what the core wants, then see to its next deadline."""
         core = self.core
+        if self.acted is not None and not self.is_dead:
+            # Before anything is carried out: it may be this machine's own end.
+            self.acted()
         while outputs := core.outputs():
             self._carry_out(outputs)
         if self.is_dead or self._frozen is not None:
             return
-        if self.acted is not None:
-            self.acted()
         due = core.deadline_us()
         if due is not None and (self._armed_us is None or due < self._armed_us):
             self._armed_us = due

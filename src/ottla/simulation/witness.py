@@ -133,9 +133,11 @@ class Witness:
             core: Any = machine.core
             replica = core.topics.get(name, {}).get(index)
             log = replica.log if replica is not None and (each, core.broker_epoch) not in self._dark else None
-            if log is not None and log.log_end_offset >= end:
+            # A broker that has just been started, or lies in the dark, has what is on its disk.
+            held_end = log.log_end_offset if log is not None else self._end_on_disk(each, f"{name}-{index}")
+            if held_end >= end:
                 held.append(each)
-                if _is_synced(self._world.disks[each].write_back, log):
+                if log is not None and _is_synced(self._world.disks[each].write_back, log):
                     synced.append(each)
         commits = self._run.chronicle.commits
         assert commits is not None
