@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.audit.scene import Scene, batch, seen
+from tests.audit.scene import Scene, batch, marker, seen
 
 from ottla.audit.changes import check_changes
-from ottla.audit.chronicle import TopicPromise
+from ottla.audit.chronicle import BatchSeen, TopicPromise
 from ottla.audit.corruption import check_corruption
 from ottla.audit.integrity import check_integrity
 from ottla.audit.placement import check_placement, murmur2
@@ -40,6 +40,90 @@ def test_a_change_that_a_power_cut_excuses_is_none(scene: Scene) -> None:
     scene.fall(1_850, 1, "power_off", 2)
     scene.elect(1_900, 1, 1, (1, 2))
     assert scene.ask(check_changes).passed
+
+
+# A power cut takes the commit marker of producer 2 from t-0, from `cut` on; what stands there then is `rest`.
+
+
+def lose_the_marker(scene: Scene, cut: int, rest: list[BatchSeen], shown: list[tuple[int, int]], end: int) -> None:
+    scene.fall(4_050, 1, "power_off", cut)
+    scene.elect(4_060, 1, 1, (1, 2))
+    for broker in range(3):
+        scene.batches(broker)[2:] = rest
+    scene.final(committed=True).records[:] = [seen(number, offset) for number, offset in shown]
+    scene.final(committed=True).end = end
+    scene.final().records[:] = [seen(number, number) for number in range(3)] + [seen(10, 3)]
+    scene.final().end = 5
+
+
+FIRST = [(0, 0), (1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("rest", "end"), [([marker(4, commits=False)], 5), ([], 3)], ids=["aborted afterwards", "open for good"]
+)
+def test_a_committed_record_whose_marker_a_power_cut_took_is_hidden_innocently(
+    scene: Scene, rest: list[BatchSeen], end: int
+) -> None:
+    lose_the_marker(scene, 4, rest, FIRST, end)
+    assert scene.ask(check_changes).passed
+
+
+def test_a_record_behind_a_transaction_whose_marker_was_lost_is_hidden_innocently(scene: Scene) -> None:
+    before = scene.chronicle.reads[1]
+    before.records.append(seen(20, 4))
+    before.end = 6
+    scene.let_pass(0, 3_600, 5, 6)  # the marker, which stood at 5
+    lose_the_marker(scene, 5, [batch(4, [20], producer_id=3)], FIRST, 3)
+    scene.final().records.append(seen(20, 4))
+    assert scene.ask(check_changes).passed
+
+
+@pytest.mark.parametrize(
+    ("cut", "rest", "end"),
+    [
+        (4, [marker(4, commits=True)], 5),
+        (5, [marker(4, commits=False)], 5),
+        (5, [marker(4, commits=True)], 3),
+        (5, [], 3),
+    ],
+    ids=[
+        "a commit marker stands",
+        "the abort marker is older than the cut",
+        "the end stands back behind a marker",
+        "the cut is behind all that was committed then",
+    ],
+)
+def test_a_committed_record_that_is_hidden_though_no_marker_was_lost_has_changed(
+    scene: Scene, cut: int, rest: list[BatchSeen], end: int
+) -> None:
+    lose_the_marker(scene, cut, rest, FIRST, end)
+    (piece,) = scene.ask(check_changes).evidence
+    assert "record 10 was read at offset 3 by r (read_committed) until 4000 us" in piece.detail
+
+
+def test_a_marker_that_nothing_took_excuses_nothing(scene: Scene) -> None:
+    lose_the_marker(scene, 4, [], FIRST, 3)
+    scene.chronicle.downfalls.clear()
+    assert scene.ask(check_changes).count == 1
+
+
+def test_a_marker_that_was_lost_before_the_read_excuses_nothing(scene: Scene) -> None:
+    lose_the_marker(scene, 4, [], FIRST, 3)
+    scene.chronicle.reads[1].began_us = 4_070
+    assert scene.ask(check_changes).count == 1
+
+
+def test_a_lost_marker_does_not_excuse_that_its_record_is_gone_altogether(scene: Scene) -> None:
+    lose_the_marker(scene, 4, [marker(4, commits=False)], FIRST, 5)
+    scene.final().records.pop()
+    assert scene.ask(check_changes).count == 1
+
+
+def test_a_lost_marker_does_not_excuse_records_of_no_transaction(scene: Scene) -> None:
+    lose_the_marker(scene, 4, [marker(4, commits=False)], FIRST[:2], 5)
+    (piece,) = scene.ask(check_changes).evidence
+    assert piece.sequence == 2
 
 
 def test_a_replica_that_holds_something_else_below_its_high_watermark_has_changed(scene: Scene) -> None:

@@ -2,6 +2,8 @@
 
 Promise: only what is committed is shown to readers, and what is committed has one value for good, on every replica.
 A power cut or an unclean election may take it back, and something else may stand there then; the ledger says so.
+What it took may be no more than the marker: the records of that transaction stay, and read_committed leaves them out
+again, with all behind them, until the next marker of that producer decides for them, which may be an abort.
 
 All reads of the run are held against each other, then against the final read, then against each replica's log below
 its high watermark. Replicas are not observable with foreign brokers.
@@ -9,9 +11,10 @@ its high watermark. Replicas are not observable with foreign brokers.
 
 from __future__ import annotations
 
-from ottla.audit.case import UNCOMMITTED, Case, Place
-from ottla.audit.chronicle import RecordSeen, ReplicaSeen
+from ottla.audit.case import COMMITTED, UNCOMMITTED, Case, Place
+from ottla.audit.chronicle import ReadSeen, RecordSeen, ReplicaSeen
 from ottla.audit.findings import CHANGED, EVIDENCE_MAX, Finding, Findings
+from ottla.audit.markers import end_of_transaction
 
 
 def check_changes(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
@@ -39,7 +42,7 @@ def check_changes(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
 
 def _check_vanished(case: Case, found: Findings, place: Place) -> None:
     topic = case.topics[place[0]]
-    for level in ("read_uncommitted", "read_committed"):
+    for level in (UNCOMMITTED, COMMITTED):
         seen = case.readings.by_level.get((level, place))
         final = case.final.get((level, place))
         if not seen or topic.cleanup:
@@ -53,6 +56,7 @@ def _check_vanished(case: Case, found: Findings, place: Place) -> None:
                 offset in stands
                 or offset < final.start
                 or case.ledger.excuse_read(place, offset, read.began_us) is not None
+                or (level == COMMITTED and _lost_its_marker(case, place, record, read, final.end))
             ):
                 continue
             found.add(
@@ -63,6 +67,23 @@ def _check_vanished(case: Case, found: Findings, place: Place) -> None:
                 offsets=(offset,),
                 at_us=read.ended_us,
             )
+
+
+def _lost_its_marker(case: Case, place: Place, record: RecordSeen, read: ReadSeen, end: int) -> bool:
+    """Whether a record that stands is hidden only because a marker, of its transaction or one before, was taken back.
+
+    Behind the last stable offset it is the transaction there that lost its marker. Either way the marker was committed
+    when this was read, and stood behind what a break left: so the log has another one there, or none, and none before.
+    """
+    stands = case.final.get((UNCOMMITTED, place))
+    if place not in case.logs or stands is None or all(each != record for each in stands.records):
+        return False
+    opened = end_of_transaction(case.logs[place][0], min(record.offset, end))
+    if opened is None or opened.commits:
+        return False
+    committed = max((each.end_offset for each in case.commits.get(place, ()) if each.at_us <= read.ended_us), default=0)
+    lost = min(opened.offset, committed - 1)  # as far behind as the lost marker can have stood
+    return lost >= 0 and case.ledger.excuse_read(place, lost, read.began_us) is not None
 
 
 def _check_log(case: Case, found: Findings, place: Place, log: ReplicaSeen) -> None:

@@ -5,7 +5,32 @@ By the rule of the format (KIP-98): a transactional record belongs to the next c
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
+
 from ottla.audit.chronicle import ReplicaSeen
+
+
+@dataclass(slots=True, frozen=True)
+class Ending:
+    """The marker that decides for a record: its offset, behind all others while there is none, and its verdict."""
+
+    offset: int
+    commits: bool
+
+
+def end_of_transaction(log: ReplicaSeen, offset: int) -> Ending | None:
+    """How the transaction that has data at `offset` ends in this log; None where no transaction has data there."""
+    producer_id: int | None = None
+    for batch in log.batches:
+        if producer_id is None:
+            if batch.base_offset <= offset <= batch.last_offset:
+                if batch.is_control or not batch.is_transactional:
+                    return None
+                producer_id = batch.producer_id
+        elif batch.is_control and batch.producer_id == producer_id:
+            return Ending(batch.base_offset, bool(batch.commits))
+    return None if producer_id is None else Ending(sys.maxsize, False)
 
 
 def aborted_offsets(log: ReplicaSeen) -> dict[int, None]:
