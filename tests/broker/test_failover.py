@@ -354,3 +354,43 @@ def test_where_epochs_ended_is_told(replicated: World) -> None:
     assert end_of(9) == (0, -1, -1)
     assert end_of(0, current=0) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
     assert end_of(0, current=5) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
+
+
+def test_a_leader_whose_log_is_empty_keeps_followers_from_cutting_theirs(replicated: World) -> None:
+    """Retention took all there was, and with it the epochs; the one that begins is known without a record."""
+    replicated.produce(batch_of(b"a"))
+    replicated.pass_time(1000)
+    old, (_, following, other) = replicated.leader(), replicated.partition().replicas
+    for broker_id in (following, other):
+        log = replicated.brokers[broker_id].topics[TOPIC][0].log
+        assert log is not None
+        log.advance_log_start(1)
+    log = replicated.brokers[following].topics[TOPIC][0].log
+    assert log is not None
+    log.epochs.truncate(1)
+    assert not log.epochs.entries()
+    replicated.kill(old)
+    replicated.pass_time(3000)
+    assert replicated.leader() == following
+    copy = replicated.brokers[other].topics[TOPIC][0].log
+    assert copy is not None
+    assert (copy.cuts, copy.log_end_offset) == (0, 1)
+    assert replicated.produce(batch_of(b"b")).base_offset == 1
+
+
+def test_a_leader_that_appended_nothing_in_its_epoch_follows_the_next_one(replicated: World) -> None:
+    replicated.produce(batch_of(b"a"))
+    preferred = replicated.leader()
+    replicated.kill(preferred)
+    replicated.pass_time(2000)
+    for_a_while = replicated.leader()
+    replicated.start(preferred)
+    replicated.pass_time(1000)
+    assert elected(replicated, for_a_while, 0) == (0, preferred)
+    assert replicated.produce(batch_of(b"b")).base_offset == 1
+    replicated.pass_time(1000)
+    assert sorted(replicated.partition().isr) == [1, 2, 3]
+    assert len({log_bytes(replicated, broker_id) for broker_id in (1, 2, 3)}) == 1
+    log = replicated.brokers[for_a_while].topics[TOPIC][0].log
+    assert log is not None
+    assert [entry.epoch for entry in log.epochs.entries()] == [0, replicated.partition().leader_epoch]

@@ -219,6 +219,7 @@ class Partition:
         self.log = log
         self.high_watermark = min(max(self.high_watermark, high_watermark, log.log_start_offset), log.log_end_offset)
         self.epoch_start_offset = log.log_end_offset
+        self._note_epoch()
         return True
 
     def _tell_shut(self, error: OSError) -> None:
@@ -256,8 +257,14 @@ class Partition:
             if self.weaknesses:
                 self._become_weakly()
             self.epoch_start_offset = self.log.log_end_offset if self.log is not None else 0
+            self._note_epoch()
         if self.is_leader:
             self.reconsider(now_us)
+
+    def _note_epoch(self) -> None:
+        """As leader: the epoch begins here, also without a record, or followers could not ask a log that is empty."""
+        if self.is_leader and self.log is not None:
+            self.log.epochs.note(self.leader_epoch, self.log.log_end_offset)
 
     def _become_weakly(self) -> None:
         """What a replica must never do when a leader epoch begins."""

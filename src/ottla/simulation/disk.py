@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
 from ottla.broker.storage import Buffer
 from ottla.broker.write_back import WriteBack
+from ottla.records.batch_header import CRC_BEGIN, HEADER_BYTES, CorruptBatch, read_header
 
 
 class DiskSlice:
@@ -170,12 +171,16 @@ class Disk:
         self.write_back.removed(path)
 
     def spoil(self, path: str, rng: Random) -> bool:
-        """Change one byte of what was not synced; False where everything was."""
+        """Change one byte of what was not synced of a log; False where there is none.
+
+        Only what a CRC covers: nobody could know of an offset or a leader epoch that it is wrong.
+        """
         content = self._files.get(path, bytearray())
         begin = self.write_back.synced_bytes(path, len(content))
-        if begin >= len(content):
+        covered = [at for start, end in _batches_in(content) for at in range(max(begin, start + CRC_BEGIN), end)]
+        if not covered:
             return False
-        content[rng.randrange(begin, len(content))] ^= 0xFF
+        content[rng.choice(covered)] ^= 0xFF
         return True
 
     def power_off(self, rng: Random) -> None:
@@ -184,3 +189,17 @@ class Disk:
             content = self._files[path]
             self.used -= max(0, len(content) - size)
             self._files[path] = content[:size]
+
+
+def _batches_in(content: bytes | bytearray) -> Iterator[tuple[int, int]]:
+    """Where the whole batches at the beginning of a log file begin and end."""
+    begin = 0
+    while begin + HEADER_BYTES <= len(content):
+        try:
+            end = begin + read_header(content, begin).size_bytes
+        except CorruptBatch:
+            return
+        if end > len(content):
+            return
+        yield begin, end
+        begin = end

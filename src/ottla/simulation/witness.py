@@ -162,9 +162,11 @@ class Witness:
         cut: dict[tuple[str, int], int] = {}
         if kind != "kill":
             self._dark[broker_id, core.broker_epoch] = None
-            for name in (*self._names, *_COORDINATORS_OWN):
-                for index in core.topics.get(name, {}):
-                    cut[name, index] = self._end_on_disk(broker_id, f"{name}-{index}")
+            # Also of what it had not opened yet, as it had just been started and knew of no topics.
+            for name, partitions in self.image(_COORDINATORS_OWN).items():
+                for index, part in enumerate(partitions):
+                    if broker_id in part.replicas:
+                        cut[name, index] = self._end_on_disk(broker_id, f"{name}-{index}")
         downfalls.append(Downfall(self._world.scheduler.now_us, broker_id, kind, cut))
 
     def _end_on_disk(self, broker_id: int, folder: str) -> int:
@@ -195,8 +197,12 @@ class Witness:
                 if role == before:
                     continue
                 self._roles[name, index] = role
-                is_unclean = before is not None and part.leader >= 0 and part.leader not in before[2]
                 now_us = self._world.scheduler.now_us
+                is_unclean = before is not None and part.leader >= 0 and part.leader not in before[2]
+                if before is not None and part.leader < 0 and part.isr and part.isr[0] not in before[2]:
+                    # Only who led alone is in sync alone: it was elected, and fell, before anybody could look.
+                    fallen = part.isr[0], part.leader_epoch - 1, part.isr
+                    leaderships.append(Leadership(now_us, name, index, *fallen, True))
                 leaderships.append(Leadership(now_us, name, index, *role, is_unclean))
 
     # ---- in the end ---------------------------------------------------------------------------------------------

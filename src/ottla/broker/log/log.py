@@ -294,6 +294,8 @@ class Log:
     def truncate(self, offset: int) -> None:
         """Cut the log so that it ends at `offset`, or in front of the batch that holds it; OSError."""
         if offset >= self.log_end_offset:
+            # A leader of an epoch in which nothing was appended knows an epoch that others may not.
+            self.epochs.truncate(self.log_end_offset)
             return
         self.cuts += 1
         segments = self.segments
