@@ -107,3 +107,20 @@ def test_a_failed_record_that_is_stored_breaks_every_promise(scene: Scene) -> No
 def test_an_offset_that_was_told_wrong_is_found(scene: Scene) -> None:
     scene.record(2).offset = 1
     assert kinds(scene.chronicle) == ["wrong offset", "broken promise"]
+
+
+def earlier_copy_is_left(scene: Scene) -> None:
+    """Record 2 was stored twice, acknowledged at 9, and only the copy at 2 is there; acks=1 waits for no follower."""
+    scene.chronicle.producers[0] = ProducerPromise("p", 1, False, None, 5_000)
+    scene.record(2).offset = 9
+
+
+def test_a_copy_lost_with_its_leader_leaves_the_earlier_one_without_acks_of_all(scene: Scene) -> None:
+    earlier_copy_is_left(scene)
+    scene.elect(5_100, 1, 1, (1, 2))
+    assert "wrong offset" not in kinds(scene.chronicle)
+
+
+def test_an_offset_where_the_record_never_stood_is_wrong_while_one_leader_leads(scene: Scene) -> None:
+    earlier_copy_is_left(scene)
+    assert "wrong offset" in kinds(scene.chronicle)

@@ -44,7 +44,7 @@ from ottla.audit.truncation import check_truncation
 from ottla.audit.under_replication import check_under_replication
 from ottla.audit.watermarks import check_watermarks
 from ottla.audit.zombies import check_zombies
-from ottla.ledger.schema import ACKED, NO_PARTITION
+from ottla.ledger.schema import ACKED, NO_OFFSET, NO_PARTITION
 
 _BY_INSTANCE = (check_duplicates, check_order, check_failed, check_offsets)
 
@@ -136,11 +136,11 @@ def histories(case: Case) -> list[tuple[str, PartitionHistory]]:
         instances: dict[tuple[str, int], list[SentRecord]] = {}
         for record in records:
             instances.setdefault((record.producer, record.instance), []).append(record)
-        found += [(producer, _history(sent, read)) for (producer, _), sent in instances.items()]
+        found += [(producer, _history(case, sent, read)) for (producer, _), sent in instances.items()]
     return found
 
 
-def _history(sent: list[SentRecord], read: ReadSeen) -> PartitionHistory:
+def _history(case: Case, sent: list[SentRecord], read: ReadSeen) -> PartitionHistory:
     numbers = {record.number: None for record in sent}
     mine = [record for record in read.records if record.number in numbers]
     return PartitionHistory(
@@ -151,7 +151,8 @@ def _history(sent: list[SentRecord], read: ReadSeen) -> PartitionHistory:
             [record.outcome for record in sent],
             [record.key_crc for record in sent],
             [record.value_crc for record in sent],
-            [record.offset for record in sent],
+            # The copy that was acknowledged may be gone for a reason, and an earlier one be there.
+            [NO_OFFSET if case.excuse(record) is not None else record.offset for record in sent],
         ),
         Stored(
             [record.offset for record in mine],

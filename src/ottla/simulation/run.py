@@ -277,11 +277,11 @@ class Run:
 
 def _promise(producer: ProducerPlan) -> ProducerPromise:
     settings = producer.settings
-    acks = settings.get("acks", "all")
+    acks = -1 if settings.get("acks", "all") in ("all", -1) else int(settings["acks"])
     return ProducerPromise(
         producer.name,
-        -1 if acks in ("all", -1) else int(acks),
-        bool(settings.get("enable_idempotence", True)),
+        acks,
+        bool(settings.get("enable_idempotence", acks == -1)),
         settings.get("transactional_id"),
         settings.get("delivery_timeout_ms", -1),
         settings.get("max_in_flight_requests_per_connection", 5),
