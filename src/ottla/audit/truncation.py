@@ -18,7 +18,8 @@ from ottla.audit.durability import Break
 from ottla.audit.findings import EVIDENCE_MAX, TRUNCATED, Finding, Findings
 
 _Event = Break | Downfall | Watermark | Committed
-_RANK: dict[type, int] = {Break: 0, Downfall: 1, Watermark: 2, Committed: 3}
+# At one and the same moment: what a broker did before it fell of it comes first.
+_RANK: dict[type, int] = {Watermark: 0, Committed: 1, Downfall: 2, Break: 3}
 
 
 def check_truncation(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
