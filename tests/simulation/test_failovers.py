@@ -77,7 +77,7 @@ class Storm:
                 self.wait(rng.choice((300, 5_000, 100_000, 1_000_000, 4_000_000)))
         self.heal()
         self.producer.flush()
-        if not self.world.run_until(self.is_whole, limit_us=60_000_000):
+        if not self.world.run_until(self.world.is_whole, limit_us=60_000_000):
             self.breaches.append(f"not all replicas are in sync a minute after the last outage: {self.image()}")
         self.wait(5_000_000)
         self.judge()
@@ -94,7 +94,7 @@ class Storm:
         kind = rng.choice(("kill", "kill", "power_off", "pause", "cut", "cut", "start", "start", "resume", "heal"))
         if kind == "kill" and not machine.is_dead:
             world.kill(broker_id)
-        elif kind == "power_off" and self.is_whole() and not machine.is_dead:
+        elif kind == "power_off" and self.world.is_whole() and not machine.is_dead:
             self._dark = broker_id, machine.core.broker_epoch  # type: ignore[attr-defined]
             world.power_off(broker_id)
         elif kind == "pause" and not machine.is_dead and not machine.is_frozen:
@@ -131,23 +131,9 @@ class Storm:
     def image(self) -> list[Any]:
         return list(self.world.controller.core.image.topics[TOPIC].partitions)  # type: ignore[attr-defined]
 
-    def is_whole(self) -> bool:
-        """Whether every replica is in sync, and in truth: this very start of every broker is the one that is meant."""
-        image = self.world.controller.core.image  # type: ignore[attr-defined]
-        return all(
-            len(each.isr) == len(BROKERS) and each.leader >= 0 for each in image.topics[TOPIC].partitions
-        ) and all(
-            not machine.is_dead and not machine.is_frozen and image.broker_epochs[n] == machine.core.broker_epoch  # type: ignore[attr-defined]
-            for n, machine in enumerate(self.world.brokers)
-        )
-
     def is_power_cut_unnoticed(self) -> bool:
         """Whether the controller still takes a broker that has lost power for one that has everything."""
-        if self._dark is None:
-            return False
-        broker_id, epoch = self._dark
-        image = self.world.controller.core.image  # type: ignore[attr-defined]
-        return image.broker_epochs[broker_id] == epoch and any(broker_id in each.isr for each in self.image())
+        return self._dark is not None and self.world.counts_as_in_sync(*self._dark)
 
     def look(self) -> None:
         """Note what leaders count as committed, and that epochs and high watermarks only grow."""

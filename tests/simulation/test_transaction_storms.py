@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.groups.members import GroupRefusal
 from ottla.errors import BufferFull, OttlaError, TransactionUnfinished, TransactionUnknown
 from ottla.faults.rule import FaultRule
 from ottla.records.plain import Record
@@ -322,20 +321,8 @@ class Storm:
             if transaction.verdict == COMMITTED and transaction.is_offset_taken:
                 allowed = []
             allowed.append(transaction.offset)
-        found = self.offset_of(f"group-{writer.name}")
+        found = self.world.group_offsets(f"group-{writer.name}").get((TOPIC, 0))
         return [] if found in allowed else [f"the offset of {writer.name} is {found}, not one of {allowed}"]
-
-    def offset_of(self, group_id: str) -> int | None:
-        """What the coordinator of the group has, pending offsets left out."""
-        for machine in self.world.brokers:
-            core: Any = machine.core
-            try:
-                group = core.groups.find(group_id, self.world.scheduler.now_us)
-            except GroupRefusal:
-                continue  # coordinated elsewhere
-            committed = None if group is None else group.offsets.get((TOPIC, 0))
-            return None if committed is None else committed.offset
-        return None
 
     def judge_one(
         self,

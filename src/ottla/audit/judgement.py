@@ -27,7 +27,7 @@ from ottla.audit.history import PartitionHistory, Sent, Stored
 from ottla.audit.integrity import check_integrity
 from ottla.audit.leadership import check_leadership
 from ottla.audit.liveness import check_liveness
-from ottla.audit.losses import check_losses
+from ottla.audit.losses import check_losses, losses_by_producer
 from ottla.audit.offsets import check_offsets
 from ottla.audit.order import check_order
 from ottla.audit.outcomes import check_failed
@@ -44,7 +44,7 @@ from ottla.audit.truncation import check_truncation
 from ottla.audit.under_replication import check_under_replication
 from ottla.audit.watermarks import check_watermarks
 from ottla.audit.zombies import check_zombies
-from ottla.ledger.schema import ACKED, NO_OFFSET, NO_PARTITION
+from ottla.ledger.schema import NO_OFFSET, NO_PARTITION
 
 _BY_INSTANCE = (check_duplicates, check_order, check_failed, check_offsets)
 
@@ -84,25 +84,10 @@ def judge(chronicle: Chronicle) -> list[Finding]:
     case = Case(chronicle)
     whole = [check(case) for check in CHECKERS]
     single, seen = _by_instance(case)
-    lost = seen_losses(case)
-    for producer, count in lost.items():
+    for producer, count in losses_by_producer(case).items():
         seen.setdefault(producer, {})[kinds.LOST] = count
     unseen = single[0].unseen
     return [*single, *whole, check_claims(chronicle.producers, seen, unseen)]
-
-
-def seen_losses(case: Case) -> dict[str, int]:
-    """How many acknowledged records of each producer are gone without an excuse."""
-    counts: dict[str, int] = {}
-    for place, sent in case.sent_to.items():
-        read, topic = case.final.get((UNCOMMITTED, place)), case.topics.get(place[0])
-        if read is None or (topic is not None and topic.cleanup):
-            continue
-        stored = {record.number for record in read.records}
-        for record in sent:
-            if record.outcome == ACKED and record.number not in stored and case.excuse(record) is None:
-                counts[record.producer] = counts.get(record.producer, 0) + 1
-    return counts
 
 
 def _by_instance(case: Case) -> tuple[list[Finding], dict[str, dict[str, int]]]:

@@ -11,8 +11,8 @@ nobody saw who led and who fell, whether a loss was excused.
 
 from __future__ import annotations
 
-from ottla.audit.case import UNCOMMITTED, Case
-from ottla.audit.chronicle import SentRecord
+from ottla.audit.case import UNCOMMITTED, Case, Place
+from ottla.audit.chronicle import ReadSeen, SentRecord
 from ottla.audit.findings import EVIDENCE_MAX, LOST, Finding, Findings
 from ottla.ledger.schema import ACKED, NO_PARTITION
 
@@ -23,10 +23,11 @@ def check_losses(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     for place, sent in case.sent_to.items():
         if place[1] == NO_PARTITION:
             continue
-        read = case.final.get((UNCOMMITTED, place))
-        topic = case.topics.get(place[0])
-        if read is None or (topic is not None and topic.cleanup):
-            why = "was not read to its end" if read is None else "belongs to a topic that cleans up"
+        read = _whole_read(case, place)
+        if read is None:
+            why = (
+                "belongs to a topic that cleans up" if (UNCOMMITTED, place) in case.final else "was not read to its end"
+            )
             found.not_seen(f"{place[0]}-{place[1]} {why}")
             continue
         stored = {record.number for record in read.records}
@@ -36,6 +37,26 @@ def check_losses(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
             elif record.number not in stored:
                 _judge(case, found, record, (read.start, read.end))
     return found.finding()
+
+
+def losses_by_producer(case: Case) -> dict[str, int]:
+    """How many acknowledged records of each producer are gone without an excuse."""
+    counts: dict[str, int] = {}
+    for place, sent in case.sent_to.items():
+        read = _whole_read(case, place)
+        if read is None:
+            continue
+        stored = {record.number for record in read.records}
+        for record in sent:
+            if record.outcome == ACKED and record.number not in stored and case.excuse(record) is None:
+                counts[record.producer] = counts.get(record.producer, 0) + 1
+    return counts
+
+
+def _whole_read(case: Case, place: Place) -> ReadSeen | None:
+    """The final read of a partition where what is not in it is gone; None where that cannot be said."""
+    topic = case.topics.get(place[0])
+    return None if topic is not None and topic.cleanup else case.final.get((UNCOMMITTED, place))
 
 
 def _judge(case: Case, found: Findings, record: SentRecord, bounds: tuple[int, int]) -> None:

@@ -213,27 +213,9 @@ class Run:
         self.world.kill(broker, kind="corrupt")
         return True
 
-    def is_whole(self) -> bool:
-        """Whether every replica is in sync, and in truth: this very start of every broker is the one that is meant."""
-        image = self.world.controller.core.image  # type: ignore[attr-defined]
-        return all(
-            len(part.isr) == len(part.replicas) and part.leader >= 0
-            for topic in image.topics.values()
-            for part in topic.partitions
-        ) and all(
-            not machine.is_dead and not machine.is_frozen and image.broker_epochs[n] == machine.core.broker_epoch  # type: ignore[attr-defined]
-            for n, machine in enumerate(self.world.brokers)
-        )
-
     def is_power_cut_unnoticed(self) -> bool:
         """Whether the controller still takes a broker that has lost power for one that has everything."""
-        if self._dark is None:
-            return False
-        broker_id, epoch = self._dark
-        image = self.world.controller.core.image  # type: ignore[attr-defined]
-        return image.broker_epochs[broker_id] == epoch and any(
-            broker_id in part.isr for topic in image.topics.values() for part in topic.partitions
-        )
+        return self._dark is not None and self.world.counts_as_in_sync(*self._dark)
 
     # ---- time ---------------------------------------------------------------------------------------------------
 
@@ -255,7 +237,7 @@ class Run:
     def _settle(self) -> bool:
         """Let everything come to rest; False where replicas do not come together."""
         self._let_pass(lambda: False, _SETTLE_US_MIN)
-        if not self._look_until(self.is_whole, _PATIENCE_US):
+        if not self._look_until(self.world.is_whole, _PATIENCE_US):
             return False
         self._look_until(self.witness.is_calm, _SETTLE_US + 2 * self._longest_transaction_us())
         return True

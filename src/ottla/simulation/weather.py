@@ -182,7 +182,7 @@ class Weather:
         return undo
 
     def _power_off(self, number: int, details: dict[str, Any]) -> Undo | None:
-        if not details["anywhere"] and not self._run.is_whole():
+        if not details["anywhere"] and not self._world.is_whole():
             return None
         return self._take_down(number, details["broker"], lambda broker_id: self._run.power_off([broker_id]))
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.audit.chronicle import BatchSeen, Committed, Downfall, Leadership, ReadSeen, ReplicaSeen, Watermark
-from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.write_back import WriteBack
 from ottla.errors import OttlaError
 from ottla.records.batch_header import HEADER_BYTES, BatchHeader, CorruptBatch, check_crc, read_header
@@ -315,15 +314,8 @@ class Witness:
         stand = self._run.chronicle.group_offsets = {}
         groups = dict.fromkeys(seen.offsets[0] for seen in self._run.chronicle.transactions if seen.offsets)
         for group_id in groups:
-            for machine in self._world.brokers:
-                core: Any = machine.core
-                try:
-                    group = core.groups.find(group_id, self._world.scheduler.now_us)
-                except GroupRefusal:
-                    continue  # coordinated elsewhere
-                if group is not None:
-                    for (topic, partition), committed in group.offsets.items():
-                        stand[group_id, topic, partition] = committed.offset
+            for (topic, partition), offset in self._world.group_offsets(group_id).items():
+                stand[group_id, topic, partition] = offset
 
 
 def _headers_in(content: bytes) -> Iterator[BatchHeader]:

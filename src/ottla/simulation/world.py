@@ -32,6 +32,7 @@ from ottla.broker.events import (
     Respond,
     Struck,
 )
+from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.settings import BrokerSettings
 from ottla.faults.plan import FaultPlan
 from ottla.faults.rule import FaultRule
@@ -150,6 +151,38 @@ class World:
     def break_on_purpose(self, rule: FaultRule) -> int:
         """Add a fault; `faults.fired` of the number returned tells how often it struck."""
         return self.faults.add(rule, self.scheduler.now_us)
+
+    # ---- how things stand ---------------------------------------------------------------------------------------
+
+    def is_whole(self) -> bool:
+        """Whether every replica is in sync, and in truth: this very start of every broker is the one that is meant."""
+        image = self.controller.core.image  # type: ignore[attr-defined]
+        return all(
+            len(part.isr) == len(part.replicas) and part.leader >= 0
+            for topic in image.topics.values()
+            for part in topic.partitions
+        ) and all(
+            not machine.is_dead and not machine.is_frozen and image.broker_epochs[n] == machine.core.broker_epoch  # type: ignore[attr-defined]
+            for n, machine in enumerate(self.brokers)
+        )
+
+    def counts_as_in_sync(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the controller takes this start of a broker for alive, and in sync somewhere."""
+        image = self.controller.core.image  # type: ignore[attr-defined]
+        return image.broker_epochs[broker_id] == broker_epoch and any(
+            broker_id in part.isr for topic in image.topics.values() for part in topic.partitions
+        )
+
+    def group_offsets(self, group_id: str) -> dict[tuple[str, int], int]:
+        """What the coordinator of a group has committed for it, pending offsets left out."""
+        for machine in self.brokers:
+            core: Any = machine.core
+            try:
+                group = core.groups.find(group_id, self.scheduler.now_us)
+            except GroupRefusal:
+                continue  # coordinated elsewhere
+            return {} if group is None else {place: each.offset for place, each in group.offsets.items()}
+        return {}
 
     # ---- outages ------------------------------------------------------------------------------------------------
 
