@@ -247,8 +247,13 @@ class Log:
         number = self._number_of(offset)
         segment = self.segments[number]
         found = segment.slice(offset, end_offset, max_bytes, at_least_one)
-        while found is None and segment.next_offset < end_offset and segment.ends_before(offset):
-            # Compaction left nothing from here to the segment's end.
+        while (
+            found is None
+            and number + 1 < len(self.segments)
+            and segment.next_offset < end_offset
+            and segment.ends_before(offset)
+        ):
+            # Compaction left nothing from here to the segment's end; behind the last segment there is nothing at all.
             number += 1
             segment = self.segments[number]
             found = segment.slice(offset, end_offset, max_bytes, at_least_one)
