@@ -125,3 +125,29 @@ def test_one_partition_of_a_request_may_fail_alone(world: World) -> None:
     codes = {topic.name: topic.partition_responses[0].error_code for topic in response.responses}
     assert codes == {TOPIC: ErrorCode.KAFKA_STORAGE_ERROR, "weather": 0}
     assert (len(world.stored()), len(world.stored("weather"))) == (0, 1)
+
+
+@pytest.mark.parametrize("start_anew", [False, True])
+def test_a_cut_that_fails_half_way_is_told_by_the_files_when_the_log_is_opened_again(
+    world: World, start_anew: bool
+) -> None:
+    for sequence in range(4):
+        world.produce(batch_of(b"%d" % sequence, producer_id=1, sequence=sequence))
+    partition = world.brokers[1].topics[TOPIC][0]
+    assert partition.log is not None
+    partition.log.advance_log_start(1)
+    assert partition.high_watermark == 4
+    storage = world.storages[1]
+    storage.failure, storage.failing = errno.ENOSPC, f"{TOPIC}-0/leader-epoch-checkpoint"
+    # Its file's turn comes after the records are cut.
+    with pytest.raises(OSError, match="No space left"):
+        partition.start_anew(7) if start_anew else partition.truncate(2)
+    storage.failure = None
+    assert partition.open_log()
+    log = partition.log
+    end = 7 if start_anew else 2
+    assert (log.log_start_offset, log.log_end_offset) == (end if start_anew else 1, end)
+    assert partition.high_watermark == end
+    assert log.epochs.end_of(partition.leader_epoch, end)[1] <= end
+    states = {entry.producer_id: entry.last_sequence for entry in log.producers.entries()}
+    assert states == ({} if start_anew else {1: 1})

@@ -20,6 +20,8 @@ from __future__ import annotations
 import logging
 from bisect import insort
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from ottla.broker.events import PartitionImage
@@ -471,15 +473,27 @@ class Partition:
 
     def start_anew(self, offset: int) -> None:
         """As follower: nothing of this log is in the leader's any more, which begins at `offset`; OSError."""
-        assert self.log is not None
-        self.log.start_anew(offset)
+        with self._cutting() as log:
+            log.start_anew(offset)
         self.high_watermark = offset
 
     def truncate(self, offset: int) -> None:
         """As follower: cut what the leader does not have; OSError where the storage fails."""
-        assert self.log is not None
-        self.log.truncate(offset)
-        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+        with self._cutting() as log:
+            log.truncate(offset)
+        self.high_watermark = min(self.high_watermark, log.log_end_offset)
+
+    @contextmanager
+    def _cutting(self) -> Iterator[Log]:
+        """The log to cut; where that fails half way, only its files know how far: the next attempt opens it anew."""
+        log = self.log
+        assert log is not None
+        try:
+            yield log
+        except OSError:
+            log.give_up()
+            self.log = None
+            raise
 
     def retire(self, error_code: int, now_us: int) -> None:
         """The replica leads no more or is deleted: whoever waits is told so."""

@@ -105,6 +105,12 @@ class LogDirectory:
             known.pop(folder, None)
         self._clean_ends.pop(folder, None)
 
+    def remember(self, folder: str, recovery_point: int, log_start: int, cleaned_to: int) -> None:
+        """A log that is to be opened again knew this, and will not know it from its files."""
+        self._recovery_points[folder] = recovery_point
+        self._log_starts[folder] = log_start
+        self._cleaned[folder] = cleaned_to
+
     def keep_stray(self, folder: str, topic_id: str) -> None:
         """Keep the log that another topic has left in a folder, under a name as Kafka gives such logs; OSError."""
         for number in count():

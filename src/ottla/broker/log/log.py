@@ -297,7 +297,10 @@ class Log:
     # Being cut, at its end and at its beginning.
 
     def truncate(self, offset: int) -> None:
-        """Cut the log so that it ends at `offset`, or in front of the batch that holds it; OSError."""
+        """Cut the log so that it ends at `offset`, or in front of the batch that holds it.
+
+        OSError: nobody knows what is cut; `give_up` the log and open it again.
+        """
         if offset >= self.log_end_offset:
             # A leader of an epoch in which nothing was appended knows an epoch that others may not.
             self.epochs.truncate(self.log_end_offset)
@@ -322,7 +325,7 @@ class Log:
         recovery.restore_producers(self, end)
 
     def start_anew(self, offset: int) -> None:
-        """Forget all records; the next one gets `offset`. OSError."""
+        """Forget all records; the next one gets `offset`. OSError as for `truncate`."""
         self.cuts += 1
         self.cleaned_to = 0
         while self.segments:
@@ -430,6 +433,11 @@ class Log:
         for segment in self.segments:
             segment.close()
         self.directory.syncing.pop(self, None)
+
+    def give_up(self) -> None:
+        """Give the files back although the log is not what they say any more: who opens it again goes by them."""
+        self.directory.remember(self.folder, self.recovery_point, self.log_start_offset, self.cleaned_to)
+        self.close()
 
     def remove(self) -> None:
         """Close and remove the log with its folder."""
