@@ -215,6 +215,55 @@ def test_it_can_be_switched_off(through: Through, topic: str) -> None:
     assert not proxy.pushes
 
 
+def test_the_client_instance_id_is_had_before_anything_is_sent_and_after_closing(through: Through) -> None:
+    proxy = through()
+    with ottla.Producer(proxy.bootstrap_servers) as producer:
+        assert producer.client_instance_id(30) == CLIENT_INSTANCE_ID
+    assert producer.client_instance_id(0) == CLIENT_INSTANCE_ID
+    assert proxy.asked_by == [bytes(16)]
+
+
+def test_a_broker_that_wants_no_metrics_gives_an_id_too(through: Through) -> None:
+    proxy = through(requested_metrics=[])
+    with ottla.Producer(proxy.bootstrap_servers) as producer:
+        assert producer.client_instance_id(30) == CLIENT_INSTANCE_ID
+    assert not proxy.pushes
+
+
+def test_the_client_instance_id_is_awaited_in_an_event_loop(through: Through, cluster: ottla.Cluster) -> None:
+    proxy = through()
+
+    async def ask(bootstrap_servers: str, timeout: float) -> Any:
+        async with ottla.AsyncProducer(bootstrap_servers) as producer:
+            return await producer.client_instance_id(timeout)
+
+    assert asyncio.run(ask(proxy.bootstrap_servers, 30)) == CLIENT_INSTANCE_ID
+    assert asyncio.run(ask(cluster.bootstrap_servers, 0.01)) is None
+
+
+def test_where_no_broker_gives_an_id_there_is_none(cluster: ottla.Cluster, topic: str) -> None:
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        producer.send(topic, b"v").result(30)
+        assert producer.client_instance_id(0.01) is None
+        with pytest.raises(ValueError, match="seconds from 0 on, not -1"):
+            producer.client_instance_id(-1)
+    with pytest.raises(ottla.errors.ClosedError):
+        producer.client_instance_id(30)
+
+
+def test_without_metrics_push_there_is_no_client_instance_id(cluster: ottla.Cluster) -> None:
+    refused = pytest.raises(ottla.errors.ConfigError, match=r"enable\.metrics\.push is False")
+    with ottla.Producer(cluster.bootstrap_servers, enable_metrics_push=False) as producer, refused:
+        producer.client_instance_id(30)
+
+    async def ask() -> None:
+        async with ottla.AsyncProducer(cluster.bootstrap_servers, enable_metrics_push=False) as producer:
+            await producer.client_instance_id(30)
+
+    with refused:
+        asyncio.run(ask())
+
+
 def test_where_no_broker_asks_nothing_of_it_is_loaded() -> None:
     code = """
 import sys, ottla

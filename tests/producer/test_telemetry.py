@@ -9,7 +9,7 @@ import pytest
 
 from ottla.connection.events import Transmit
 from ottla.producer.core import ProducerCore
-from ottla.producer.events import MetricsRead, MetricsWanted, TelemetryBegun
+from ottla.producer.events import ClientInstanceKnown, MetricsRead, MetricsWanted, TelemetryBegun
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
@@ -31,6 +31,7 @@ def asking(make_world: Any) -> Any:
             self.questions: list[Transmit] = []
             self.pushes: list[Transmit] = []
             self.begun: list[str] = []
+            self.named: list[str] = []
             self.readings = 0
             super().__init__(**{"versions": WITH_TELEMETRY, **settings})
             self.core = ProducerCore(self.settings, Random(seed))
@@ -40,6 +41,8 @@ def asking(make_world: Any) -> Any:
                 self.readings += 1
                 read = MetricsRead(self.core.metrics(), UNIX_NS + self.now_us * 1000)
                 self.core.receive(read, self.now_us)
+            elif isinstance(output, ClientInstanceKnown):
+                self.named.append(output.client_instance_id)
             elif isinstance(output, TelemetryBegun):
                 self.begun.append(output.client_instance_id)
             else:
@@ -279,3 +282,14 @@ def test_a_refused_last_push_does_not_keep_it_from_closing(asking: Any) -> None:
     world.take(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
     assert world.closed
     assert len(world.questions) == 1
+
+
+def test_an_id_is_told_once_and_the_pushing_when_it_is_wanted_for_the_first_time(asking: Any) -> None:
+    world = asking()
+    world.settle_one()
+    world.tell(requested_metrics=[])
+    assert world.named == ["00010203-0405-0607-0809-0a0b0c0d0e0f"]
+    assert not world.begun
+    world.run_until(lambda: len(world.questions) == 2)
+    world.tell()
+    assert world.begun == world.named == ["00010203-0405-0607-0809-0a0b0c0d0e0f"]

@@ -9,6 +9,7 @@ there is to await.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -19,6 +20,8 @@ from ottla.client.table_sender import TableGate
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from ottla.client.async_transactions import AsyncTransaction
     from ottla.client.table_delivery import AsyncTableDelivery
     from ottla.client.transaction_verbs import Call, Offset
@@ -195,6 +198,17 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
     async def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions; waits for metadata as `send` does."""
         return list(range(await self._driver.partitions(topic)))
+
+    async def client_instance_id(self, timeout: float) -> UUID | None:
+        """The id under which brokers know this producer's metrics (KIP-714), as `Producer.client_instance_id`."""
+        from ottla.client import client_instance
+
+        self._driver.bind()
+        has_ended = client_instance.ask(self._driver, timeout)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._driver.until(has_ended)
+        return client_instance.told(self._driver)
 
     async def __aenter__(self) -> Self:
         self._driver.bind()

@@ -18,6 +18,8 @@ from ottla.client.table_sender import TableGate
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from ottla.client.table_delivery import TableDelivery
     from ottla.client.transaction import Transaction
     from ottla.client.transaction_verbs import Call, Offset
@@ -191,6 +193,18 @@ class Producer(ProducerFront[ProducerDriver]):
     def partitions_for(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions; waits for metadata as `send` does."""
         return list(range(self._driver.partition_count(topic)))
+
+    def client_instance_id(self, timeout: float) -> UUID | None:
+        """The id under which brokers know this producer's metrics (KIP-714); None where none has given it one.
+
+        Only brokers with a plugin for clients' metrics do, and the first one that is asked makes it up, whatever it
+        wants to hear; `timeout` is how many seconds to wait for that. An id that is known is there at once, after
+        closing, too. Raises ConfigError with `enable_metrics_push=False`, ClosedError where it can no longer be had.
+        """
+        from ottla.client import client_instance
+
+        self._driver.wait_for(client_instance.ask(self._driver, timeout), timeout)
+        return client_instance.told(self._driver)
 
     def __enter__(self) -> Self:
         return self

@@ -37,6 +37,7 @@ from ottla.producer.events import (
     BatchFailed,
     BatchSplit,
     BatchUnknown,
+    ClientInstanceKnown,
     Closed,
     CloseRequested,
     LoadKnown,
@@ -101,6 +102,8 @@ class ProducerDriver(AppenderHooks):
         self._abandoned = False
         self._close_deadline_us: int | None = None
         self._ended = False
+        # What a broker calls this producer where it wants to hear its metrics (KIP-714).
+        self.client_instance_id: str | None = None
         self.interceptors: Interceptors | None = None
         if settings.interceptor_classes:
             from ottla.client.interceptors import Interceptors
@@ -185,6 +188,11 @@ class ProducerDriver(AppenderHooks):
     def is_over(self) -> bool:
         """Whether nothing will come any more."""
         return self._ended or self._forked or self.crash is not None
+
+    @property
+    def has_forked(self) -> bool:
+        """Whether this is a child of the process whose producer it is."""
+        return self._forked
 
     def flush_before(self, event: Any) -> None:
         """Give the core everything sent so far, and then this event."""
@@ -322,6 +330,8 @@ class ProducerDriver(AppenderHooks):
             self.topics.perform(output)
         elif kind is MetricsWanted:
             self._core.receive(MetricsRead(self.metrics(), time.time_ns()), time.monotonic_ns() // 1000)
+        elif kind is ClientInstanceKnown:
+            self.client_instance_id = output.client_instance_id
         elif kind is TelemetryBegun:
             _log.info(
                 "brokers take this producer's metrics every %d ms, as those of client instance %s; "

@@ -26,6 +26,7 @@ from ottla.producer.events import (
     BatchFailed,
     BatchUnknown,
     BeginTransaction,
+    ClientInstanceWanted,
     Closed,
     CloseRequested,
     CommitOffsets,
@@ -191,6 +192,10 @@ class ProducerCore:
         elif kind is MetricsRead:
             if self._telemetry is not None:
                 self._telemetry.take_metrics(event, now_us)
+        elif kind is ClientInstanceWanted:
+            if self._telemetry is None:
+                # A broker gives it, and before the first record there need not be a connection to any.
+                self._connection.refresh_metadata(now_us)
         else:
             self._connection.receive(event, now_us)
 

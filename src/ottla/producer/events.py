@@ -97,6 +97,18 @@ class MetricsWanted:
 
 
 @dataclass(slots=True, frozen=True)
+class ClientInstanceWanted:
+    """Event: somebody waits for the id that brokers with a plugin for metrics give (KIP-714)."""
+
+
+@dataclass(slots=True, frozen=True)
+class ClientInstanceKnown:
+    """Output: a broker gave the producer this id, whether or not it wants metrics now (KIP-714)."""
+
+    client_instance_id: str
+
+
+@dataclass(slots=True, frozen=True)
 class TelemetryBegun:
     """Output: from now on a broker is told the producer's metrics every so often, under this id (KIP-714)."""
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ottla.connection.core import Answer, ConnectionCore
-from ottla.producer.events import MetricsRead, MetricsWanted, TelemetryBegun
+from ottla.producer.events import ClientInstanceKnown, MetricsRead, MetricsWanted, TelemetryBegun
 from ottla.producer.pushed_metrics import PushedMetrics
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.message import ZERO_UUID
@@ -94,7 +94,7 @@ class Telemetry:
 
     def __init__(self, connection: ConnectionCore, rng: Random, transactional_id: str | None, now_us: int) -> None:
         self.state = TelemetryState.UNSUBSCRIBED
-        self.outputs: list[MetricsWanted | TelemetryBegun] = []
+        self.outputs: list[MetricsWanted | ClientInstanceKnown | TelemetryBegun] = []
         self._connection = connection
         self._rng = rng
         self._metrics = PushedMetrics({} if transactional_id is None else {"transactional_id": transactional_id})
@@ -104,6 +104,8 @@ class Telemetry:
         self._due_us = now_us
         self._node_id: int | None = None
         self._client_instance_id = ZERO_UUID
+        # The id under which metrics were last said to be wanted.
+        self._begun_as = ZERO_UUID
         self._subscription: _Subscription | None = None
         self._refused_codecs: list[int] = []
         self._codec = 0
@@ -204,17 +206,19 @@ class Telemetry:
         )
         if before is not None and before.is_delta != told.delta_temporality:
             self._metrics.forget()
+        client_instance_id = str(UUID(bytes=bytes(told.client_instance_id)))
+        if told.client_instance_id != self._client_instance_id:
+            self._client_instance_id = told.client_instance_id
+            self.outputs.append(ClientInstanceKnown(client_instance_id))
         if not names:
             self._move(TelemetryEvent.NOT_WANTED)
             self._due_us = now_us + interval_us
         else:
             self._move(TelemetryEvent.TOLD)
             self._due_us = now_us + int(interval_us * self._rng.uniform(0.5, 1.5))
-            if told.client_instance_id != self._client_instance_id:
-                self.outputs.append(
-                    TelemetryBegun(str(UUID(bytes=bytes(told.client_instance_id))), interval_us // 1000)
-                )
-        self._client_instance_id = told.client_instance_id
+            if told.client_instance_id != self._begun_as:
+                self._begun_as = told.client_instance_id
+                self.outputs.append(TelemetryBegun(client_instance_id, interval_us // 1000))
 
     def _take_verdict(self, answer: Answer, now_us: int) -> None:
         told: Any = answer.message

@@ -1,0 +1,45 @@
+"""The id under which brokers know a producer's metrics (KIP-714), asked for by `client_instance_id`.
+
+A broker makes it up the first time it is asked which metrics it wants; only brokers with a plugin for them are asked.
+So there is nothing to have until one is connected to, and never with other brokers: who asks waits as long as he says.
+Loaded when somebody asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from ottla.client import lifetime
+from ottla.errors import ConfigError
+from ottla.producer.events import ClientInstanceWanted
+
+if TYPE_CHECKING:
+    from ottla.client.producer_driver import ProducerDriver
+
+
+def ask(driver: ProducerDriver, timeout_s: float) -> Callable[[], bool]:
+    """Have a broker looked for that gives an id; what is returned says whether there is one, or never will be."""
+    if math.isnan(timeout_s) or timeout_s < 0:
+        raise ValueError(f"client_instance_id() waits for a number of seconds from 0 on, not {timeout_s!r}")
+    if not driver.settings.enable_metrics_push:
+        raise ConfigError(
+            "enable.metrics.push is False, so brokers give this producer no client instance id; leave it at True for "
+            "one (KIP-714)"
+        )
+    if driver.has_forked:
+        raise lifetime.forked("producer")
+    if driver.client_instance_id is None:
+        driver.check_usable()
+        driver.loop.post(ClientInstanceWanted())
+    return lambda: driver.client_instance_id is not None or driver.is_over
+
+
+def told(driver: ProducerDriver) -> UUID | None:
+    """The id a broker gave; None where none has so far."""
+    if driver.client_instance_id is None:
+        driver.check_usable()
+        return None
+    return UUID(driver.client_instance_id)
