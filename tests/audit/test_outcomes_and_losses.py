@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.audit.scene import Scene, seen
 
-from ottla.audit.chronicle import Committed, ProducerPromise, TopicPromise
+from ottla.audit.chronicle import Committed, Downfall, Leadership, ProducerPromise, TopicPromise
 from ottla.audit.losses import check_losses
 from ottla.audit.repetitions import check_repetitions
 from ottla.audit.settlement import check_settlement
@@ -234,6 +234,45 @@ def test_high_watermarks_nobody_saw_are_not_observable(scene: Scene) -> None:
     finding = scene.ask(check_under_replication)
     assert not finding.count
     assert finding.unseen
+
+
+def reuse_epoch(scene: Scene, forgotten_us: int) -> None:
+    """Record 12 is told the offset at which 10 stands, and was not appended; and coordinators forgot something."""
+    scene.lose(12)
+    scene.record(12).offset = 3
+    for at_us, isr in ((100, (0, 1, 2)), (forgotten_us - 50, (1,))):
+        scene.chronicle.leaderships.append(Leadership(at_us, "__transaction_state", 0, 1, 0, isr, False))
+    scene.chronicle.downfalls.append(Downfall(forgotten_us, 1, "power_off", {("__transaction_state", 0): 0}))
+
+
+def test_who_was_taken_for_a_record_of_an_epoch_given_out_again_was_lost_by_that_power_cut(scene: Scene) -> None:
+    reuse_epoch(scene, 4_000)
+    assert scene.ask(check_losses).tallies == (
+        (
+            "lost and excused: taken for record 10, whose epoch was given out again after power off of broker 1 at "
+            "4000 us, the last replica in sync",
+            1,
+        ),
+    )
+    assert scene.ask(check_under_replication).passed
+    scene.record(10).outcome, scene.record(10).offset = "unknown", -1
+    assert scene.ask(check_losses).passed  # who reads that offset finds record 10 all the same
+
+
+@pytest.mark.parametrize("forgotten_us", [2_000, 4_700])
+def test_what_coordinators_forgot_at_another_time_excuses_nobody(scene: Scene, forgotten_us: int) -> None:
+    reuse_epoch(scene, forgotten_us)
+    assert scene.ask(check_losses).count == 1
+    assert scene.ask(check_under_replication).count == 1
+
+
+def test_nobody_is_taken_for_a_record_of_another_producer_or_of_the_same_transaction(scene: Scene) -> None:
+    reuse_epoch(scene, 4_000)
+    scene.record(10).transaction = 1
+    assert scene.ask(check_losses).count == 1
+    scene.record(12).offset = 2
+    assert scene.ask(check_losses).count == 1
+    assert scene.ask(check_under_replication).count == 1
 
 
 # ---- 3: whose copy it is --------------------------------------------------------------------------------------------

@@ -16,12 +16,12 @@ from ottla.audit.chronicle import (
     TransactionSeen,
     Watermark,
 )
-from ottla.audit.durability import DurabilityLedger
+from ottla.audit.durability import TRANSACTION_LOG, DurabilityLedger
 from ottla.audit.readings import Readings
+from ottla.audit.reused_epochs import excuse_reused_epoch
 
 Place = tuple[str, int]
 UNCOMMITTED, COMMITTED = "read_uncommitted", "read_committed"
-TRANSACTION_LOG = "__transaction_state"
 
 
 class Case:
@@ -119,7 +119,7 @@ class Case:
             and len({role.leader_epoch for role in self.roles.get(place, ())}) > 1
         ):
             return "another leader came before the followers had it, and acks=1 does not wait for them"
-        return self.ledger.excuse(place, record.offset, record.sent_us)
+        return self.ledger.excuse(place, record.offset, record.sent_us) or excuse_reused_epoch(self, record)
 
     def _different(self, place: Place, replicas: list[ReplicaSeen]) -> list[ReplicaSeen]:
         leader = self.roles[place][-1].leader if self.roles.get(place) else -1

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ottla.audit.chronicle import Committed, Downfall, Leadership, TopicPromise, Watermark
 
 Place = tuple[str, int]
+TRANSACTION_LOG = "__transaction_state"
 
 
 @dataclass(slots=True, frozen=True)

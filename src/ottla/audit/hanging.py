@@ -10,7 +10,8 @@ hanging transactions counts; and runs that did not settle.
 
 from __future__ import annotations
 
-from ottla.audit.case import TRANSACTION_LOG, Case
+from ottla.audit.case import Case
+from ottla.audit.durability import TRANSACTION_LOG
 from ottla.audit.findings import EVIDENCE_MAX, HANGING, Finding, Findings
 from ottla.audit.markers import open_offsets
 

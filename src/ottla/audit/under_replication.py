@@ -3,7 +3,8 @@
 Promise: the leader answers when its high watermark has passed the record, which it does when every replica in sync has
 it, and while these are at least `min.insync.replicas`. So at the time of the answer somebody must have seen the high
 watermark pass, and at that moment the replicas that the controller counted as in sync must have held the record; a
-broker that went down since the record was sent may have had it.
+broker that went down since the record was sent may have had it. What was taken for another record (`reused_epochs`) had
+been committed before it was sent.
 
 The tallies are the durability ledger's other half: how many replicas held, and how many had synced, each acknowledged
 record. Not observable where nobody saw the high watermarks (foreign brokers).
@@ -16,6 +17,7 @@ from bisect import bisect_right
 from ottla.audit.case import Case, Place
 from ottla.audit.chronicle import Committed, SentRecord
 from ottla.audit.findings import EVIDENCE_MAX, UNDER_REPLICATED, Finding, Findings
+from ottla.audit.reused_epochs import excuse_reused_epoch
 from ottla.ledger.schema import ACKED
 
 
@@ -32,6 +34,10 @@ def check_under_replication(case: Case, evidence_max: int = EVIDENCE_MAX) -> Fin
                 continue
             commit = case.ledger.committed(place, record.offset, record.sent_us)
             if commit is None or commit.at_us > record.told_us >= 0:
+                excuse = excuse_reused_epoch(case, record)
+                if excuse is not None:
+                    found.tally(f"excused: {excuse}")
+                    continue
                 when = "it never did" if commit is None else f"it did at {commit.at_us} us"
                 _add(found, record, commit, f"before the high watermark passed it: {when}")
                 continue

@@ -122,8 +122,10 @@ class Witness:
         epoch, end = partition.leader_epoch, partition.high_watermark
         first = known.get(epoch)
         if first is None:
-            # A leader that has less than was committed has lost it, and may commit something else in its place.
-            first = min(max(known.values(), default=0), partition.log.log_end_offset)
+            # A leader that has less than was committed has lost it, and commits something else in its place: itself, or
+            # who comes after it. So what counts is how far the leader before this one had come.
+            before = max((each for each in known if each < epoch), default=None)
+            first = 0 if before is None else min(known[before], partition.log.log_end_offset)
         known[epoch] = max(first, end)
         if end <= first:
             return
