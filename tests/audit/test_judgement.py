@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.audit.scene import Scene, seen
 
-from ottla.audit.chronicle import Chronicle, ProducerPromise
+from ottla.audit.chronicle import Chronicle, ProducerPromise, TopicPromise
 from ottla.audit.findings import Finding
 from ottla.audit.judgement import judge
 
@@ -89,6 +89,19 @@ def test_order_is_promised_without_idempotence_only_for_one_request_in_flight(
     assert kinds(scene.chronicle) == found
 
 
+@pytest.mark.parametrize("outcome", ["unknown", "acked"])
+def test_without_idempotence_a_request_that_was_given_up_may_come_late(scene: Scene, outcome: str) -> None:
+    scene.blind()
+    scene.chronicle.producers[0] = ProducerPromise("p", -1, False, None, 5_000, 1)
+    scene.final().records[:2] = [seen(1, 0), seen(0, 1)]
+    scene.record(1).offset = 0
+    scene.record(0).outcome, scene.record(0).offset = outcome, 1 if outcome == "acked" else -1
+    scene.chronicle.reads = [scene.final(), scene.final(1)]
+    assert ("reordered" in kinds(scene.chronicle)) == (outcome == "acked")
+    scene.chronicle.producers[0] = ProducerPromise("p", -1, True, None, 5_000)
+    assert "reordered" in kinds(scene.chronicle)
+
+
 def test_at_least_once_may_duplicate_and_it_is_tallied(scene: Scene) -> None:
     scene.blind()
     scene.chronicle.producers[0] = ProducerPromise("p", -1, False)
@@ -123,4 +136,32 @@ def test_a_copy_lost_with_its_leader_leaves_the_earlier_one_without_acks_of_all(
 
 def test_an_offset_where_the_record_never_stood_is_wrong_while_one_leader_leads(scene: Scene) -> None:
     earlier_copy_is_left(scene)
+    assert "wrong offset" in kinds(scene.chronicle)
+
+
+def later_copy_is_left(scene: Scene, *, idempotent: bool, cleanup: bool) -> None:
+    """Record 2 was acknowledged at 2, where nothing stands any more, and a copy of it stands at 7."""
+    scene.chronicle.producers[0] = ProducerPromise("p", -1, idempotent, None, 5_000, 1)
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, cleanup=cleanup)
+    scene.final().records.pop(2)
+    scene.final().records.append(seen(2, 7))
+    scene.final().end = 8
+
+
+def test_a_copy_that_was_cleaned_away_leaves_a_later_one(scene: Scene) -> None:
+    later_copy_is_left(scene, idempotent=False, cleanup=True)
+    assert not {"wrong offset", "reordered"} & {*kinds(scene.chronicle)}
+
+
+@pytest.mark.parametrize(("idempotent", "cleanup"), [(True, True), (False, False)])
+def test_an_offset_is_wrong_where_no_copy_was_made_or_none_is_cleaned_away(
+    scene: Scene, idempotent: bool, cleanup: bool
+) -> None:
+    later_copy_is_left(scene, idempotent=idempotent, cleanup=cleanup)
+    assert "wrong offset" in kinds(scene.chronicle)
+
+
+def test_an_offset_at_which_another_record_stands_is_wrong_also_where_copies_are_cleaned_away(scene: Scene) -> None:
+    later_copy_is_left(scene, idempotent=False, cleanup=True)
+    scene.record(2).offset = 1
     assert "wrong offset" in kinds(scene.chronicle)

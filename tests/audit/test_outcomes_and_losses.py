@@ -168,6 +168,18 @@ def test_an_unclean_election_excuses_nothing_its_leader_knew_to_be_committed(sce
     assert scene.ask(check_losses).count == 1
 
 
+@pytest.mark.parametrize(("cut_us", "excused"), [(4_900, True), (900, False)])
+def test_a_power_cut_takes_what_the_elected_broker_knew_before_its_election(
+    scene: Scene, cut_us: int, excused: bool
+) -> None:
+    scene.lose(1)
+    scene.elect(800, 0, 0, (0, 1))
+    scene.fall(cut_us, 2, "power_off", 0)
+    scene.elect(5_000, 2, 1, (2,), unclean=True)
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, unclean_leader_election=True)
+    assert (scene.ask(check_losses).count == 0) == excused
+
+
 def test_acks_1_does_not_outlive_its_leader(scene: Scene) -> None:
     scene.lose(1)
     scene.chronicle.producers[0] = ProducerPromise("p", 1, False)

@@ -6,7 +6,7 @@ import pytest
 from tests.audit.scene import Scene, batch, seen
 
 from ottla.audit.aborted_reads import check_aborted_reads
-from ottla.audit.chronicle import Leadership, TransactionSeen
+from ottla.audit.chronicle import Downfall, Leadership, TransactionSeen
 from ottla.audit.early_reads import check_early_reads
 from ottla.audit.group_offsets import check_group_offsets
 from ottla.audit.hanging import check_hanging
@@ -180,6 +180,37 @@ def test_a_zombie_that_was_refused_is_tallied(scene: Scene) -> None:
     finding = scene.ask(check_zombies)
     assert finding.passed
     assert finding.tallies == (("commits asked for by zombies", 1),)
+
+
+@pytest.mark.parametrize(
+    ("topic", "cut_us", "verdict", "excused"),
+    [
+        ("t", 5_000, "aborted", True),
+        ("t", 5_000, "committed", False),
+        ("t", 2_000, "aborted", False),
+        ("__transaction_state", 5_000, "committed", True),
+        ("__consumer_offsets", 5_000, "aborted", False),
+    ],
+)
+def test_a_power_cut_that_took_the_abort_marker_or_what_coordinators_knew_excuses_a_zombie(
+    scene: Scene, topic: str, cut_us: int, verdict: str, excused: bool
+) -> None:
+    replace_instance(scene, 3_000)
+    scene.chronicle.transactions[0].verdict = verdict
+    for index in (0, 1):
+        scene.chronicle.leaderships.append(Leadership(1_900, topic, index, 0, 1, (0,), False))
+    scene.chronicle.downfalls.append(Downfall(cut_us, 0, "power_off", {(topic, 0): 4, (topic, 1): 1}))
+    finding = scene.ask(check_zombies)
+    assert (finding.count == 0) == excused
+    assert ("commits asked for by zombies", 1) in finding.tallies
+
+
+def test_an_abort_marker_lost_in_one_partition_excuses_nothing_shown_in_another(scene: Scene) -> None:
+    replace_instance(scene, 3_000)
+    scene.chronicle.transactions[0].verdict = "aborted"
+    scene.chronicle.leaderships.append(Leadership(1_900, "t", 0, 0, 1, (0,), False))
+    scene.fall(5_000, 0, "power_off", 4)
+    assert scene.ask(check_zombies).count == 1
 
 
 def test_when_a_zombie_asked_may_not_be_observable(scene: Scene) -> None:

@@ -51,7 +51,7 @@ class DurabilityLedger:
             topic = topics.get(place[0])
             found: list[Break] = []
             if topic is None or topic.unclean_leader_election:
-                found += _unclean_elections(seen, marks.get(place, ()))
+                found += _unclean_elections(place, seen, marks.get(place, ()), power_cuts)
             found += [cut for each in power_cuts if (cut := _power_cut(each, place, seen)) is not None]
             if found:
                 self.breaks[place] = sorted(found, key=lambda each: each.at_us)
@@ -83,15 +83,35 @@ class DurabilityLedger:
         return next((why for why in whys if why is not None), None)
 
 
-def _unclean_elections(roles: Sequence[Leadership], marks: Sequence[Watermark]) -> list[Break]:
+def _unclean_elections(
+    place: Place, roles: Sequence[Leadership], marks: Sequence[Watermark], power_cuts: Sequence[Downfall]
+) -> list[Break]:
     found = []
     for role in roles:
         if role.is_unclean:
-            # Up to its own high watermark its log is what was committed; behind that it may differ.
-            own = [mark.high_watermark for mark in marks if mark.broker_id == role.leader and mark.at_us <= role.at_us]
-            why = f"unclean election of broker {role.leader} at {role.at_us} us"
-            found.append(Break(role.at_us, own[-1] if own else 0, why))
+            own = _known_to_be_committed(place, role, marks, power_cuts)
+            found.append(Break(role.at_us, own, f"unclean election of broker {role.leader} at {role.at_us} us"))
     return found
+
+
+def _known_to_be_committed(
+    place: Place, role: Leadership, marks: Sequence[Watermark], power_cuts: Sequence[Downfall]
+) -> int:
+    """Up to where an elected leader's log is what was committed: its own high watermark, or what was left below it.
+
+    The controller may elect a broker whose power has just been cut, before it notices.
+    """
+    last = None
+    for mark in marks:
+        if mark.broker_id == role.leader and mark.at_us <= role.at_us:
+            last = mark
+    if last is None:
+        return 0
+    own = last.high_watermark
+    for each in power_cuts:
+        if each.broker_id == role.leader and last.at_us <= each.at_us <= role.at_us:
+            own = min(own, each.cut.get(place, own))
+    return own
 
 
 def _power_cut(downfall: Downfall, place: Place, roles: Sequence[Leadership]) -> Break | None:

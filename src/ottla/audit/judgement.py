@@ -46,7 +46,7 @@ from ottla.audit.watermarks import check_watermarks
 from ottla.audit.zombies import check_zombies
 from ottla.ledger.schema import NO_OFFSET, NO_PARTITION
 
-_BY_INSTANCE = (check_duplicates, check_order, check_failed, check_offsets)
+_BY_INSTANCE = (check_duplicates, check_failed, check_offsets)
 
 CHECKERS = (
     check_settlement,
@@ -96,11 +96,13 @@ def _by_instance(case: Case) -> tuple[list[Finding], dict[str, dict[str, int]]]:
     for producer, history in histories(case):
         promise = case.producers.get(producer)
         counts = seen.setdefault(producer, {})
-        for check in _BY_INSTANCE:
-            finding = check(history)
+        repeats = promise is not None and not promise.idempotent
+        found_here = [check(history) for check in _BY_INSTANCE]
+        for finding in (check_order(history, only_where_told=repeats), *found_here):
             counts[finding.kind] = counts.get(finding.kind, 0) + finding.count
             if finding.count and promise is not None and finding.kind not in forbidden(promise):
-                finding = Finding(finding.kind, 0, (), (), ((f"not promised by {producer}", finding.count),))
+                tallies = (*finding.tallies, (f"not promised by {producer}", finding.count))
+                finding = Finding(finding.kind, 0, (), (), tallies)
             found.setdefault(finding.kind, []).append(finding)
     unread = tuple(
         f"{topic}-{partition} was not read to its end"
@@ -128,6 +130,7 @@ def histories(case: Case) -> list[tuple[str, PartitionHistory]]:
 def _history(case: Case, sent: list[SentRecord], read: ReadSeen) -> PartitionHistory:
     numbers = {record.number: None for record in sent}
     mine = [record for record in read.records if record.number in numbers]
+    standing = {record.offset: None for record in read.records}
     return PartitionHistory(
         read.topic,
         read.partition,
@@ -136,8 +139,8 @@ def _history(case: Case, sent: list[SentRecord], read: ReadSeen) -> PartitionHis
             [record.outcome for record in sent],
             [record.key_crc for record in sent],
             [record.value_crc for record in sent],
-            # The copy that was acknowledged may be gone for a reason, and an earlier one be there.
-            [NO_OFFSET if case.excuse(record) is not None else record.offset for record in sent],
+            # The copy that was acknowledged may be gone for a reason, and another one be there.
+            [NO_OFFSET if _may_be_gone(case, record, standing) else record.offset for record in sent],
         ),
         Stored(
             [record.offset for record in mine],
@@ -149,3 +152,12 @@ def _history(case: Case, sent: list[SentRecord], read: ReadSeen) -> PartitionHis
         read.start,
         read.end,
     )
+
+
+def _may_be_gone(case: Case, record: SentRecord, standing: dict[int, None]) -> bool:
+    if case.excuse(record) is not None:
+        return True
+    # Compaction and retention take one copy before the other; who is idempotent makes no second one.
+    promise = case.producers.get(record.producer)
+    repeats = promise is not None and not promise.idempotent
+    return repeats and record.offset not in standing and case.cleans_up((record.topic, record.partition))

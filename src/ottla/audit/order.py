@@ -2,17 +2,28 @@
 
 Only first copies count: a reader that drops the copies it has seen would meet the records in this order. A batch that
 was stored again later is duplicated, not reordered.
+
+Without idempotence a broker cannot tell a request that comes late: one that a producer has given up (its connection is
+closed, and its bytes are still on their way, or wait for a slow disk) is stored behind what was sent on a new one. So
+only of records whose place the producer was told is order promised there, with one request in flight; of those that
+nobody knows of it is not, nor of those whose copy is gone again, which a late one may outlive.
 """
 
 from __future__ import annotations
 
 from ottla.audit.findings import EVIDENCE_MAX, REORDERED, Anomaly, Finding
 from ottla.audit.history import PartitionHistory
+from ottla.ledger.schema import ACKED, NO_OFFSET
 
 
-def check_order(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """First copies out of input order, against the highest record number seen before each."""
-    count = 0
+def check_order(
+    history: PartitionHistory, evidence_max: int = EVIDENCE_MAX, *, only_where_told: bool = False
+) -> Finding:
+    """First copies out of input order, against the highest record number seen before each.
+
+    `only_where_told`: without idempotence; the others that stand behind a later one are tallied.
+    """
+    count = late = 0
     evidence: list[Anomaly] = []
     sent_row = history.sent_row
     highest = -1
@@ -23,10 +34,15 @@ def check_order(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> 
             continue
         if sequence not in sent_row:
             continue
+        sent = sent_row[sequence]
+        if only_where_told and (history.sent.outcome[sent] != ACKED or history.sent.offset[sent] == NO_OFFSET):
+            late += 1
+            continue
         count += 1
         if len(evidence) < evidence_max:
             evidence.append(_anomaly(history, sequence, row, highest))
-    return Finding(REORDERED, count, tuple(evidence))
+    tallies = (("in doubt, and stored late", late),) if late else ()
+    return Finding(REORDERED, count, tuple(evidence), (), tallies)
 
 
 def _anomaly(history: PartitionHistory, sequence: int, row: int, earlier: int) -> Anomaly:

@@ -4,13 +4,17 @@ Promise (KIP-98): when a newer instance with the same transactional id has begun
 has been answered, and from then on whatever the older one asks for is refused. So a transaction whose commit was asked
 for after that is never committed, nor are its records shown. (Asked for before, it may have won; that is no zombie.)
 
+A power cut or an unclean election may take that away again. Without the marker that aborted them, records lie open in
+the log until the next marker of that producer, which decides for them too; and coordinators that have lost what they
+wrote know of no newer instance.
+
 Not observable where the time of the asking was not taken down.
 """
 
 from __future__ import annotations
 
-from ottla.audit.case import COMMITTED, Case
-from ottla.audit.chronicle import TransactionSeen
+from ottla.audit.case import COMMITTED, TRANSACTION_LOG, Case
+from ottla.audit.chronicle import SentRecord, TransactionSeen
 from ottla.audit.findings import EVIDENCE_MAX, ZOMBIE, Finding, Findings
 
 
@@ -40,6 +44,10 @@ def check_zombies(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         ]
         if old.verdict != "committed" and not shown:
             continue
+        excuse = _excuse(case, old, shown)
+        if excuse is not None:
+            found.tally(f"excused: {excuse}")
+            continue
         what = "its producer was told that it is committed" if not shown else f"record {shown[0].number} can be read"
         found.add(
             f"transaction {old.number} of {old.producer}'s instance {old.instance}: the commit was asked for at "
@@ -50,6 +58,18 @@ def check_zombies(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
             at_us=old.commit_asked_us,
         )
     return found.finding()
+
+
+def _excuse(case: Case, old: TransactionSeen, shown: list[SentRecord]) -> str | None:
+    """What took the abort marker away in each partition that shows records of it, or what coordinators knew."""
+    why = case.ledger.excuse_topic(TRANSACTION_LOG, old.began_us)
+    if why is not None or old.verdict == "committed":
+        return why
+    for record in shown:
+        why = case.ledger.excuse_read((record.topic, record.partition), -1, old.began_us)
+        if why is None:
+            return None
+    return why
 
 
 def _committed(case: Case, place: tuple[str, int]) -> dict[int, None]:
