@@ -13,8 +13,9 @@ Not observable where the time of the asking was not taken down.
 
 from __future__ import annotations
 
-from ottla.audit.case import COMMITTED, TRANSACTION_LOG, Case
+from ottla.audit.case import COMMITTED, Case
 from ottla.audit.chronicle import SentRecord, TransactionSeen
+from ottla.audit.durability import TRANSACTION_LOG
 from ottla.audit.findings import EVIDENCE_MAX, ZOMBIE, Finding, Findings
 
 
