@@ -12,6 +12,7 @@ from ottla.broker.transactions.records import (
     transaction_value,
 )
 from ottla.broker.transactions.transaction import TransactionState, new_data
+from ottla.faults.rule import FaultRule
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -365,6 +366,25 @@ def test_markers_wait_for_a_leader_that_cannot_be_reached(world: World) -> None:
     world.pass_time(1000)
     assert producer.state == "CompleteCommit"
     assert committed_values(world, partition=0) == committed_values(world, partition=1) == [b"v"]
+
+
+def test_a_batch_that_comes_before_the_marker_of_the_transaction_before_waits_for_it(world: World) -> None:
+    world.faults.add(FaultRule("delay_request", api="WriteTxnMarkers", delay_ms=10))
+    producer = Producer(world)
+    producer.init()
+    place = next(index for index in (0, 1) if world.leader(TOPIC, index) != producer.node)
+    for value in (b"one", b"two"):
+        connection = world.last_connection + 1
+        answer = producer.send(value, partition=place)
+        if answer == "waiting":
+            # The coordinator is asked again after 20 ms, when the marker is there.
+            world.pass_time(50)
+            (answered,) = world.answers[connection]
+            answer = answered.responses[0].partition_responses[0].error_code
+        assert answer == 0
+        assert producer.commit() == 0
+    world.pass_time(50)
+    assert committed_values(world, partition=place) == [b"one", b"two"]
 
 
 def test_unused_transactional_ids_are_forgotten() -> None:

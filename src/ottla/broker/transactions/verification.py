@@ -5,7 +5,8 @@ first batch of a transaction in a partition is held back until the coordinator h
 is in the transaction (clients of version 1 have added it themselves), or to add it (version 2, Produce 12 and
 TxnOffsetCommit 5 on). Later batches need no question: the log knows the transaction is open.
 
-A coordinator that is still writing the markers of the transaction before is asked again a few times.
+A coordinator that is still writing the markers of the transaction before is asked again a few times, each time under
+guards of its own: those of the question before end with that transaction's marker.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ _ASK_AGAIN = (
 
 # Error codes by partition, 0 where it is in the transaction.
 Answered = Callable[[Mapping[Place, int], int], None]
+FirstBatches = list[tuple[Place, BatchHeader, ProducerStates]]
 
 
 class Verified:
@@ -63,7 +65,7 @@ class Verified:
 
 
 class Question:
-    """A question to a transaction's coordinator; `answered` is called once."""
+    """A question to a transaction's coordinator; `answered` is called once, `asks_again` whenever it is put anew."""
 
     def __init__(
         self,
@@ -75,6 +77,7 @@ class Question:
         verify_only: bool,
         answered: Answered,
         now_us: int,
+        asks_again: Callable[[int], None] | None = None,
     ) -> None:
         self.bucket = -1
         self._core = core
@@ -82,6 +85,7 @@ class Question:
         self._producer = producer
         self._places = places
         self._verify_only = verify_only
+        self._asks_again = asks_again
         self._answered: Answered | None = answered
         self._again_until_us = now_us + _AGAIN_FOR_US
         self._rests = False
@@ -114,6 +118,8 @@ class Question:
     def expire(self, now_us: int) -> None:
         """The pause is over, or no answer has come."""
         if self._rests:
+            if self._asks_again is not None:
+                self._asks_again(now_us)
             self.ask(now_us)
         else:
             self._finish(dict.fromkeys(self._places, int(ErrorCode.NETWORK_EXCEPTION)), now_us)
@@ -147,23 +153,20 @@ def verify_produce(
     """Ask about the batches of a Produce request that need it, then call `append(what came of it, now)`."""
     message, version = request.message, request.version
     adds = version >= _ADDED_FROM_PRODUCE_VERSION
-    guards: dict[Place, int] = {}
-    producer: tuple[int, int] | None = None
     strict = adds or (
         core.settings.transaction_partition_verification_enable
         and "no_transaction_verification" not in core.settings.weaknesses
     )
-    for place, header, producers in _first_batches(core, message):
-        if producer is None:
-            producer = (header.producer_id, header.producer_epoch)
-        if strict:
-            wall_ms = core.wall_ms(now_us)
-            guards[place] = producers.begin_verification(header, new_epochs=adds, wall_ms=wall_ms)
-        else:
-            guards[place] = 0
-    if producer is None or not strict:
-        append({place: Verified(0, 0, taken_on_trust=True) for place in guards}, now_us)
+    first_batches = _first_batches(core, message)
+    if not first_batches or not strict:
+        append({place: Verified(0, 0, taken_on_trust=True) for place, _, _ in first_batches}, now_us)
         return
+    first = first_batches[0][1]
+    guards: dict[Place, int] = {}
+
+    def begin(batches: FirstBatches, wall_ms: int) -> None:
+        for place, header, producers in batches:
+            guards[place] = producers.begin_verification(header, new_epochs=adds, wall_ms=wall_ms)
 
     def answered(codes: Mapping[Place, int], later_us: int) -> None:
         append(
@@ -171,20 +174,22 @@ def verify_produce(
             later_us,
         )
 
+    begin(first_batches, core.wall_ms(now_us))
     Question(
         core,
         message.transactional_id,
-        producer,
+        (first.producer_id, first.producer_epoch),
         list(guards),
         verify_only=not adds,
         answered=answered,
         now_us=now_us,
+        asks_again=lambda later_us: begin(_first_batches(core, message), core.wall_ms(later_us)),
     ).ask(now_us)
 
 
-def _first_batches(core: BrokerCore, message: Any) -> list[tuple[Place, BatchHeader, ProducerStates]]:
+def _first_batches(core: BrokerCore, message: Any) -> FirstBatches:
     """The batches that would open a transaction in a partition led here; broken ones are refused later."""
-    found: list[tuple[Place, BatchHeader, ProducerStates]] = []
+    found: FirstBatches = []
     for topic in message.topic_data:
         partitions = core.topics.get(topic.name, {})
         for data in topic.partition_data:
