@@ -87,6 +87,7 @@ class TableSender:
             max_request_size=settings.max_request_size,
             compression=settings.compression_type,
             compression_level=settings.compression_level,
+            lend=driver.appender.lend,
             partitioner=settings.partitioner,
             place=None if function is None else lambda keys: function(keys, driver.view(topic)),
             placer="" if function is None else function.name,

@@ -15,6 +15,9 @@ Invariants
   `add_sealed` with nothing else buffered may pass `buffer_memory`.
 - `hooks.wake()` is called at most once for each time the I/O thread sets `sleeping`. The I/O thread sets `sleeping`,
   then asks `linger_deadline_us()`, then waits: what arrives in between is in that answer.
+- A sealed batch is compressed by whichever thread comes for it first: it stands in `_unpacked` until one takes it out,
+  and counts in `_compressing` until that one is done. Senders leave `_LENT_MAX` of them to the I/O thread, so that two
+  processors compress, and see to the rest themselves.
 - In an event loop (`landing` is given) nothing here waits: hooks raise `MustWait`, compression is left to the I/O
   thread, and `send_async` hands over to `hooks.send_later` where it would have to wait. Who is cancelled while it
   waits has not been appended: appending is the last thing that happens.
@@ -29,7 +32,7 @@ from __future__ import annotations
 from time import monotonic_ns
 
 import cython
-from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
 from cython.cimports.cpython.list import PyList_GET_ITEM
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
@@ -57,7 +60,6 @@ from cython.cimports.ottla.records.wire import (
     likely,
     partition_of,
     put_bytes,
-    put_header,
     put_varint,
     split_mix,
     unlikely,
@@ -68,10 +70,13 @@ from cython.cimports.ottla.records.wire import (
 
 from ottla.errors import RecordError
 from ottla.records.awaiting import MustWait
-from ottla.records.compression import CODEC_IDS, check_level, compress
+from ottla.records.compression import CODEC_IDS, check_level
 
 _TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
 _TURN_US = cython.declare(cython.longlong, 2000)
+# So many batches are left to the I/O thread to compress; and in one turn it compresses so much, then it sends that.
+_LENT_MAX = cython.declare(cython.int, 2)
+_PACKED_IN_A_TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
 # What a callback keeps alive until its batch is settled: a Delivery, and a place in a list for each of the two.
 _CALLBACK_BYTES = cython.declare(cython.Py_ssize_t, 72)
 # In an event loop: so many records in a row, then others get their turn; and so much may be sealed while one of its
@@ -118,7 +123,10 @@ class Appender:
     _first_open = cython.declare(Partition)
     _last_open = cython.declare(Partition)
     _sealed = cython.declare(list)
+    _unpacked = cython.declare(list)
     _compressing = cython.declare(cython.int)
+    # How many batches the I/O thread has taken to compress and is not done with.
+    _packing_there = cython.declare(cython.int)
     _turn = cython.declare(int64_t)
     _untaken_bytes = cython.declare(cython.Py_ssize_t)
     _taker = cython.declare(cython.ulong)
@@ -173,6 +181,7 @@ class Appender:
         self._landing = landing
         self._topics = {}
         self._sealed = []
+        self._unpacked = []
 
     # ------------------------------------------------------------------ one record
 
@@ -333,7 +342,8 @@ class Appender:
                     break
                 if partition is None and not keyed:
                     state.move_on(need, self._room(home), cython.address(self._random))
-                self._publish(self._seal(home))
+                self._seal(home)
+                self._publish()
             else:
                 body = fixed + 2  # deltas of 0
                 need = body + varint_bytes(zigzag(body))
@@ -479,11 +489,27 @@ class Appender:
         self._open_bytes -= capacity + home.callback_bytes
         self._unlink(home)
         if self._codec_id:
-            batch._compressing = True
-            self._compressing += 1
+            self._leave(batch)
         self._sealed.append(batch)
         self._untaken_bytes += batch.size_bytes
         return batch
+
+    @cython.cfunc
+    def _leave(self, batch: SealedBatch) -> object:
+        """Have the batch compressed by whoever comes for it first."""
+        batch._compressing = True
+        self._compressing += 1
+        self._unpacked.append(batch)
+        return None
+
+    def lend(self, batch: SealedBatch) -> bool:
+        """Have the I/O thread compress a batch of a table that `add_sealed` is to queue soon; False when it is busy."""
+        if len(self._unpacked) + self._packing_there >= self._lendable():
+            return False
+        self._leave(batch)
+        if self.sleeping:
+            self._wake()
+        return True
 
     @cython.cfunc
     def _unlink(self, home: Partition) -> object:
@@ -501,57 +527,69 @@ class Appender:
         return None
 
     @cython.cfunc
-    def _publish(self, batch: SealedBatch) -> object:
-        """Compress what was just sealed, tell the I/O thread, and let it have its turn.
+    def _publish(self) -> object:
+        """Something was just sealed: compress what is there to do, tell the I/O thread, and let it have its turn.
 
         In an event loop others would stand still: the I/O thread compresses, and giving way is `hooks.send_later`'s.
         """
-        if self._codec_id and self._landing is None:
-            self._compress([batch])
+        if self._landing is None:
+            while len(self._unpacked) + self._packing_there > self._lendable():
+                if not self._compress_next():
+                    break
         if self.sleeping:
             self._wake()
-        elif self._untaken_bytes >= _TURN_BYTES and self._landing is None:
+        elif self._untaken_bytes >= _TURN_BYTES and self._landing is None and not self._packing_there:
             self._give_way()
         return None
 
     @cython.cfunc
-    def _compress(self, batches: list) -> object:
-        """Compress sealed batches where they lie in the queue; `_hold_back` keeps them there until this is done."""
-        batch: SealedBatch
+    @cython.exceptval(check=False)
+    def _lendable(self) -> cython.int:
+        """How many batches may wait for the I/O thread to compress them: none where there is no such thread."""
+        return 0 if self._taker == 0 or self._taker == PyThread_get_thread_ident() else _LENT_MAX
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def _compress_next(self) -> cython.Py_ssize_t:
+        """Compress the first batch that nobody has taken yet, where it lies in the queue; how large it was, 0 for none.
+
+        `_hold_back` keeps it in the queue until this is done.
+        """
+        if not self._unpacked:
+            return 0
+        batch: SealedBatch = self._unpacked.pop(0)
+        size: cython.Py_ssize_t = batch.size_bytes
         try:
-            for batch in batches:
-                self._pack(batch)
+            self._pack(batch)
         finally:
             # What memory was too short for, or Ctrl+C came before, goes as it is: nothing is lost.
-            for batch in batches:
-                batch._compressing = False
-                self._compressing -= 1
+            batch._compressing = False
+            self._compressing -= 1
+        return size
+
+    @cython.cfunc
+    def _compress_there(self, everything: cython.bint) -> object:
+        """The I/O thread's share: `everything`, or what is enough to have something to send."""
+        left: cython.Py_ssize_t = _PACKED_IN_A_TURN_BYTES
+        while self._unpacked and (everything or left > 0):
+            self._packing_there += 1
+            try:
+                left -= self._compress_next()
+            finally:
+                self._packing_there -= 1
         return None
 
     @cython.cfunc
     def _pack(self, batch: SealedBatch) -> object:
-        with memoryview(batch._buffer) as whole:
-            packed = compress(self._compression, self._level, whole[HEADER_BYTES:])
-        size: cython.Py_ssize_t = HEADER_BYTES + len(packed)
         home: Partition = batch._home
-        # With batch.size=0 every record goes alone, however small it gets.
-        if home is not None and self.batch_size > HEADER_BYTES:
-            home.learn_ratio(batch.uncompressed_bytes, size, self.batch_size)
-        if size >= batch.size_bytes:
-            return None
-        batch._buffer[HEADER_BYTES:] = packed
-        put_header(
-            PyByteArray_AS_STRING(batch._buffer),
-            size,
-            self._codec_id,
-            batch.record_count,
-            batch.base_timestamp,
-            batch.max_timestamp,
-        )
-        self.buffered_bytes -= batch.size_bytes - size
-        batch.buffer_bytes -= batch.size_bytes - size
-        batch.codec = self._compression
-        batch.size_bytes = size
+        uncompressed: cython.Py_ssize_t = batch.size_bytes
+        saved: cython.Py_ssize_t = batch._pack(self._compression, self._level)
+        # What is not queued yet is not counted yet.
+        if batch._hooks is not None:
+            self.buffered_bytes -= saved
+        # With batch.size=0 every record goes alone, however small it gets; and tables have sizes of their own.
+        if home is not None and batch.first_row < 0 and self.batch_size > HEADER_BYTES:
+            home.learn_ratio(uncompressed, uncompressed - saved, self.batch_size)
         return None
 
     # ------------------------------------------------------------------ with the I/O thread
@@ -570,6 +608,8 @@ class Appender:
     @cython.cfunc
     def _wait_for_memory(self, nbytes: cython.Py_ssize_t) -> object:
         self._hooks.check_usable()
+        if self._landing is None and self._compress_next():
+            return None  # what it became takes less
         self.memory_waiters += 1
         try:
             if self.sleeping:
@@ -643,20 +683,20 @@ class Appender:
         now: int64_t = now_us
         everything: cython.bint = force or self._open_ones_must_go()
         home: Partition
-        due: list = []
         self._taker = PyThread_get_thread_ident()
         while self._first_open is not None:
             home = self._first_open
             if not everything and home.batch.created_us + self.linger_us > now:
                 break
-            due.append(self._seal(home))
-        if self._codec_id:
-            self._compress(due if self._landing is None else _uncompressed(self._sealed))
+            self._seal(home)
         self._untaken_bytes = 0
         self.turn_is_asked = False
+        # Before compressing, which others need not wait for.
         if self._turn_awaited:
             self._turn_awaited = False
             PyThread_release_lock(self._turn_lock)
+        if self._unpacked:
+            self._compress_there(force)
         taken: list = self._sealed
         self._sealed = []
         if self._compressing:
@@ -688,7 +728,7 @@ class Appender:
 
     def linger_deadline_us(self) -> int | None:
         """When `take_ready` will have something: 0 for now, None for not before something is sent."""
-        if self._sealed and (self._landing is not None or not self._compressing):
+        if self._unpacked or (self._sealed and not self._compressing):
             return 0
         home: Partition = self._first_open
         if home is None:
@@ -696,7 +736,10 @@ class Appender:
         return 0 if self._open_ones_must_go() else home.batch.created_us + self.linger_us
 
     def add_sealed(self, batches: object) -> None:
-        """Queue finished batches in order, each behind the open batch of its partition, waiting for memory."""
+        """Queue finished batches in order, each behind the open batch of its partition, waiting for memory.
+
+        Those that were lent are finished when the I/O thread has compressed them.
+        """
         batch: SealedBatch
         earlier: SealedBatch
         state: Topic
@@ -723,19 +766,13 @@ class Appender:
             self.records_appended += batch.record_count
             self._sealed.append(batch)
             self._untaken_bytes += batch.size_bytes
-            if earlier is not None and self._codec_id and self._landing is None:
-                self._compress([earlier])
-            if self.sleeping:
+            if earlier is not None and self._landing is None:
+                self._publish()
+            elif self.sleeping:
                 self._wake()
-            elif self._untaken_bytes >= _TURN_BYTES:
+            elif self._untaken_bytes >= _TURN_BYTES and not self._packing_there:
                 self._give_way()
 
     def release(self, nbytes: int) -> None:
         """Give back the memory of a settled batch (its `buffer_bytes`)."""
         self.buffered_bytes -= nbytes
-
-
-@cython.cfunc
-def _uncompressed(batches: list) -> list:
-    """Those an event loop sealed and left to the I/O thread."""
-    return [batch for batch in batches if cython.cast(SealedBatch, batch)._compressing]

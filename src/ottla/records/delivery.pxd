@@ -48,6 +48,7 @@ cdef class SealedBatch:
     cdef bint _stamped
     cdef bint _compressing
 
+    cdef Py_ssize_t _pack(self, str compression, object level) except? -1
     cdef object _settle(self, int outcome, object error)
     cdef SealedBatch _part_with(self, int32_t row)
     cdef object _divide(self, list parts)

@@ -26,6 +26,7 @@ from cython.cimports.ottla.records.awaiting import Awaitable, at_once, future_he
 from cython.cimports.ottla.records.wire import (
     ATTRIBUTES_POSITION,
     CRC_POSITION,
+    HEADER_BYTES,
     PRODUCER_POSITION,
     TRANSACTIONAL,
     put_header,
@@ -36,7 +37,7 @@ from cython.cimports.ottla.records.wire import (
 
 from ottla.errors import ClosedError, DeliveryFailed, DeliveryUnknown
 from ottla.records.awaiting import releasing
-from ottla.records.compression import CODEC_IDS
+from ottla.records.compression import CODEC_IDS, compress
 
 PENDING, ACKED, FAILED, UNKNOWN, SPLIT = 0, 1, 2, 3, 4
 _WORDS = ("pending", "acked", "failed", "unknown", "split")
@@ -146,6 +147,32 @@ class SealedBatch:
     def lose(self, error: object) -> None:
         """Settle as unknown: perhaps stored."""
         self._settle(3, error)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def _pack(self, compression: str, level: object) -> cython.Py_ssize_t:
+        """Compress the records where they lie, unless that would make them more; how many bytes it saves.
+
+        `size_bytes` is what it was until the end, so that who counts memory can do so in one step.
+        """
+        with memoryview(self._buffer) as whole:
+            packed = compress(compression, level, whole[HEADER_BYTES:])
+        saved: cython.Py_ssize_t = self.size_bytes - HEADER_BYTES - len(packed)
+        if saved <= 0:
+            return 0
+        self._buffer[HEADER_BYTES:] = packed
+        put_header(
+            PyByteArray_AS_STRING(self._buffer),
+            self.size_bytes - saved,
+            CODEC_IDS[compression],
+            self.record_count,
+            self.base_timestamp,
+            self.max_timestamp,
+        )
+        self.codec = compression
+        self.buffer_bytes -= saved
+        self.size_bytes -= saved
+        return saved
 
     @cython.cfunc
     def _settle(self, outcome: cython.int, error: object) -> object:

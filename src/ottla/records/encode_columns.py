@@ -62,7 +62,7 @@ from cython.cimports.ottla.records.wire import (
 
 from ottla.errors import RecordError
 from ottla.records.arrow_data import chunks
-from ottla.records.compression import check_level, compress
+from ottla.records.compression import check_level
 
 # How much of a chunk is encoded in one step; a step's batches are in memory together.
 _SLICE_BYTES = cython.declare(int64_t, 16 << 20)
@@ -115,6 +115,7 @@ class TableEncoder:
     _max_request_size = cython.declare(int64_t)
     _compression = cython.declare(str)
     _level = cython.declare(object)
+    _lend = cython.declare(object)
     _rule = cython.declare(KeyRule)
     _sticky = cython.declare(StickyPartition)
     # The sticky partition as this step has left it; it holds for others once the step is done.
@@ -483,14 +484,6 @@ class TableEncoder:
 
     @cython.cfunc
     def _seal(self, partition: int32_t, buffer: bytearray, order: cython.pointer(int32_t), count: int64_t) -> object:
-        codec: str = "none"
-        uncompressed_bytes: cython.Py_ssize_t = len(buffer)
-        if self._compression != "none":
-            with memoryview(buffer) as whole:
-                packed = compress(self._compression, self._level, whole[HEADER_BYTES:])
-            if len(packed) < len(buffer) - HEADER_BYTES:
-                buffer[HEADER_BYTES:] = packed
-                codec = self._compression
         first: int64_t = self._first_row + self._row
         rows: object = None
         i: int64_t
@@ -507,12 +500,13 @@ class TableEncoder:
             count,
             self._base_timestamp,
             self._max_timestamp,
-            codec,
+            "none",
             first + order[0],
             rows,
         )
-        sealed.uncompressed_bytes = uncompressed_bytes
         sealed.record_bytes_max = self._record_bytes_max
+        if self._compression != "none" and (self._lend is None or not self._lend(sealed)):
+            sealed._pack(self._compression, self._level)
         return sealed
 
     @cython.cfunc
@@ -658,6 +652,7 @@ def encode_stream(
     max_request_size: int = 1048576,
     compression: str = "none",
     compression_level: object = None,
+    lend: object = None,
     partitioner: str = "default",
     place: object = None,
     placer: str = "",
@@ -672,8 +667,9 @@ def encode_stream(
     value is a tombstone; a row without a key or partition goes to `sticky`'s partition (or the next in turn:
     `partitioner` is a short name of producer/partitioner_class.py), one without a timestamp gets the time at which
     its chunk is read. `place`, called `placer` in errors, is given a KeyColumn of the next rows and says where they
-    go, unless the `partition` column does; a null leaves a row to the partitioner. Raises RecordError, naming column
-    and row, for what cannot be sent.
+    go, unless the `partition` column does; a null leaves a row to the partitioner. `lend` is asked for
+    every batch whether somebody else compresses it. Raises RecordError, naming column and row, for what cannot be
+    sent.
     """
     check_level(compression, compression_level)
     encoder: TableEncoder = TableEncoder()
@@ -687,6 +683,7 @@ def encode_stream(
     encoder._max_request_size = max_request_size
     encoder._compression = compression
     encoder._level = compression_level
+    encoder._lend = lend
     encoder._place = place
     encoder._placer = placer
     encoder._rule = key_rule(partitioner, ignore_keys)

@@ -32,6 +32,7 @@ def encode_stream(
     max_request_size: int = 1048576,
     compression: str = "none",
     compression_level: int | None = None,
+    lend: Callable[[SealedBatch], bool] | None = None,
     partitioner: str = "default",
     place: Callable[[KeyColumn], Any] | None = None,
     placer: str = "",
