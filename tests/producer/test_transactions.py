@@ -25,6 +25,7 @@ from ottla.producer.events import (
     TransactionAnswered,
     TransactionChanged,
 )
+from ottla.producer.same_epoch import BUMPS_FROM_VERSION
 from ottla.producer.transaction_answers import Reaction, RequestKind, gravest, reaction_to
 from ottla.producer.transaction_states import TRANSITIONS, TransactionEvent, TransactionState
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -406,6 +407,23 @@ def test_an_abort_that_the_coordinator_knows_nothing_of_ends_with_a_new_identity
     assert world.outcome_of(world.end(False)) is None
     assert world.names()[-2:] == ["EndTxn", "InitProducerId"]
     assert world.is_open is False
+
+
+@pytest.mark.parametrize(("version", "bumps", "code"), [(2, True, 48), (1, False, 48), (1, False, 59)])
+def test_an_abort_that_leads_nowhere_is_fatal_and_says_so(version: int, bumps: bool, code: int) -> None:
+    world = Coordinated(version)
+    if not bumps:
+        world.spoken = {**VERSIONS, InitProducerIdRequest.API_KEY: (0, BUMPS_FROM_VERSION - 1)}
+    world.begin()
+    world.send("a")
+    world.run_until(lambda: world.produces)
+    world.ack()
+    world.codes = {"EndTxn": [code]}
+    error = world.outcome_of(world.end(False))
+    assert isinstance(error, KafkaError)
+    assert error.code == code
+    assert (error.fatal, error.abortable, error.retriable) == (True, False, False)
+    assert world.outcome_of(world.verb(BeginTransaction)) is error
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,8 @@ class Transactions:
         """Nothing can be done by this producer any more."""
         if self.state is _S.FATAL:
             return
+        # Whatever it means elsewhere: there is no way on from here.
+        cause.retriable, cause.fatal = False, True
         error = cause
         if self.state is _S.COMMITTING and self._end_doubted:
             error = TransactionUnknown(
