@@ -151,18 +151,19 @@ class BrokerCore:
 
     def deadline_us(self) -> int | None:
         """When `tick` is due at the latest."""
-        due = self.purgatory.deadline_us()
-        if due is None or self._heartbeats.due_us < due:
-            due = self._heartbeats.due_us
+        due = self._heartbeats.due_us
+        purgatory_us = self.purgatory.deadline_us()
+        if purgatory_us is not None and purgatory_us < due:
+            due = purgatory_us
         upkeep_us = self.upkeep.deadline_us()
-        if upkeep_us is not None and (due is None or upkeep_us < due):
+        if upkeep_us is not None and upkeep_us < due:
             due = upkeep_us
         proposals_us = self._proposals.due_us
         if proposals_us is not None and proposals_us < due:
             due = proposals_us
         for fetcher in self._fetchers.values():
             again = fetcher.ask_again_us
-            if again is not None and (due is None or again < due):
+            if again is not None and again < due:
                 due = again
         return due
 

@@ -31,6 +31,7 @@ from ottla.broker.metrics import TopicTraffic
 from ottla.broker.storage import Buffer, FileSlice
 from ottla.broker.topic_settings import TopicSettings
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.fetch import FetchPartition
 from ottla.records.batch_header import BatchHeader
 
 # What keeps a log shut must be found where brokers' own words are; the driver shows what is logged.
@@ -112,6 +113,7 @@ class Partition:
         "deletions_waiting",
         "epoch_start_offset",
         "fetch_again_us",
+        "fetch_asked",
         "followed_from",
         "followers",
         "followers_waiting",
@@ -160,6 +162,8 @@ class Partition:
         self.traffic = TopicTraffic()
         self.followers: dict[int, Follower] = {}
         self.fetch_again_us = 0
+        # What was asked of the leader last, which is good for another time while nothing comes.
+        self.fetch_asked: FetchPartition | None = None
         self.followed_from = 0
         # (base offset, next offset, batch)
         self.recent: deque[tuple[int, int, Buffer]] = deque()
@@ -198,7 +202,7 @@ class Partition:
         It moves only where the high watermark does: a marker counts once it is replicated.
         """
         log = self.log
-        if log is None or "lso_ignores_open_transactions" in self.weaknesses:
+        if log is None or (self.weaknesses and "lso_ignores_open_transactions" in self.weaknesses):
             return self.high_watermark
         stable_end = log.producers.stable_end(self.high_watermark)
         return stable_end if stable_end >= log.log_start_offset else min(log.log_start_offset, self.high_watermark)
@@ -280,7 +284,7 @@ class Partition:
     @property
     def min_isr(self) -> int:
         """How many replicas must be in sync for acks=all; no more than there are replicas."""
-        if "min_insync_ignored" in self.weaknesses:
+        if self.weaknesses and "min_insync_ignored" in self.weaknesses:
             return 1
         return min(self.settings.min_insync_replicas, len(self.replicas))
 
@@ -416,7 +420,7 @@ class Partition:
                 )
             ):
                 reached = follower.end_offset
-        if "high_watermark_one_too_far" in self.weaknesses:
+        if self.weaknesses and "high_watermark_one_too_far" in self.weaknesses:
             reached = min(reached + 1, log.log_end_offset)
         if reached <= self.high_watermark:
             return

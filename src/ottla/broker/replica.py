@@ -71,7 +71,7 @@ class ReplicaFetcher:
         for topic, partitions in self._topics.items():
             wanted = []
             for partition in partitions.values():
-                if partition.fetch_again_us <= now_us and not partition.open_log():
+                if partition.log is None and partition.fetch_again_us <= now_us and not partition.open_log():
                     self._set_back(partition, now_us)
                 if partition.fetch_again_us > now_us:
                     self._ask_again(partition.fetch_again_us)
@@ -112,16 +112,30 @@ class ReplicaFetcher:
         return True
 
     def _wanted(self, partition: Partition) -> FetchPartition:
-        log = partition.log
+        log, settings = partition.log, self._settings
         assert log is not None
-        return FetchPartition(
+        epoch = log.epochs.latest
+        if settings.weaknesses and "no_epoch_check_on_truncation" in settings.weaknesses:
+            epoch = -1
+        last = partition.fetch_asked
+        if (
+            last is not None
+            and last.fetch_offset == log.log_end_offset
+            and last.current_leader_epoch == partition.leader_epoch
+            and last.last_fetched_epoch == epoch
+            and last.log_start_offset == log.log_start_offset
+            and last.partition_max_bytes == settings.replica_fetch_max_bytes
+        ):
+            return last  # as nothing has come since
+        partition.fetch_asked = last = FetchPartition(
             partition=partition.index,
             current_leader_epoch=partition.leader_epoch,
             fetch_offset=log.log_end_offset,
-            last_fetched_epoch=-1 if "no_epoch_check_on_truncation" in self._settings.weaknesses else log.epochs.latest,
+            last_fetched_epoch=epoch,
             log_start_offset=log.log_start_offset,
-            partition_max_bytes=self._settings.replica_fetch_max_bytes,
+            partition_max_bytes=settings.replica_fetch_max_bytes,
         )
+        return last
 
     def _take(self, partition: Partition, data: PartitionData, *, is_newest: bool) -> bool:
         """Append or cut one partition; False where it failed."""

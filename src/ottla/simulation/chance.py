@@ -60,7 +60,11 @@ class Chance(Random):
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
         """One of `range(start, stop, step)`."""
         if stop is None and step == 1 and start > 0:
-            return self._next() * start >> 64
+            # `_next` written out: every message draws its delay here.
+            self._state = state = (self._state + _STEP) & _WORD
+            state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+            state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _WORD
+            return (state ^ (state >> 31)) * start >> 64
         choices = range(start) if stop is None else range(start, stop, step)
         if not choices:
             raise ValueError(f"nothing to draw from {choices}")

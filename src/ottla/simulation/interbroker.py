@@ -7,7 +7,6 @@ once (a connection reset) or, where it happens silently, when its patience is ov
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +55,7 @@ class InterBroker:
         self._world = world
         self._rng = rng
         self._cuts: list[Cut] = []
+        self._names = {CONTROLLER: "controller", **{each: f"broker-{each}" for each in range(len(world.brokers))}}
         self._loss_chance = 0.0
         self._questions: dict[int, tuple[int, int, int]] = {}
         self._orders: dict[tuple[int, int], None] = {}
@@ -109,7 +109,7 @@ class InterBroker:
         arrives_us = self._deliver(asked, request)
         self._cross("request", broker_id, asked, self._numbers, question.message, arrives_us)
         if question.message.API_KEY != FETCH:  # no rule strikes followers' fetches, so they are always answered
-            world.scheduler.after(_REQUEST_TIMEOUT_US, lambda: self.answer_peer(connection_id, None))
+            world.scheduler.after(_REQUEST_TIMEOUT_US, self.answer_peer, connection_id, None)
 
     def answer_peer(self, connection_id: int, message: Any) -> None:
         """Carry an answer to the broker that asked; None: there will be none."""
@@ -145,7 +145,7 @@ class InterBroker:
             return
         request = ControllerRequest(broker_id, question.token, question.message)
         self._orders[broker_id, question.token] = None
-        arrives_us = self._later(lambda: controller.deliver(request))
+        arrives_us = self._later(controller, request, 0)
         self._cross("request", broker_id, CONTROLLER, question.token, question.message, arrives_us)
 
     def answer_from_controller(self, answer: ControllerResponse) -> None:
@@ -170,17 +170,20 @@ class InterBroker:
             self._cross("image", CONTROLLER, broker_id, 0, image.image, arrives_us)
 
     def _cross(self, what: str, sender: int, receiver: int, number: int, message: Any, arrives_us: int) -> None:
-        one = "controller" if sender == CONTROLLER else f"broker-{sender}"
-        other = "controller" if receiver == CONTROLLER else f"broker-{receiver}"
-        world = self._world
-        world.trace.add(Crossing(world.scheduler.now_us, what, one, other, number, message, arrives_us))
+        world, names = self._world, self._names
+        world.trace.add(
+            Crossing(world.scheduler.now_us, what, names[sender], names[receiver], number, message, arrives_us)
+        )
 
     def _deliver(self, broker_id: int, event: Any, wait_us: int = 0) -> int:
         """To this very machine: what is meant for a broker that dies on the way never reaches its successor."""
-        machine: Machine = self._world.brokers[broker_id]
-        return self._later(lambda: machine.deliver(event), wait_us + self._world.late_us(broker_id, event))
+        world = self._world
+        if world.network.late_us is not None:
+            wait_us += world.late_us(broker_id, event)
+        return self._later(world.brokers[broker_id], event, wait_us)
 
-    def _later(self, action: Callable[[], None], wait_us: int = 0) -> int:
-        arrives_us = self._world.scheduler.now_us + wait_us + self._world.network.delay_us()
-        self._world.scheduler.at(arrives_us, action)
+    def _later(self, machine: Machine, event: Any, wait_us: int) -> int:
+        world = self._world
+        arrives_us = world.scheduler.now_us + wait_us + world.network.delay_us()
+        world.scheduler.at(arrives_us, machine.deliver, event)
         return arrives_us

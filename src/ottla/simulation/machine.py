@@ -94,7 +94,7 @@ class Machine:
         due = core.deadline_us()
         if due is not None and (self._armed_us is None or due < self._armed_us):
             self._armed_us = due
-            self._scheduler.at(self.clock.world_us(due), lambda: self._ring(due))
+            self._scheduler.at(self.clock.world_us(due), self._ring, due)
 
     def _carry_out(self, outputs: list[Any]) -> None:
         for number, output in enumerate(outputs):

@@ -101,6 +101,7 @@ class Network:
     ) -> None:
         self._scheduler = scheduler
         self._rng = rng
+        self._randrange = rng.randrange
         self._crossed = crossed
         self._through_bytes = through_bytes
         self._brokers: dict[int, tuple[str, Deliver]] = {}
@@ -144,7 +145,7 @@ class Network:
 
     def delay_us(self) -> int:
         """How long the next message is on its way."""
-        delay_us = _DELAY_US_LEAST + self._rng.randrange(_DELAY_US_SPAN)
+        delay_us = _DELAY_US_LEAST + self._randrange(_DELAY_US_SPAN)
         if self._stall_chance and self._rng.random() < self._stall_chance:
             self.stalled += 1
             delay_us += self._rng.randint(0, self._stall_us_max)
@@ -221,7 +222,7 @@ class Network:
         found = self._brokers.get(output.port)
         if found is None:
             refused = Disconnected(output.connection_id, "connection refused")
-            self._scheduler.after(self.delay_us(), lambda: client(refused))
+            self._scheduler.after(self.delay_us(), client, refused)
             return
         self._numbers += 1
         server_name, server = found
@@ -299,16 +300,16 @@ class Network:
         due_us = self._scheduler.now_us + self.delay_us()
         if self.late_us is not None:
             due_us += self.late_us(link.port, event)
-        link.to_broker_us = max(link.to_broker_us, due_us)
-        self._scheduler.at(link.to_broker_us, lambda: link.server(event))
-        return link.to_broker_us
+        link.to_broker_us = due_us = max(link.to_broker_us, due_us)
+        self._scheduler.at(due_us, link.server, event)
+        return due_us
 
     def _to_client(self, link: Link, event: Any) -> int:
         if (link.is_deaf or link.held is not None) and self._is_silent(link, False, event):
             return NEVER
-        link.to_client_us = max(link.to_client_us, self._scheduler.now_us + self.delay_us())
-        self._scheduler.at(link.to_client_us, lambda: link.client(event))
-        return link.to_client_us
+        link.to_client_us = due_us = max(link.to_client_us, self._scheduler.now_us + self.delay_us())
+        self._scheduler.at(due_us, link.client, event)
+        return due_us
 
 
 def wire_copy(records: Any) -> memoryview | None:

@@ -135,7 +135,7 @@ class Run:
         for reader in self.plan.readers:
             self.add(ReaderScript(reader, partitions[reader.topic], self))
         self.weather.begin()
-        self._let_pass(lambda: self.weather.is_over and not self._unfinished, _WEATHER_US)
+        self._let_pass(lambda: not self._unfinished and self.weather.is_over, _WEATHER_US)
         self.weather.heal()
         self.chronicle.healed_us = self.world.scheduler.now_us
         if not self._let_pass(lambda: not self._unfinished, _PATIENCE_US):

@@ -6,8 +6,9 @@ its seed.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
 
 
 class Scheduler:
@@ -15,28 +16,29 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.now_us = 1_000_000
-        self._actions: list[tuple[int, int, Callable[[], None]]] = []
+        self._actions: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._asked = 0
 
-    def at(self, time_us: int, action: Callable[[], None]) -> None:
-        """Run `action` at `time_us`, or now where that has passed."""
+    def at(self, time_us: int, action: Callable[..., object], *arguments: Any) -> None:
+        """Run `action(*arguments)` at `time_us`, or now where that has passed."""
         self._asked += 1
-        heapq.heappush(self._actions, (max(time_us, self.now_us), self._asked, action))
+        now_us = self.now_us
+        heappush(self._actions, (time_us if time_us > now_us else now_us, self._asked, action, arguments))
 
-    def after(self, delay_us: int, action: Callable[[], None]) -> None:
-        """Run `action` in `delay_us` microseconds."""
-        self.at(self.now_us + delay_us, action)
+    def after(self, delay_us: int, action: Callable[..., object], *arguments: Any) -> None:
+        """Run `action(*arguments)` in `delay_us` microseconds."""
+        self.at(self.now_us + delay_us, action, *arguments)
 
     def run_until(self, reached: Callable[[], bool], *, limit_us: int, limit_actions: int = 1_000_000) -> bool:
         """Run actions until `reached()`; False where the simulated time or the number of actions ran out first."""
         end_us = self.now_us + limit_us
-        actions, pop = self._actions, heapq.heappop
+        actions = self._actions
         for _ in range(limit_actions):
             if reached():
                 return True
             if not actions or actions[0][0] > end_us:
                 self.now_us = max(self.now_us, end_us)
                 return False
-            self.now_us, _, action = pop(actions)
-            action()
+            self.now_us, _, action, arguments = heappop(actions)
+            action(*arguments)
         return False

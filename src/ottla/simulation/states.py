@@ -36,12 +36,14 @@ class States:
 
     def hear(self, crossing: Crossing) -> None:
         """A message: note the errors it answers with."""
-        if crossing.what == "answer" and crossing.message is not None:
-            kind = type(crossing.message)
-            for code in error_codes(crossing.message):
+        _, what, _, _, _, message, _ = crossing
+        if what == "answer":
+            if type(message) is FetchResponse and not message.responses and not message.error_code:
+                return  # a follower was told that there is nothing new, as every other answer does
+            for code in error_codes(message):
                 if code:
-                    self._codes[kind, code] = None
-        elif crossing.what == "hang up":
+                    self._codes[type(message), code] = None
+        elif what == "hang up":
             self.seen["a broker hung up"] = None
 
     def look_at(self, producer: SimulatedProducer) -> None:
@@ -70,25 +72,25 @@ class States:
         return tuple(sorted(self.seen))
 
 
-def error_codes(message: Any) -> Iterator[int]:
-    """Every error code of an answer, 0 included."""
-    if type(message) is FetchResponse:
-        yield message.error_code
-        for topic in message.responses:
-            for part in topic.partitions:
-                yield part.error_code
-        return
-    if type(message).__name__ in _TOP_ONLY:
-        yield message.error_code
-        return
-    for name in type(message).__slots__:
+def error_codes(message: Any) -> list[int]:
+    """Every error code of an answer, 0 included; of None none."""
+    kind = type(message)
+    if message is None:
+        return []
+    if kind is FetchResponse:
+        return [message.error_code, *[part.error_code for topic in message.responses for part in topic.partitions]]
+    if kind.__name__ in _TOP_ONLY:
+        return [message.error_code]
+    codes: list[int] = []
+    for name in kind.__slots__:
         value = getattr(message, name)
         if name in _CODE_NAMES:
-            yield value
+            codes.append(value)
         elif type(value) is list:
             for each in value:
                 if isinstance(each, Message):
-                    yield from error_codes(each)
+                    codes += error_codes(each)
+    return codes
 
 
 def _told(chronicle: Chronicle) -> Iterator[str]:

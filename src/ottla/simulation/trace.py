@@ -50,8 +50,9 @@ class Trace:
         self.messages += 1
         at_us, what, sender, receiver, number, message, arrives_us = crossing
         line = f"{at_us} {sender}>{receiver} {what}/{number} {type(message).__name__} {arrives_us}"
-        self._unhashed.append(line)
-        if len(self._unhashed) > _HASHED_AT_ONCE:
+        unhashed = self._unhashed
+        unhashed.append(line)
+        if len(unhashed) > _HASHED_AT_ONCE:
             self._take_in()
         for listener in self.listeners:
             listener(crossing)

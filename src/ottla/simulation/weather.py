@@ -78,7 +78,7 @@ class Weather:
         """Put every mishap on the clock."""
         now_us = self._world.scheduler.now_us
         for number, mishap in enumerate(self._mishaps):
-            self._world.scheduler.at(now_us + mishap.at_us, lambda n=number: self._strike(n))  # type: ignore[misc]
+            self._world.scheduler.at(now_us + mishap.at_us, self._strike, number)
 
     def counts(self) -> list[int]:
         """How often each mishap has struck by now."""
@@ -103,7 +103,7 @@ class Weather:
         mishap = self._mishaps[number]
         if not self._is_put_off(mishap):
             self._in_force[number] = self._kinds[mishap.kind](number, mishap.details)
-        self._world.scheduler.after(mishap.lasts_us, lambda: self._end(number))
+        self._world.scheduler.after(mishap.lasts_us, self._end, number)
 
     def _end(self, number: int) -> None:
         if number in self._ended:

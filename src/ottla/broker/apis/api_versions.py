@@ -13,6 +13,7 @@ broker without gzip, snappy and lz4, and silently sends uncompressed. Nobody ask
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis import PRODUCE, VERSIONS
@@ -59,7 +60,9 @@ def unsupported_version_response() -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_spoken())
 
 
+@cache
 def _spoken() -> list[ApiVersion]:
+    # One list for all answers, which nobody changes: sixty objects for every connection cost more than the rest.
     return [
         ApiVersion(api_key=api_key, min_version=0 if api_key == PRODUCE else lowest, max_version=highest)
         for api_key, (lowest, highest) in VERSIONS.items()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.log.log import Log
 from ottla.broker.metrics import NO_TOPIC
 from ottla.broker.partition import FetchWaiter, Partition
 from ottla.broker.request import Request
@@ -45,6 +46,17 @@ def follower_id(message: FetchRequest) -> int:
     """The broker that fetches, or CONSUMER (which debugging tools with ids below -1 are, too)."""
     replica_id = message.replica_id if message.replica_state is None else message.replica_state.replica_id
     return max(CONSUMER, replica_id)
+
+
+def _is_at_the_end(asked: FetchPartition, partition: Partition, log: Log) -> bool:
+    """Whether a follower has this very log to its end, and begins where it begins: there is nothing to tell it."""
+    return (
+        asked.fetch_offset == log.log_end_offset
+        and asked.last_fetched_epoch == log.epochs.latest
+        and asked.current_leader_epoch == partition.leader_epoch
+        and partition.leader == partition.broker_id
+        and asked.log_start_offset >= log.log_start_offset
+    )
 
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
@@ -81,12 +93,16 @@ class PendingFetch:
         state = self._request.message.replica_state
         broker_epoch = -1 if state is None else state.replica_epoch
         for asked, partition in wanted:
-            if (
-                partition is not None
-                and partition.log is not None
-                and self._fault(asked, partition) == 0
-                and self._diverging(asked, partition) is None
-                and asked.fetch_offset <= partition.log.log_end_offset
+            if partition is None:
+                continue
+            log = partition.log
+            if log is not None and (
+                _is_at_the_end(asked, partition, log)
+                or (
+                    self._fault(asked, partition) == 0
+                    and self._diverging(asked, partition) is None
+                    and asked.fetch_offset <= log.log_end_offset
+                )
             ):
                 partition.follower_fetched(self._follower_id, asked.fetch_offset, now_us, broker_epoch)
                 partition.follower_begins(self._follower_id, asked.log_start_offset, now_us)
@@ -189,10 +205,13 @@ class PendingFetch:
 
     def _has_news(self) -> bool:
         """Whether any partition has something to say: records, an error, a diverging epoch."""
+        follows = self._follower_id != CONSUMER
         for _, wanted in self._topics:
             for asked, partition in wanted:
                 if partition is None or partition.log is None or not partition.is_leader:
                     return True
+                if follows and _is_at_the_end(asked, partition, partition.log):
+                    continue
                 if asked.fetch_offset != self._end_offset(partition) or self._fault(asked, partition):
                     return True
                 if self._diverging(asked, partition) is not None or self._begins_later(asked, partition):
@@ -210,9 +229,14 @@ class PendingFetch:
         size = 0
         failed = False
         responses = []
+        follows = self._follower_id != CONSUMER
         for topic, wanted in self._topics:
             answers = []
             for asked, partition in wanted:
+                if follows and partition is not None:
+                    log = partition.log
+                    if log is not None and _is_at_the_end(asked, partition, log):
+                        continue  # most of what followers ask for, most of the time
                 answer = self._read(topic, asked, partition, left - size, size == 0)
                 records = answer.records
                 if records:
