@@ -352,11 +352,11 @@ def test_what_each_broker_compacts_by_itself_is_not_compared(scene: Scene) -> No
     assert scene.ask(check_convergence).passed
 
 
-def test_bytes_that_no_crc_covers_are_not_observable_where_some_were_corrupted(scene: Scene) -> None:
+def test_bytes_that_were_corrupted_on_purpose_excuse_no_difference_in_the_end(scene: Scene) -> None:
+    scene.fall(3_000, 1, "corrupt", 4)
+    assert scene.ask(check_leadership).passed
+    assert scene.ask(check_convergence).passed
     scene.batches()[1].leader_epoch = 1
     scene.replica(1).bytes_crc = 41
-    scene.fall(3_000, 1, "corrupt", 4)
-    for check in (check_leadership, check_convergence):
-        finding = scene.ask(check)
-        assert not finding.count
-        assert finding.unseen
+    assert scene.ask(check_leadership).count
+    assert scene.ask(check_convergence).count

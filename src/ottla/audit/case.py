@@ -70,8 +70,6 @@ class Case:
         self.logs = {place: logs for place, logs in different.items() if logs}
         self.ledger = DurabilityLedger(self.topics, self.roles, self.marks, self.commits, chronicle.downfalls)
         self.readings = Readings(chronicle.reads)
-        # Brokers whose bytes were corrupted on purpose: not all of a batch is covered by its CRC.
-        self.corrupted = {each.broker_id: None for each in chronicle.downfalls or () if each.kind == "corrupt"}
 
     @property
     def is_settled(self) -> bool:
