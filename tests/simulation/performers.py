@@ -1,0 +1,223 @@
+"""A producer that acts out its plan in reality, on a thread of its own; see `reality`.
+
+It does what `simulation.scripts.ProducerScript` does, act by act, with the calls of `ottla.Producer`. A process that
+dies is a producer nobody looks at any more: what it had open stays open until the next one of its id begins.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import Protocol
+
+import ottla
+from ottla.audit.chronicle import Chronicle, InstanceSeen, SentRecord, TransactionSeen
+from ottla.errors import DeliveryFailed, OttlaError, TransactionUnfinished, TransactionUnknown
+from ottla.ledger.checksum import record_crc
+from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, SEQUENCE_HEADER, UNKNOWN, pack_sequence
+from ottla.simulation import plan as acts
+from ottla.simulation.plan import Act, ProducerPlan
+
+_PATIENCE_S = 60.0
+_TRIES_TO_END = 40
+_TRIES_TO_BEGIN = 5
+
+
+class Stage(Protocol):
+    """Where it acts; times are microseconds of the stage's own clock."""
+
+    cluster: ottla.Cluster
+    chronicle: Chronicle
+
+    @property
+    def now_us(self) -> int: ...
+
+
+class Performer:
+    """Acts out one `ProducerPlan`, as `simulation.scripts.ProducerScript` does."""
+
+    def __init__(self, plan: ProducerPlan, stage: Stage) -> None:
+        self.plan = plan
+        self._stage = stage
+        self._chronicle = stage.chronicle
+        self._instance = 0
+        self._open: TransactionSeen | None = None
+        self._pending: list[ottla.Delivery] = []
+        # Those whose processes would be dead by now, and those that only sleep.
+        self._dead: list[ottla.Producer] = []
+        self._asleep: list[tuple[ottla.Producer, TransactionSeen]] = []
+        self._producer = self._born()
+
+    def perform(self) -> None:
+        """All acts in turn, then everything is settled."""
+        for act in self.plan.acts:
+            self._act(act)
+        if self._open is not None:
+            self._end(True)
+        self._await_deliveries()
+
+    def leave(self) -> None:
+        """End the processes."""
+        with suppress(OttlaError):
+            self._producer.close(_PATIENCE_S)
+        for producer in self._dead:
+            with suppress(OttlaError):
+                producer.close(0)
+
+    def _act(self, act: Act) -> None:
+        if act.do == acts.SEND:
+            self._send(act)
+        elif act.do == acts.PAUSE:
+            threading.Event().wait(act.pause_us / 1e6)
+        elif act.do == acts.FLUSH:
+            self._await_deliveries()
+        elif act.do == acts.BEGIN:
+            self._begin()
+        elif act.do == acts.OFFSETS:
+            self._send_offsets(act)
+        elif act.do in (acts.COMMIT, acts.ABORT):
+            self._end(act.do == acts.COMMIT)
+        elif act.do == acts.CRASH:
+            self._die()
+        elif act.do == acts.REPLACE and self._open is not None:
+            self._open.is_zombie = True
+            self._asleep.append((self._producer, self._open))
+            self._open = None
+            self._producer = self._born()
+
+    # ---- lives and deaths ---------------------------------------------------------------------------------------
+
+    def _born(self) -> ottla.Producer:
+        self._instance += 1
+        life = InstanceSeen(self.plan.name, self._instance, self._stage.now_us)
+        assert self._chronicle.instances is not None
+        self._chronicle.instances.append(life)
+        return ottla.Producer(self._stage.cluster.bootstrap_servers, **self.plan.settings)
+
+    def _die(self) -> None:
+        """Nobody hears of it any more; what its producer had open stays open until the next one begins."""
+        if self._open is not None:
+            self._open.ended_us = self._stage.now_us
+            if not self._open.commit_asked:
+                self._open.verdict = "aborted"
+        self._open = None
+        self._dead.append(self._producer)
+        self._producer = self._born()
+
+    # ---- sending ------------------------------------------------------------------------------------------------
+
+    def _send(self, act: Act) -> None:
+        transaction = self._open
+        if "transactional_id" in self.plan.settings and transaction is None:
+            return
+        key = None if act.key is None else b"key %d" % act.key
+        value = (b"value %d " % act.number).ljust(act.value_bytes, b".")
+        headers = [(SEQUENCE_HEADER, pack_sequence(act.number))]
+        try:
+            delivery = self._producer.send(act.topic, value, key, partition=act.partition, headers=headers)
+        except OttlaError:
+            return  # nothing was taken, and that was told at once
+        sent = SentRecord(
+            act.number,
+            self.plan.name,
+            self._instance,
+            act.topic,
+            delivery.partition,
+            record_crc(key),
+            record_crc(value),
+            UNKNOWN,
+            NO_OFFSET,
+            transaction=-1 if transaction is None else transaction.number,
+            sent_us=self._stage.now_us,
+            chosen_partition=-1 if act.partition is None else act.partition,
+            hashed_key=key if act.partition is None else None,
+        )
+        self._chronicle.sent.append(sent)
+        self._pending.append(delivery)
+        delivery.add_done_callback(lambda done: self._told(sent, done))
+
+    def _told(self, sent: SentRecord, delivery: ottla.Delivery) -> None:
+        error = delivery.exception(0)
+        sent.told_us = self._stage.now_us
+        if error is None:
+            sent.offset = delivery.result(0).offset
+            sent.outcome = ACKED if sent.offset >= 0 else UNKNOWN
+        else:
+            sent.error = str(error)
+            sent.outcome = FAILED if isinstance(error, DeliveryFailed) else UNKNOWN
+
+    def _await_deliveries(self) -> None:
+        for delivery in self._pending:
+            delivery.exception(_PATIENCE_S)
+        self._pending.clear()
+
+    # ---- transactions -------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self._open is not None:
+            self._end(False)
+        for _ in range(_TRIES_TO_BEGIN):
+            try:
+                self._producer.begin_transaction()
+            except TransactionUnfinished:
+                continue
+            except OttlaError as error:
+                if not error.fatal:
+                    self._chronicle.stuck.append(f"{self.plan.name} could not begin, and not for good: {error}")
+                self._dead.append(self._producer)
+                self._producer = self._born()
+                continue
+            transactions = self._chronicle.transactions
+            self._open = TransactionSeen(len(transactions), self.plan.name, self._instance, began_us=self._stage.now_us)
+            transactions.append(self._open)
+            break
+        while self._asleep:
+            producer, transaction = self._asleep.pop()
+            self._dead.append(producer)
+            self._end_transaction(producer, transaction, True)
+
+    def _send_offsets(self, act: Act) -> None:
+        if self._open is None:
+            return
+        group_id = f"group-{self.plan.name}"
+        assert act.partition is not None
+        self._open.offsets = group_id, act.topic, act.partition, act.number
+        try:
+            self._producer.send_offsets_to_transaction({(act.topic, act.partition): act.number}, group_id)
+        except OttlaError:
+            return
+        self._open.offsets_taken = True
+
+    def _end(self, committed: bool) -> None:
+        transaction, self._open = self._open, None
+        if transaction is None:
+            return
+        self._end_transaction(self._producer, transaction, committed)
+        if transaction.ended_us < 0:
+            self._dead.append(self._producer)
+            self._producer = self._born()
+
+    def _end_transaction(self, producer: ottla.Producer, transaction: TransactionSeen, committed: bool) -> None:
+        if committed:
+            transaction.commit_asked = True
+            transaction.commit_asked_us = self._stage.now_us
+        for _ in range(_TRIES_TO_END):
+            try:
+                producer.commit_transaction() if committed else producer.abort_transaction()
+            except TransactionUnfinished:
+                continue
+            except TransactionUnknown:
+                break
+            except OttlaError as error:
+                if error.fatal or not committed:
+                    if not error.fatal:
+                        self._chronicle.stuck.append(f"{self.plan.name} could not abort, and not for good: {error}")
+                    transaction.verdict = "aborted"
+                    break
+                transaction.commit_asked = committed = False
+                continue
+            transaction.verdict = "committed" if committed else "aborted"
+            break
+        else:
+            return
+        transaction.ended_us = self._stage.now_us

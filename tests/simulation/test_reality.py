@@ -1,0 +1,105 @@
+"""Compared with reality: what the simulated world says of a schedule, an embedded cluster says of it, too.
+
+A sample of schedules (`schedules`) is carried out twice: in the simulated world, and by producers and readers with
+threads and sockets against an `ottla.Cluster` with the same faults. What must agree, agrees. The seeds are fresh each
+time; OTTLA_SEED=N carries out that one, OTTLA_SOAK=1 four hundred. The control: with a guarantee taken out of the cores
+of the simulated world alone, a difference is reported.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from ottla.simulation.run import Run
+from ottla.weaknesses import Weakness
+
+from .agreement import World, differences
+from .reality import carry_out
+from .schedules import Schedule, draw_schedule
+
+SEEDS = 400 if os.environ.get("OTTLA_SOAK") else 20
+# Most of the time everybody waits: for a request to time out, for a broker to be given up.
+SIDE_BY_SIDE = 3
+# Each shows in another way: twice in a log, under other numbers, in what is told, in a transaction.
+CONTROLS: tuple[Weakness, ...] = (
+    "no_sequence_check",
+    "retries_with_new_sequence",
+    "failed_told_for_unknown",
+    "no_producer_fencing",
+)
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Brokers tell of every connection they cut."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def simulated(schedule: Schedule, *weaknesses: Weakness) -> World:
+    return World("the simulation", Run(schedule.plan, weaknesses=weaknesses).go())
+
+
+def real(schedule: Schedule, folder: Path) -> World:
+    return World("reality", carry_out(schedule.plan, folder))
+
+
+def test_simulated_schedules_come_to_the_same_in_reality(tmp_path: Path) -> None:
+    given = os.environ.get("OTTLA_SEED")
+    begin = int(given) if given else Random().randrange(1 << 32)
+    seeds = range(begin, begin + (1 if given else SEEDS))
+    sys.stdout.write(f"schedules of the seeds from {seeds[0]} to {seeds[-1]}\n")
+
+    def compare(seed: int) -> tuple[str, list[str]]:
+        schedule = draw_schedule(seed)
+        return schedule.kind, differences(schedule, simulated(schedule), real(schedule, tmp_path / str(seed)))
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        found = dict(zip(seeds, pool.map(compare, seeds), strict=True))
+    told = [
+        line
+        for seed, (kind, lines) in found.items()
+        if lines
+        for line in (f"OTTLA_SEED={seed}, a {kind} schedule:", *lines)
+    ]
+    if told:
+        pytest.fail("\n".join(told), pytrace=False)
+
+
+@pytest.mark.parametrize("weakness", CONTROLS)
+def test_a_guarantee_that_only_the_simulation_lacks_is_a_difference(weakness: Weakness, tmp_path: Path) -> None:
+    schedule, weak = next(showing(weakness))
+    reality = real(schedule, tmp_path)
+    assert not differences(schedule, simulated(schedule), reality)
+    lines = differences(schedule, weak, reality)
+    sys.stdout.write("\n".join((f"{weakness}, seed {schedule.plan.seed}:", *lines)))
+    assert lines
+
+
+def showing(weakness: Weakness) -> Iterator[tuple[Schedule, World]]:
+    """Schedules in which it makes a difference at all."""
+    for seed in range(200):
+        schedule = draw_schedule(seed)
+        weak = simulated(schedule, weakness)
+        if differences(schedule, simulated(schedule), weak):
+            yield schedule, weak
+    pytest.fail(f"none of the first 200 schedules brings {weakness} to light")
+
+
+def test_schedules_strike_in_many_ways() -> None:
+    kinds: dict[Any, None] = {}
+    for seed in range(15):
+        schedule = draw_schedule(seed)
+        assert schedule.plan.mishaps, f"nothing goes wrong in schedule {seed}"
+        kinds |= {(mishap.kind, mishap.details.get("kind")): None for mishap in schedule.plan.mishaps}
+    assert len(kinds) >= 10
