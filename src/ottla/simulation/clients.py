@@ -79,7 +79,7 @@ class SimulatedProducer:
         self._number = number
         self._unsettled: dict[SealedBatch, None] = {}
         self._troubles: dict[str, KafkaError | None] = {}
-        self._machine = Machine(world.scheduler, _FedByAppender(self), self._perform)
+        self._machine = Machine(world.scheduler, _FedByAppender(self), self._perform, world.clock_of(number))
         self.appender = Appender(
             batch_size=self.settings.batch_size,
             max_request_size=self.settings.max_request_size,
@@ -90,8 +90,8 @@ class SimulatedProducer:
             partitioner=self.settings.partitioner,
             ignore_keys=self.settings.partitioner_ignore_keys,
             seed=rng.getrandbits(63),
-            clock_us=lambda: world.scheduler.now_us,
-            clock_ms=world.now_ms,
+            clock_us=lambda: self._machine.now_us,
+            clock_ms=lambda: world.date_ms(self._machine.now_us),
             hooks=self,
         )
         self.appender.sleeping = True
@@ -113,6 +113,10 @@ class SimulatedProducer:
         """Have the core take in an event now."""
         self._machine.deliver(event)
 
+    def look_again(self) -> None:
+        """Look at the clock, which runs otherwise now."""
+        self._machine.look_again()
+
     def is_settled(self) -> bool:
         """Whether everything that was sent has an outcome."""
         return not self._unsettled and not self.appender.buffered_bytes
@@ -129,11 +133,12 @@ class SimulatedProducer:
 
     def feed(self, *, force: bool) -> None:
         """Hand the core what is sealed; with `force` also what is still open."""
-        batches = self.appender.take_ready(self._world.scheduler.now_us, force)
+        now_us = self._machine.now_us
+        batches = self.appender.take_ready(now_us, force)
         self.appender.sleeping = True
         if batches:
             self._unsettled.update(dict.fromkeys(batches))
-            self.core.receive(BatchesReady(batches), self._world.scheduler.now_us)
+            self.core.receive(BatchesReady(batches), now_us)
 
     # ---- what the appender calls --------------------------------------------------------------------------------
 
@@ -214,7 +219,7 @@ class SimulatedReader:
         self.bounds: dict[tuple[str, int], tuple[int, int | None]] = {}
         self._world = world
         self._number = number
-        self._machine = Machine(world.scheduler, self.core, self._perform)
+        self._machine = Machine(world.scheduler, self.core, self._perform, world.clock_of(number))
         self._fetched: dict[tuple[str, int], list[Fetched]] = {}
         self._finished: dict[tuple[str, int], OttlaError | None] = {}
 
@@ -255,13 +260,17 @@ class SimulatedReader:
         if kind is Fetched:
             self._fetched[output.topic, output.partition].append(output)
             taken = Consumed(output.topic, output.partition, len(output.records))
-            self.core.receive(taken, self._world.scheduler.now_us)
+            self.core.receive(taken, self._machine.now_us)
         elif kind is Positioned:
             self.bounds[output.topic, output.partition] = output.start, output.end
         elif kind is Finished:
             self._finished[output.topic, output.partition] = None
         elif kind is ReadFailed:
             self._finished[output.topic, output.partition] = output.error
+
+    def look_again(self) -> None:
+        """Look at the clock, which runs otherwise now."""
+        self._machine.look_again()
 
     def when_acted(self, acted: Callable[[], None]) -> None:
         """Have this called whenever the core has done something."""

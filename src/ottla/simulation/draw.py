@@ -56,6 +56,9 @@ _PACES = (
         "replica_fetch_wait_max_ms": 2000,
     },
 )
+# How many runs have clients with clocks of their own, and how many parts in a million those are off.
+_DRIFTING_SHARE = 0.1
+_CLIENT_DRIFTS_PPM = (-500_000, -50_000, -200, 200, 50_000, 1_000_000)
 _CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
@@ -64,7 +67,19 @@ def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
     plan = _plan(seed, records, mishaps)
     if Chance(f"late {seed}").random() < 0.1:
         _make_late(plan)
+    chance = Chance(f"client clocks {seed}")
+    if chance.random() < _DRIFTING_SHARE:
+        plan.mishaps += _drifting(chance, plan)
     return plan
+
+
+def _drifting(chance: Chance, plan: Plan) -> list[Mishap]:
+    """The machine of a producer, a reader or two has a clock that runs too fast or too slow for half of the weather."""
+    names = [producer.name for producer in plan.producers] + [reader.name for reader in plan.readers]
+    return [
+        Mishap("drift_clock", 0, 30_000_000, {"client": name, "ppm": chance.choice(_CLIENT_DRIFTS_PPM)})
+        for name in chance.sample(names, chance.randint(1, 2))
+    ]
 
 
 def _make_late(plan: Plan) -> None:

@@ -17,7 +17,7 @@
 | `stall` | `chance`, `most_us` | some messages are held up, and what is behind them on their connection |
 | `full_disk` | `broker` | nothing can be written |
 | `slow_disk` | `broker`, `delay_us` | what makes it write is late |
-| `drift_clock` | `broker` (or -2), `ppm` | its clock runs too fast or too slow |
+| `drift_clock` | `broker` (or -2) or `client`, `ppm` | its clock runs too fast or too slow |
 | `jump_clock` | `broker`, `jump_ms` | its date is another |
 | `move_leader` | `topic`, `partition` | another replica in sync leads; for internal topics: a coordinator moves |
 | `stop_controller` | | the controller dies, and is started again from its disk after `lasts_us` |

@@ -33,6 +33,7 @@ _SETTLE_US = 10_000_000
 # What one run alone never shows.
 _OF_MANY_RUNS = (UNCONTROLLED, UNREPEATABLE)
 _LOOK_EVERY_US = 1_000_000
+_MILLION = 1_000_000
 
 
 @dataclass(slots=True)
@@ -101,7 +102,7 @@ class Run:
                 )
                 for topic in plan.topics
             ],
-            producers=[_promise(producer) for producer in plan.producers],
+            producers=[_promise(producer, _slowest_ppm(plan, producer.name)) for producer in plan.producers],
             transaction_version=plan.settings.get("transaction_version", 2),
             weather=plan.weather,
         )
@@ -257,15 +258,31 @@ class Run:
         )
 
 
-def _promise(producer: ProducerPlan) -> ProducerPromise:
+def _slowest_ppm(plan: Plan, client: str) -> int:
+    """How far behind the clock of a client may run at worst."""
+    return min(
+        (
+            mishap.details["ppm"]
+            for mishap in plan.mishaps
+            if mishap.kind == "drift_clock" and mishap.details.get("client") == client
+        ),
+        default=0,
+    )
+
+
+def _promise(producer: ProducerPlan, slowest_ppm: int) -> ProducerPromise:
     settings = producer.settings
+    # Promised by the producer's own clock.
+    timeout_ms = settings.get("delivery_timeout_ms", -1)
+    if slowest_ppm:
+        timeout_ms = timeout_ms * _MILLION // (_MILLION + slowest_ppm)
     acks = -1 if settings.get("acks", "all") in ("all", -1) else int(settings["acks"])
     return ProducerPromise(
         producer.name,
         acks,
         bool(settings.get("enable_idempotence", acks == -1)),
         settings.get("transactional_id"),
-        settings.get("delivery_timeout_ms", -1),
+        timeout_ms,
         settings.get("max_in_flight_requests_per_connection", 5),
     )
 

@@ -98,6 +98,9 @@ class World:
         self.slowed = 0
         self._starts = [0] * brokers
         self.clocks = [Clock() for _ in range(brokers)]
+        # By the names of clients, whose instances share a machine; those without a name have a clock each.
+        self._client_clocks: dict[str, Clock] = {}
+        self._clients_of: dict[str, list[SimulatedProducer | SimulatedReader]] = {}
         self.disks = [Disk() for _ in range(brokers)]
         self.brokers: list[Machine] = []
         for broker_id in range(brokers):
@@ -119,7 +122,12 @@ class World:
 
     def now_ms(self) -> int:
         """The simulated wall clock."""
-        return _WALL_CLOCK_BEGINS_MS + self.scheduler.now_us // 1000
+        return self.date_ms(self.scheduler.now_us)
+
+    @staticmethod
+    def date_ms(clock_us: int) -> int:
+        """What a wall clock shows on a machine whose clock counts `clock_us`."""
+        return _WALL_CLOCK_BEGINS_MS + clock_us // 1000
 
     def run_until(self, reached: Callable[[], bool], *, limit_us: int = _PATIENCE_US) -> bool:
         """Let time pass until `reached()`; False where that did not happen within `limit_us`."""
@@ -273,6 +281,17 @@ class World:
         machine.clock.run(ppm, self.scheduler.now_us)
         machine.look_again()
 
+    def drift_client_clock(self, name: str, ppm: int) -> None:
+        """From now on the clock of the clients of this name counts so many parts in a million too many."""
+        self._client_clocks.setdefault(name, Clock()).run(ppm, self.scheduler.now_us)
+        for client in self._clients_of.get(name, ()):
+            client.look_again()
+
+    def clock_of(self, client_number: int) -> Clock:
+        """The clock of the machine that a client runs on."""
+        name = self.network.owners.get(client_number)
+        return Clock() if name is None else self._client_clocks.setdefault(name, Clock())
+
     def _struck(self, rule_id: int, broker_id: int, kind: str) -> None:
         """A crash rule hits while this broker's core is at work; nothing of what it would have done next is done."""
         if self.rule_struck is not None:
@@ -317,11 +336,15 @@ class World:
 
     def producer(self, kind: type[P] = SimulatedProducer, name: str = "", /, **settings: Any) -> P:  # type: ignore[assignment]
         """A producer on a machine of its own."""
-        return kind(self, self._new_client(name), settings, self._fork(self._rng))
+        producer = kind(self, self._new_client(name), settings, self._fork(self._rng))
+        self._clients_of.setdefault(name, []).append(producer)
+        return producer
 
     def reader(self, kind: type[R] = SimulatedReader, name: str = "", /, **settings: Any) -> R:  # type: ignore[assignment]
         """A reader on a machine of its own."""
-        return kind(self, self._new_client(name), settings, self._fork(self._rng))
+        reader = kind(self, self._new_client(name), settings, self._fork(self._rng))
+        self._clients_of.setdefault(name, []).append(reader)
+        return reader
 
     def _new_client(self, name: str) -> int:
         self._clients += 1

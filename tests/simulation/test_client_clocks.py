@@ -1,0 +1,75 @@
+"""Clients have clocks of their own: what they promise by the clock they promise by theirs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ottla.audit.case import Case
+from ottla.audit.deadlines import check_deadlines
+from ottla.simulation.draw import draw
+from ottla.simulation.plan import PAUSE, SEND, Act, Mishap, Plan, ProducerPlan, TopicPlan
+from ottla.simulation.run import Run
+
+DELIVERY_TIMEOUT_US = 6_000_000
+
+
+def run_with_drift(ppm: int) -> Run:
+    """A record whose requests are all lost; then, in peace, a second one."""
+    settings = {
+        "linger_ms": 0,
+        "request_timeout_ms": 1_000,
+        "delivery_timeout_ms": DELIVERY_TIMEOUT_US // 1000,
+        "retry_backoff_ms": 100,
+    }
+    acts = [Act(SEND, 0, "t", 0, None, 8), Act(PAUSE, pause_us=20_000_000), Act(SEND, 1, "t", 0, None, 8)]
+    mishaps = [Mishap("rule", 0, 19_000_000, {"kind": "drop_request", "api": "Produce"})]
+    if ppm:
+        mishaps.append(Mishap("drift_clock", 0, 25_000_000, {"client": "p", "ppm": ppm}))
+    plan = Plan(1, 3, False, {}, [TopicPlan("t")], [ProducerPlan("p", settings, acts)], [], mishaps)
+    run = Run(plan)
+    run.go()
+    return run
+
+
+@pytest.mark.parametrize(("ppm", "takes_us"), [(0, 6_000_000), (-500_000, 12_000_000), (1_000_000, 3_000_000)])
+def test_a_record_is_given_up_when_the_producers_own_clock_says_so(ppm: int, takes_us: int) -> None:
+    chronicle = run_with_drift(ppm).chronicle
+    lost, kept = chronicle.sent
+    assert lost.outcome == "unknown"
+    assert lost.told_us - lost.sent_us == pytest.approx(takes_us, abs=50_000)
+    assert kept.outcome == "acked"
+    assert check_deadlines(Case(chronicle)).count == 0
+
+
+def test_a_slow_clock_excuses_nobody_else() -> None:
+    chronicle = run_with_drift(-500_000).chronicle
+    (promise,) = chronicle.producers
+    chronicle.producers = [replace(promise, delivery_timeout_ms=DELIVERY_TIMEOUT_US // 1000)]
+    assert check_deadlines(Case(chronicle)).count == 1
+
+
+def test_dates_come_from_the_clients_clock() -> None:
+    first, second = (
+        next(read for read in run_with_drift(ppm).chronicle.reads if read.is_final).records[-1].timestamp_ms
+        for ppm in (0, 1_000_000)
+    )
+    assert second - first == pytest.approx(20_000, abs=100)
+
+
+def test_some_seeds_have_clients_whose_clocks_drift() -> None:
+    drifting = [seed for seed in range(400) if any(_is_clients(mishap) for mishap in draw(seed).mishaps)]
+    assert 20 <= len(drifting) <= 60
+    for seed in drifting[:3]:
+        run = Run(draw(seed))
+        chronicle = run.go()
+        fired = [
+            fault.fired for mishap, fault in zip(run.plan.mishaps, chronicle.faults, strict=True) if _is_clients(mishap)
+        ]
+        assert all(fired)
+        assert not chronicle.stuck
+
+
+def _is_clients(mishap: Mishap) -> bool:
+    return mishap.kind == "drift_clock" and "client" in mishap.details
