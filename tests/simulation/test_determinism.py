@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 
 from ottla.simulation.draw import draw
-from ottla.simulation.run import execute
+from ottla.simulation.plan import CRASH, SEND, Act
+from ottla.simulation.run import Run, execute
 
 SEEDS = range(20, 27)
 OTHER_PROCESS = """
@@ -49,3 +52,24 @@ def test_a_run_has_more_than_a_thousand_messages() -> None:
         outcome = execute(draw(seed))
         assert outcome.messages >= 1000
         assert outcome.records >= 150
+
+
+def test_a_run_is_forgotten_with_the_producers_that_died_in_it() -> None:
+    plan = draw(20, records=20, mishaps=0)
+    plan.producers[0].acts = [
+        Act(SEND, 0, "t0", 0, None, 8),
+        Act(CRASH, pause_us=1_000),
+        Act(SEND, 1, "t0", 0, None, 8),
+    ]
+    run = Run(plan)
+    chronicle = run.go()
+    assert [
+        (sent.outcome, sent.told_us >= 0) for sent in chronicle.sent if sent.producer == plan.producers[0].name
+    ] == [
+        ("unknown", False),
+        ("acked", True),
+    ]
+    world = weakref.ref(run.world)
+    del run
+    gc.collect()
+    assert world() is None

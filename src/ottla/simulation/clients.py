@@ -127,9 +127,17 @@ class SimulatedProducer:
         return room and self.appender.partition_count(topic) > 0
 
     def die(self) -> None:
-        """End the process: its connections are closed, and whatever was not settled never will be."""
+        """End the process: its connections are closed, and nobody is left to be told what becomes of its records.
+
+        The process would take its batches with it. Here they must be settled: one that never is keeps its deliveries,
+        and with them the whole world, from being collected (see `Delivery`).
+        """
         self._machine.die()
         self._world.network.remove_client(self._number)
+        sealed = self.appender.take_ready(self._world.scheduler.now_us, True)
+        for batch in (*self._unsettled, *sealed):
+            batch.lose(OttlaError("the process that sent it has died"))
+        self._unsettled.clear()
 
     def feed(self, *, force: bool) -> None:
         """Hand the core what is sealed; with `force` also what is still open."""

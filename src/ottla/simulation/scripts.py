@@ -95,9 +95,11 @@ class ScriptedProducer(SimulatedProducer):
     """As its base, but for the calls that would let time pass: they say so instead. `life` is what was seen of it."""
 
     life: InstanceSeen
+    is_dead = False
 
     def die(self) -> None:
         """End the process, and note when."""
+        self.is_dead = True
         super().die()
         self.life.died_us = self._world.scheduler.now_us
 
@@ -229,9 +231,11 @@ class ProducerScript(Script):
                 hashed_key=key if act.partition is None else None,
             )
         )
-        delivery.add_done_callback(lambda done: self._told(sent, done))
+        delivery.add_done_callback(lambda done: self._told(producer, sent, done))
 
-    def _told(self, sent: SentRecord, delivery: Any) -> None:
+    def _told(self, producer: ScriptedProducer, sent: SentRecord, delivery: Any) -> None:
+        if producer.is_dead:
+            return
         error = delivery.exception(0)
         sent.told_us = self.run.world.scheduler.now_us
         sent.partition = delivery.partition
