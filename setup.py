@@ -22,6 +22,7 @@ LOOPS = [
     "ottla.records.arrow_columns",
     "ottla.records.arrow_data",
     "ottla.records.awaiting",
+    "ottla.records.buffers",
     "ottla.records.decode_columns",
     "ottla.records.delivery",
     "ottla.records.encode_columns",

@@ -88,6 +88,7 @@ class TableSender:
             compression=settings.compression_type,
             compression_level=settings.compression_level,
             lend=driver.appender.lend,
+            pool=driver.appender.buffers,
             partitioner=settings.partitioner,
             place=None if function is None else lambda keys: function(keys, driver.view(topic)),
             placer="" if function is None else function.name,

@@ -32,12 +32,12 @@ from __future__ import annotations
 from time import monotonic_ns
 
 import cython
-from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
 from cython.cimports.cpython.list import PyList_GET_ITEM
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.ottla.records.awaiting import at_once
+from cython.cimports.ottla.records.buffers import BufferPool
 from cython.cimports.ottla.records.delivery import Delivery, SealedBatch
 from cython.cimports.ottla.records.partitions import Partition, Topic, key_rule
 from cython.cimports.ottla.records.record_parts import (
@@ -74,6 +74,8 @@ from ottla.records.compression import CODEC_IDS, check_level
 
 _TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
 _TURN_US = cython.declare(cython.longlong, 2000)
+# Memory of settled batches that is kept for others, beyond `buffer.memory`: as much as one step of a table needs.
+_KEPT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 16 << 20)
 # So many batches are left to the I/O thread to compress; and in one turn it compresses so much, then it sends that.
 _LENT_MAX = cython.declare(cython.int, 2)
 _PACKED_IN_A_TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
@@ -105,6 +107,7 @@ class Appender:
     max_request_size = cython.declare(cython.Py_ssize_t, visibility="readonly")
     buffer_memory = cython.declare(int64_t, visibility="readonly")
     linger_us = cython.declare(int64_t, visibility="readonly")
+    buffers = cython.declare(BufferPool, visibility="readonly")
     memory_waiters = cython.declare(cython.int, visibility="readonly")
     _open_bytes = cython.declare(int64_t)
     _partitions = cython.declare(cython.Py_ssize_t)
@@ -169,6 +172,7 @@ class Appender:
         self.max_request_size = max_request_size
         self.buffer_memory = buffer_memory
         self.linger_us = linger_us
+        self.buffers = BufferPool(min(_KEPT_BYTES_MAX, buffer_memory // 2))
         self._compression = compression
         self._level = compression_level
         self._codec_id = CODEC_IDS[compression]
@@ -436,7 +440,7 @@ class Appender:
                 self._wait_for_memory(capacity)
                 return False
         batch: SealedBatch = SealedBatch()
-        buffer: bytearray = PyByteArray_FromStringAndSize(cython.NULL, capacity)
+        buffer: bytearray = self.buffers.take(capacity)
         created_us: int64_t = self._now_us()
         # All that can run other code has run.
         if home.batch is not None or self.closed_error is not None:
@@ -446,6 +450,7 @@ class Appender:
         batch.created_us = created_us
         batch._hooks = self._hooks
         batch._landing = self._landing
+        batch._pool = self.buffers
         home.open(batch, buffer)
         self.buffered_bytes += capacity
         self._open_bytes += capacity

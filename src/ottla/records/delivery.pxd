@@ -6,6 +6,8 @@ Fields with an underscore are not for Python; `Appender` fills them in while a b
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
+from ottla.records.buffers cimport BufferPool
+
 
 @cython.final
 cdef class RecordMetadata:
@@ -41,6 +43,7 @@ cdef class SealedBatch:
     cdef object _hooks
     cdef list _callbacks  # delivery, function, delivery, function, ...
     cdef object _landing  # a deque: where callbacks are put for an event loop to run; None: they run where it settles
+    cdef BufferPool _pool  # where its memory goes once it is settled; None: nowhere
     cdef object _home  # the Partition it came from
     cdef list _parts  # what it was split into, None while it is whole
     cdef int32_t _first  # of a part: the row of its first record in the batch it was split from

@@ -157,13 +157,22 @@ class SealedBatch:
         """
         with memoryview(self._buffer) as whole:
             packed = compress(compression, level, whole[HEADER_BYTES:])
-        saved: cython.Py_ssize_t = self.size_bytes - HEADER_BYTES - len(packed)
+        size: cython.Py_ssize_t = HEADER_BYTES + len(packed)
+        saved: cython.Py_ssize_t = self.size_bytes - size
         if saved <= 0:
             return 0
-        self._buffer[HEADER_BYTES:] = packed
+        if self._pool is None:
+            self._buffer[HEADER_BYTES:] = packed
+        else:
+            # A buffer of its own size each: what is large is needed for the next batch at once.
+            smaller: bytearray = self._pool.take(size)
+            smaller[HEADER_BYTES:] = packed
+            larger: bytearray = self._buffer
+            self._buffer = smaller
+            self._pool.give(larger)
         put_header(
             PyByteArray_AS_STRING(self._buffer),
-            self.size_bytes - saved,
+            size,
             CODEC_IDS[compression],
             self.record_count,
             self.base_timestamp,
@@ -184,6 +193,8 @@ class SealedBatch:
         landing: object = self._landing
         self._callbacks = None
         self._landing = None
+        if self._pool is not None and self._buffer is not None:
+            self._pool.give(self._buffer)
         self._buffer = None
         self._hooks = None
         self._home = None

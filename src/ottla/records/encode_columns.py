@@ -44,6 +44,7 @@ from cython.cimports.ottla.records.arrow_layout import (
     list_at,
     number_at,
 )
+from cython.cimports.ottla.records.buffers import BufferPool
 from cython.cimports.ottla.records.delivery import SealedBatch, sealed_batch
 from cython.cimports.ottla.records.key_column import Placement, keys_of, placement
 from cython.cimports.ottla.records.partitions import PartitionLoad, key_rule
@@ -116,6 +117,7 @@ class TableEncoder:
     _compression = cython.declare(str)
     _level = cython.declare(object)
     _lend = cython.declare(object)
+    _pool = cython.declare(BufferPool)
     _rule = cython.declare(KeyRule)
     _sticky = cython.declare(StickyPartition)
     # The sticky partition as this step has left it; it holds for others once the step is done.
@@ -156,6 +158,11 @@ class TableEncoder:
     _base_timestamp = cython.declare(int64_t)
     _max_timestamp = cython.declare(int64_t)
     _stopped_at = cython.declare(int64_t)  # the row a pass stopped at
+    _scratch = cython.declare(cython.pointer(int32_t))
+    _scratch_rows = cython.declare(int64_t)
+
+    def __dealloc__(self):
+        free(self._scratch)
 
     def __iter__(self) -> TableEncoder:
         return self
@@ -260,7 +267,7 @@ class TableEncoder:
             if self._row == self._placed_end:
                 self._ask_for_places(rows)
             rows = min(rows, self._placed_end - self._row)
-        partitions: cython.pointer(int32_t) = cython.cast(cython.pointer(int32_t), malloc(rows * 8 + 8))
+        partitions: cython.pointer(int32_t) = self._places_for(rows)
         starts: cython.pointer(int64_t) = cython.cast(
             cython.pointer(int64_t), calloc(self._partition_count + 1, cython.sizeof(int64_t))
         )
@@ -269,8 +276,18 @@ class TableEncoder:
                 raise MemoryError
             return self._encode_slice(rows, partitions, starts)
         finally:
-            free(partitions)
             free(starts)
+
+    @cython.cfunc
+    def _places_for(self, rows: int64_t) -> cython.pointer(int32_t):
+        """Room for two numbers a row, the same from step to step; NULL where memory is short."""
+        if rows > self._scratch_rows:
+            free(self._scratch)
+            self._scratch_rows = rows
+            self._scratch = cython.cast(cython.pointer(int32_t), malloc(rows * 8 + 8))
+            if self._scratch == cython.NULL:
+                self._scratch_rows = 0
+        return self._scratch
 
     @cython.cfunc
     def _encode_slice(
@@ -464,7 +481,10 @@ class TableEncoder:
         while status == _CUT:
             begin = done
             self._capacity = min(self._batch_size, HEADER_BYTES + bytes_per_row * (rows - done) + 256)
-            buffer = PyByteArray_FromStringAndSize(cython.NULL, self._capacity)
+            if self._pool is None:
+                buffer = PyByteArray_FromStringAndSize(cython.NULL, self._capacity)
+            else:
+                buffer = self._pool.take(self._capacity)
             self._position = HEADER_BYTES
             self._count = 0
             self._record_bytes_max = 0
@@ -505,6 +525,7 @@ class TableEncoder:
             rows,
         )
         sealed.record_bytes_max = self._record_bytes_max
+        sealed._pool = self._pool
         if self._compression != "none" and (self._lend is None or not self._lend(sealed)):
             sealed._pack(self._compression, self._level)
         return sealed
@@ -653,6 +674,7 @@ def encode_stream(
     compression: str = "none",
     compression_level: object = None,
     lend: object = None,
+    pool: object = None,
     partitioner: str = "default",
     place: object = None,
     placer: str = "",
@@ -668,8 +690,8 @@ def encode_stream(
     `partitioner` is a short name of producer/partitioner_class.py), one without a timestamp gets the time at which
     its chunk is read. `place`, called `placer` in errors, is given a KeyColumn of the next rows and says where they
     go, unless the `partition` column does; a null leaves a row to the partitioner. `lend` is asked for
-    every batch whether somebody else compresses it. Raises RecordError, naming column and row, for what cannot be
-    sent.
+    every batch whether somebody else compresses it; memory for batches comes from `pool`, a BufferPool. Raises
+    RecordError, naming column and row, for what cannot be sent.
     """
     check_level(compression, compression_level)
     encoder: TableEncoder = TableEncoder()
@@ -684,6 +706,7 @@ def encode_stream(
     encoder._compression = compression
     encoder._level = compression_level
     encoder._lend = lend
+    encoder._pool = pool
     encoder._place = place
     encoder._placer = placer
     encoder._rule = key_rule(partitioner, ignore_keys)

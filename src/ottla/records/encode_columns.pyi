@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.records.arrow_data import Chunk
+from ottla.records.buffers import BufferPool
 from ottla.records.delivery import SealedBatch
 from ottla.records.key_column import KeyColumn
 from ottla.records.partitions import PartitionLoad
@@ -33,6 +34,7 @@ def encode_stream(
     compression: str = "none",
     compression_level: int | None = None,
     lend: Callable[[SealedBatch], bool] | None = None,
+    pool: BufferPool | None = None,
     partitioner: str = "default",
     place: Callable[[KeyColumn], Any] | None = None,
     placer: str = "",
