@@ -147,6 +147,12 @@ class Scene:
         """A broker goes down; of t-0 it has what lies below `cut` afterwards."""
         self.chronicle.downfalls.append(Downfall(at_us, broker, kind, {} if cut is None else {("t", 0): cut}))
 
+    def forget_transactions(self, at_us: int) -> None:
+        """A power cut takes all that coordinators had written, from the last replica that had it."""
+        for decided_us, isr in ((100, (0, 1, 2)), (at_us - 50, (1,))):
+            self.chronicle.leaderships.append(Leadership(decided_us, "__transaction_state", 0, 1, 0, isr, False))
+        self.chronicle.downfalls.append(Downfall(at_us, 1, "power_off", {("__transaction_state", 0): 0}))
+
     def record(self, number: int) -> SentRecord:
         return next(each for each in self.chronicle.sent if each.number == number)
 

@@ -102,6 +102,18 @@ def test_without_idempotence_a_request_that_was_given_up_may_come_late(scene: Sc
     assert "reordered" in kinds(scene.chronicle)
 
 
+@pytest.mark.parametrize("outcome", ["unknown", "acked"])
+def test_a_request_of_a_transaction_that_coordinators_have_forgotten_may_come_late(scene: Scene, outcome: str) -> None:
+    stored = scene.final().records
+    stored[3:] = [seen(12, 3), seen(10, 5)]
+    scene.chronicle.reads = [scene.final(), scene.final(1)]
+    scene.record(12).offset = 3
+    scene.record(10).outcome, scene.record(10).offset = outcome, 5 if outcome == "acked" else -1
+    assert "reordered" in kinds(scene.chronicle)
+    scene.forget_transactions(3_800)
+    assert ("reordered" in kinds(scene.chronicle)) == (outcome == "acked")
+
+
 def test_at_least_once_may_duplicate_and_it_is_tallied(scene: Scene) -> None:
     scene.blind()
     scene.chronicle.producers[0] = ProducerPromise("p", -1, False)

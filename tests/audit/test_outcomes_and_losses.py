@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.audit.scene import Scene, seen
 
-from ottla.audit.chronicle import Committed, Downfall, Leadership, ProducerPromise, TopicPromise
+from ottla.audit.chronicle import Committed, ProducerPromise, TopicPromise
 from ottla.audit.losses import check_losses
 from ottla.audit.repetitions import check_repetitions
 from ottla.audit.settlement import check_settlement
@@ -130,6 +130,20 @@ def test_a_power_cut_nobody_noticed_before_that_broker_led_excuses_what_it_took(
     assert excuses(scene) == ["lost and excused: power off of broker 1 at 5000 us"]
 
 
+@pytest.mark.parametrize("seen_again", [False, True])
+def test_who_joins_the_replicas_in_sync_as_it_was_before_its_power_was_cut_takes_its_losses_along(
+    scene: Scene, seen_again: bool
+) -> None:
+    scene.lose(1)
+    scene.elect(4_900, 0, 1, (0, 2))
+    scene.fall(5_000, 1, "power_off", 1)
+    if seen_again:
+        scene.mark(0, 5_050, 1, 1, 1, start=2, epoch=1)
+    scene.elect(5_100, 0, 1, (0, 1, 2))
+    scene.elect(5_200, 1, 2, (1, 2))
+    assert scene.ask(check_losses).count == seen_again
+
+
 def test_a_power_cut_excuses_nothing_that_was_synced(scene: Scene) -> None:
     scene.lose(1)
     scene.fall(5_000, 1, "power_off", 2)
@@ -252,9 +266,7 @@ def reuse_epoch(scene: Scene, forgotten_us: int) -> None:
     """Record 12 is told the offset at which 10 stands, and was not appended; and coordinators forgot something."""
     scene.lose(12)
     scene.record(12).offset = 3
-    for at_us, isr in ((100, (0, 1, 2)), (forgotten_us - 50, (1,))):
-        scene.chronicle.leaderships.append(Leadership(at_us, "__transaction_state", 0, 1, 0, isr, False))
-    scene.chronicle.downfalls.append(Downfall(forgotten_us, 1, "power_off", {("__transaction_state", 0): 0}))
+    scene.forget_transactions(forgotten_us)
 
 
 def test_who_was_taken_for_a_record_of_an_epoch_given_out_again_was_lost_by_that_power_cut(scene: Scene) -> None:

@@ -7,7 +7,8 @@ counts as in sync, the last one included. A kill loses nothing: the page cache s
 
 What is recorded are breaks: from this moment on, and from this offset on, what was committed in this partition may be
 gone. A power cut makes one only if that broker then leads without having left the replicas in sync in between: a
-replica that comes back is dropped from them first, and joins again when it has caught up.
+replica that comes back is dropped from them first, and joins again when it has caught up. (One that falls while its
+leader asks for it to join does join, as long as nobody has noticed.)
 
 Where nobody saw who fell and who led (foreign brokers), nothing is excused and `is_observable` is False.
 """
@@ -47,12 +48,15 @@ class DurabilityLedger:
         self.breaks: dict[Place, list[Break]] = {}
         self._commits = commits
         power_cuts = [each for each in downfalls or () if each.kind != "kill"]
+        starts = _starts(marks)
         for place, seen in roles.items():
             topic = topics.get(place[0])
             found: list[Break] = []
             if topic is None or topic.unclean_leader_election:
                 found += _unclean_elections(place, seen, marks.get(place, ()), power_cuts)
-            found += [cut for each in power_cuts if (cut := _power_cut(each, place, seen)) is not None]
+            for each in power_cuts:
+                cut = _power_cut(each, place, seen, starts.get(each.broker_id, ()))
+                found += [] if cut is None else [cut]
             if found:
                 self.breaks[place] = sorted(found, key=lambda each: each.at_us)
 
@@ -114,20 +118,40 @@ def _known_to_be_committed(
     return own
 
 
-def _power_cut(downfall: Downfall, place: Place, roles: Sequence[Leadership]) -> Break | None:
-    """The moment at which a broker that has lost its unsynced records leads although it should not be in sync."""
+def _power_cut(downfall: Downfall, place: Place, roles: Sequence[Leadership], starts: Sequence[int]) -> Break | None:
+    """The moment at which a broker that has lost its unsynced records leads although it should not be in sync.
+
+    `starts`: when its later starts were first seen. Until then a leader that had seen it catch up may have it join.
+    """
     cut, broker = downfall.cut.get(place), downfall.broker_id
     before = [role for role in roles if role.at_us <= downfall.at_us]
-    if cut is None or not before or broker not in before[-1].isr:
+    if cut is None or not before:
         return None
     why = f"{downfall.kind.replace('_', ' ')} of broker {broker} at {downfall.at_us} us"
     if before[-1].isr == (broker,):
         return Break(downfall.at_us, cut, f"{why}, the last replica in sync")
+    is_in_sync = broker in before[-1].isr
     for role in roles:
-        if role.at_us <= downfall.at_us:
+        if role.at_us <= downfall.at_us or (broker not in role.isr and not is_in_sync):
             continue
         if broker not in role.isr:
             return None
+        if not is_in_sync and any(downfall.at_us < start_us <= role.at_us for start_us in starts):
+            return None
+        is_in_sync = True
         if role.leader == broker:
             return Break(role.at_us, cut, why)
     return None
+
+
+def _starts(marks: Mapping[Place, Sequence[Watermark]]) -> dict[int, list[int]]:
+    """When each start of each broker was first seen to do something."""
+    first: dict[tuple[int, int], int] = {}
+    for seen in marks.values():
+        for mark in seen:
+            start = mark.broker_id, mark.broker_start
+            first[start] = min(mark.at_us, first.get(start, mark.at_us))
+    starts: dict[int, list[int]] = {}
+    for (broker, _), at_us in first.items():
+        starts.setdefault(broker, []).append(at_us)
+    return starts

@@ -18,6 +18,7 @@ from ottla.audit.convergence import check_convergence
 from ottla.audit.corruption import check_corruption
 from ottla.audit.deadlines import check_deadlines
 from ottla.audit.duplicates import check_duplicates
+from ottla.audit.durability import TRANSACTION_LOG
 from ottla.audit.early_reads import check_early_reads
 from ottla.audit.fencing import check_fencing
 from ottla.audit.findings import Finding, add_findings
@@ -93,12 +94,15 @@ def judge(chronicle: Chronicle) -> list[Finding]:
 def _by_instance(case: Case) -> tuple[list[Finding], dict[str, dict[str, int]]]:
     found: dict[str, list[Finding]] = {}
     seen: dict[str, dict[str, int]] = {}
+    broken = dict.fromkeys(topic for topic, _ in case.ledger.breaks)
     for producer, history in histories(case):
         promise = case.producers.get(producer)
         counts = seen.setdefault(producer, {})
-        repeats = promise is not None and not promise.idempotent
+        may_be_late = promise is not None and (
+            not promise.idempotent or (promise.transactional_id is not None and TRANSACTION_LOG in broken)
+        )
         found_here = [check(history) for check in _BY_INSTANCE]
-        for finding in (check_order(history, only_where_told=repeats), *found_here):
+        for finding in (check_order(history, only_where_told=may_be_late), *found_here):
             counts[finding.kind] = counts.get(finding.kind, 0) + finding.count
             if finding.count and promise is not None and finding.kind not in forbidden(promise):
                 tallies = (*finding.tallies, (f"not promised by {producer}", finding.count))

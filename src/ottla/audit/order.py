@@ -6,7 +6,9 @@ was stored again later is duplicated, not reordered.
 Without idempotence a broker cannot tell a request that comes late: one that a producer has given up (its connection is
 closed, and its bytes are still on their way, or wait for a slow disk) is stored behind what was sent on a new one. So
 only of records whose place the producer was told is order promised there, with one request in flight; of those that
-nobody knows of it is not, nor of those whose copy is gone again, which a late one may outlive.
+nobody knows of it is not, nor of those whose copy is gone again, which a late one may outlive. The same goes for
+transactions of which coordinators have lost what they knew: their producer is given another identity, and nobody fences
+what comes late under the old one.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ def check_order(
 ) -> Finding:
     """First copies out of input order, against the highest record number seen before each.
 
-    `only_where_told`: without idempotence; the others that stand behind a later one are tallied.
+    `only_where_told`: where late requests are not told; the others that stand behind a later one are tallied.
     """
     count = late = 0
     evidence: list[Anomaly] = []
