@@ -24,6 +24,7 @@ from ottla.ledger.schema import (
     pack_sequence,
     unpack_sequence,
 )
+from ottla.simulation.interbroker import CONTROLLER
 from ottla.simulation.world import World
 
 TOPIC = "flights"
@@ -188,3 +189,21 @@ def test_a_controller_goes_on_from_its_disk_among_brokers_that_went_on_without_i
     world.kill_controller()
     world.start_controller()
     assert world.controller.core.image.broker_epochs == {0: 2, 1: 1, 2: 1}  # type: ignore[attr-defined]
+
+
+def test_a_controller_that_begins_anew_lets_partitions_be_led_again_whose_last_replica_was_silent() -> None:
+    world = World(8, broker_session_timeout_ms=1500, broker_heartbeat_interval_ms=500)
+    world.create_topic(TOPIC, partitions=3)
+
+    def led() -> list[bool]:
+        image = world.controller.core.image  # type: ignore[attr-defined]
+        return [part.leader >= 0 for part in image.topics[TOPIC].partitions]
+
+    for broker_id in range(3):
+        world.cut_link(broker_id, CONTROLLER)
+    assert world.run_until(lambda: not any(led()))
+    world.kill_controller()
+    world.heal_links()
+    world.start_controller()
+    assert not any(led())
+    assert world.run_until(lambda: all(led()), limit_us=5_000_000)

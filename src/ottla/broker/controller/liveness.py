@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
 
 class BrokerLife:
-    """What the controller knows of one broker; `registered_version`: of the image that told of this start."""
+    """What the controller knows of one broker; `registered_version`: of the image that told of this start.
 
-    __slots__ = ("epoch", "heard_us", "is_alive", "is_leaving", "registered_version")
+    `is_trusted`: it counts as alive since this controller began, and has not said so yet.
+    """
+
+    __slots__ = ("epoch", "heard_us", "is_alive", "is_leaving", "is_trusted", "registered_version")
 
     def __init__(self, *, is_alive: bool) -> None:
         self.epoch = 1 if is_alive else 0
         self.heard_us: int | None = None
-        self.is_alive = is_alive
+        self.is_alive = self.is_trusted = is_alive
         self.is_leaving = False
         self.registered_version = 0
 
@@ -77,6 +80,10 @@ class Liveness:
             if message.broker_epoch > life.epoch:
                 self._register(broker_id, life, message.broker_epoch)
             life.heard_us = now_us
+            if life.is_trusted and life.is_alive:
+                # The controller before this one may have given it up, and its partitions with it.
+                self._core.leadership.fill_vacancies()
+            life.is_trusted = False
             if message.want_shut_down:
                 return self._leave(broker_id, life)
             if not life.is_alive and message.current_metadata_offset >= life.registered_version:
