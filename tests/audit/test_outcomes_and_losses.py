@@ -290,6 +290,17 @@ def test_what_coordinators_forgot_at_another_time_excuses_nobody(scene: Scene, f
     assert scene.ask(check_under_replication).count == 1
 
 
+@pytest.mark.parametrize(("newer_instance", "forgotten_us", "lost"), [(2, 4_000, 0), (1, 4_000, 1), (2, 2_000, 1)])
+def test_who_was_to_be_replaced_may_be_taken_for_the_newer_instance_that_was_given_its_epoch(
+    scene: Scene, newer_instance: int, forgotten_us: int, lost: int
+) -> None:
+    scene.lose(10)
+    scene.record(10).offset, scene.record(10).told_us = 5, 4_700
+    scene.record(12).instance = newer_instance
+    scene.forget_transactions(forgotten_us)
+    assert scene.ask(check_losses).count == lost
+
+
 def test_nobody_is_taken_for_a_record_of_another_producer_or_of_the_same_transaction(scene: Scene) -> None:
     reuse_epoch(scene, 4_000)
     scene.record(10).transaction = 1

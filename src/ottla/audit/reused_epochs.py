@@ -6,8 +6,12 @@ number 0, and a partition that has a batch of the same producer, epoch and seque
 repetition: it answers with the offset of the old one and appends nothing. Apache Kafka's brokers know a repetition by
 the same three things, and lose the record in the same way.
 
-So who was acknowledged at the offset of a record that the same producer had sent there in an earlier transaction was
-lost by that power cut, if one took part of the coordinators' topic in between.
+An instance that was to be replaced may be alive and have the same epoch, and then its batch is taken for the newer
+one's.
+
+So who was acknowledged at the offset of a record that the same producer had sent there in an earlier transaction, or a
+newer instance of it in a later one, was lost by that power cut, if one took part of the coordinators' topic after the
+first of the two had been sent.
 """
 
 from __future__ import annotations
@@ -26,12 +30,18 @@ if TYPE_CHECKING:
 def excuse_reused_epoch(case: Case, record: SentRecord) -> str | None:
     """What made a partition take an acknowledged record for another one; None where it did not, or nothing may."""
     cuts = [each for place, cuts in case.ledger.breaks.items() if place[0] == TRANSACTION_LOG for each in cuts]
-    for earlier in _held_before(case, record) if cuts else ():
-        if earlier.producer == record.producer and 0 <= earlier.transaction < record.transaction:
+    for other in _held_before(case, record) if cuts else ():
+        if other.producer == record.producer and _may_share_epoch(other, record):
             for cut in cuts:
-                if earlier.sent_us <= cut.at_us <= record.told_us:
-                    return f"taken for record {earlier.number}, whose epoch was given out again after {cut.why}"
+                if min(other.sent_us, record.sent_us) <= cut.at_us <= record.told_us:
+                    return f"taken for record {other.number}, whose epoch was given out again after {cut.why}"
     return None
+
+
+def _may_share_epoch(other: SentRecord, record: SentRecord) -> bool:
+    if 0 <= other.transaction < record.transaction:
+        return True
+    return 0 <= record.transaction < other.transaction and record.instance < other.instance
 
 
 def _held_before(case: Case, record: SentRecord) -> Iterator[SentRecord]:
