@@ -5,8 +5,9 @@ Every compiled module is listed here and nowhere else. Everything else about the
 `LOOPS` run once per record, or byte. They are written for the compiler, with C types in their annotations.
 
 `TURNS` are what the producer's I/O thread does once per batch, request and turn, from the appender's sealed batch to
-`sendmsg` and back, and what the brokers share of it (frames, Produce). They are ordinary Python that runs as it is
-without a compiler; the `.pxd` file beside a module says which of its classes become C structs and which of its methods
+`sendmsg` and back, what the brokers share of it (frames, Produce), what brokers do for every batch that is replicated
+and fetched, and what the simulated world does for every message. They are ordinary Python that runs as it is without a
+compiler; the `.pxd` file beside a module says which of its classes become C structs and which of its methods
 C functions. Interpreted, a batch of 16 KiB costs three times as much there, which is as much as its 150 records cost
 in `send`. Attributes of these classes have types: a number that may be larger than 64 bits (a timeout of "never" in
 microseconds) is declared `object`, and a new attribute needs a line in the `.pxd`.
@@ -36,6 +37,9 @@ LOOPS = [
 ]
 
 TURNS = [
+    "ottla.broker.apis.fetch",
+    "ottla.broker.partition",
+    "ottla.broker.replica",
     "ottla.client.appender_hooks",
     "ottla.client.channel",
     "ottla.client.delivery_books",
@@ -62,6 +66,14 @@ TURNS = [
     "ottla.protocol.frames",
     "ottla.protocol.messages.produce",
     "ottla.protocol.primitives",
+    "ottla.records.batch_header",
+    "ottla.simulation.chance",
+    "ottla.simulation.clock",
+    "ottla.simulation.interbroker",
+    "ottla.simulation.machine",
+    "ottla.simulation.network",
+    "ottla.simulation.scheduler",
+    "ottla.simulation.trace",
 ]
 
 

@@ -16,63 +16,78 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
+_FIRST = 0xBF58476D1CE4E5B9
+_SECOND = 0x94D049BB133111EB
+_HALF = (1 << 32) - 1
+
+
+class Stream:
+    """The words that follow from `state`, a number below 2**64."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: int) -> None:
+        self.state = state
+
+    def next(self) -> int:
+        """The next word."""
+        self.state = state = (self.state + _STEP) & _WORD
+        state = ((state ^ (state >> 30)) * _FIRST) & _WORD
+        state = ((state ^ (state >> 27)) * _SECOND) & _WORD
+        return state ^ (state >> 31)
+
+    def below(self, limit: int) -> int:
+        """A number from 0 to below `limit`, which is below 2**32: the upper half of word times limit."""
+        word = self.next()
+        return ((word >> 32) * limit + ((word & _HALF) * limit >> 32)) >> 32
 
 
 class Chance(Random):
     """Draws from `seed`, any number or text."""
 
     def __init__(self, seed: int | str) -> None:
-        self._state = 0
+        self._stream = Stream(0)
         super().__init__(seed)
 
     def seed(self, a: Any = None, version: int = 2) -> None:
         """Begin again from `a`."""
-        self._state = int.from_bytes(hashlib.blake2b(str(a).encode(), digest_size=8).digest())
+        self._stream.state = int.from_bytes(hashlib.blake2b(str(a).encode(), digest_size=8).digest())
 
     def fork(self, name: str) -> Chance:
         """A generator of its own, which depends on this one's state and the name, and does not draw from it."""
-        return Chance(f"{self._state} {name}")
-
-    def _next(self) -> int:
-        self._state = state = (self._state + _STEP) & _WORD
-        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _WORD
-        return state ^ (state >> 31)
+        return Chance(f"{self._stream.state} {name}")
 
     def random(self) -> float:
         """From 0.0 up to, not including, 1.0."""
-        return (self._next() >> 11) * 2.0**-53
+        return (self._stream.next() >> 11) * 2.0**-53
 
     def getrandbits(self, k: int, /) -> int:
         """An integer of `k` bits."""
         drawn = 0
         for _ in range((k + 63) // 64):
-            drawn = drawn << 64 | self._next()
+            drawn = drawn << 64 | self._stream.next()
         return drawn >> (-k % 64)
 
     def randbytes(self, n: int) -> bytes:
         """`n` bytes."""
         return self.getrandbits(8 * n).to_bytes(n)
 
-    def _below(self, limit: int) -> int:
-        return self._next() * limit >> 64
+    def below(self, limit: int) -> int:
+        """A number from 0 to below `limit`, which is 1 at least."""
+        return self._stream.below(limit) if limit <= _HALF else self._stream.next() * limit >> 64
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
         """One of `range(start, stop, step)`."""
         if stop is None and step == 1 and start > 0:
-            # `_next` written out: every message draws its delay here.
-            self._state = state = (self._state + _STEP) & _WORD
-            state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-            state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _WORD
-            return (state ^ (state >> 31)) * start >> 64
+            return self.below(start)
         choices = range(start) if stop is None else range(start, stop, step)
         if not choices:
             raise ValueError(f"nothing to draw from {choices}")
-        return choices[self._below(len(choices))]
+        return choices[self.below(len(choices))]
 
     def randint(self, a: int, b: int) -> int:
         """From `a` to `b`, both included."""
-        return a + self._below(b - a + 1)
+        return a + self.below(b - a + 1)
 
     def uniform(self, a: float, b: float) -> float:
         """Between `a` and `b`."""
@@ -80,12 +95,12 @@ class Chance(Random):
 
     def choice(self, seq: Any) -> Any:
         """One element."""
-        return seq[self._below(len(seq))]
+        return seq[self.below(len(seq))]
 
     def shuffle(self, x: MutableSequence[Any]) -> None:
         """Put the elements in an order drawn."""
         for i in range(len(x) - 1, 0, -1):
-            j = self._below(i + 1)
+            j = self.below(i + 1)
             x[i], x[j] = x[j], x[i]
 
     def sample(self, population: Sequence[T], k: int, *, counts: Any = None) -> list[T]:

@@ -53,6 +53,9 @@ class InterBroker:
 
     def __init__(self, world: World, rng: Random) -> None:
         self._world = world
+        self._scheduler = world.scheduler
+        self._network = world.network
+        self._trace = world.trace
         self._rng = rng
         self._cuts: list[Cut] = []
         self._names = {CONTROLLER: "controller", **{each: f"broker-{each}" for each in range(len(world.brokers))}}
@@ -109,7 +112,7 @@ class InterBroker:
         arrives_us = self._deliver(asked, request)
         self._cross("request", broker_id, asked, self._numbers, question.message, arrives_us)
         if question.message.API_KEY != FETCH:  # no rule strikes followers' fetches, so they are always answered
-            world.scheduler.after(_REQUEST_TIMEOUT_US, self.answer_peer, connection_id, None)
+            self._scheduler.after(_REQUEST_TIMEOUT_US, self._give_up, connection_id)
 
     def answer_peer(self, connection_id: int, message: Any) -> None:
         """Carry an answer to the broker that asked; None: there will be none."""
@@ -123,6 +126,9 @@ class InterBroker:
             message = copied_fetch(message)
         arrives_us = self._deliver(asker, PeerAnswered(asked, token, message), lost_us or 0)
         self._cross("answer", asked, asker, -connection_id, message, arrives_us)
+
+    def _give_up(self, connection_id: int) -> None:
+        self.answer_peer(connection_id, None)
 
     def forget(self, broker_id: int) -> None:
         """This broker has ended: its questions are closed, and those it was asked get no answer."""
@@ -170,20 +176,16 @@ class InterBroker:
             self._cross("image", CONTROLLER, broker_id, 0, image.image, arrives_us)
 
     def _cross(self, what: str, sender: int, receiver: int, number: int, message: Any, arrives_us: int) -> None:
-        world, names = self._world, self._names
-        world.trace.add(
-            Crossing(world.scheduler.now_us, what, names[sender], names[receiver], number, message, arrives_us)
-        )
+        names, now_us = self._names, self._scheduler.now_us
+        self._trace.add(Crossing(now_us, what, names[sender], names[receiver], number, message, arrives_us))
 
     def _deliver(self, broker_id: int, event: Any, wait_us: int = 0) -> int:
         """To this very machine: what is meant for a broker that dies on the way never reaches its successor."""
-        world = self._world
-        if world.network.late_us is not None:
-            wait_us += world.late_us(broker_id, event)
-        return self._later(world.brokers[broker_id], event, wait_us)
+        if self._network.late_us is not None:
+            wait_us += self._world.late_us(broker_id, event)
+        return self._later(self._world.brokers[broker_id], event, wait_us)
 
     def _later(self, machine: Machine, event: Any, wait_us: int) -> int:
-        world = self._world
-        arrives_us = world.scheduler.now_us + wait_us + world.network.delay_us()
-        world.scheduler.at(arrives_us, machine.deliver, event)
+        arrives_us = self._scheduler.now_us + wait_us + self._network.delay_us()
+        self._scheduler.at(arrives_us, machine.deliver, event)
         return arrives_us

@@ -10,24 +10,27 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+# Stands for "no argument was given".
+_NONE: Any = object()
+
 
 class Scheduler:
     """Time that moves only from one action to the next; `now_us` begins at one simulated second."""
 
     def __init__(self) -> None:
         self.now_us = 1_000_000
-        self._actions: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
+        self._actions: list[tuple[int, int, Callable[..., object], Any]] = []
         self._asked = 0
 
-    def at(self, time_us: int, action: Callable[..., object], *arguments: Any) -> None:
-        """Run `action(*arguments)` at `time_us`, or now where that has passed."""
+    def at(self, time_us: int, action: Callable[..., object], argument: Any = _NONE) -> None:
+        """Run `action()`, or `action(argument)`, at `time_us`, or now where that has passed."""
         self._asked += 1
         now_us = self.now_us
-        heappush(self._actions, (time_us if time_us > now_us else now_us, self._asked, action, arguments))
+        heappush(self._actions, (time_us if time_us > now_us else now_us, self._asked, action, argument))
 
-    def after(self, delay_us: int, action: Callable[..., object], *arguments: Any) -> None:
-        """Run `action(*arguments)` in `delay_us` microseconds."""
-        self.at(self.now_us + delay_us, action, *arguments)
+    def after(self, delay_us: int, action: Callable[..., object], argument: Any = _NONE) -> None:
+        """Run `action()`, or `action(argument)`, in `delay_us` microseconds."""
+        self.at(self.now_us + delay_us, action, argument)
 
     def run_until(self, reached: Callable[[], bool], *, limit_us: int, limit_actions: int = 1_000_000) -> bool:
         """Run actions until `reached()`; False where the simulated time or the number of actions ran out first."""
@@ -39,6 +42,9 @@ class Scheduler:
             if not actions or actions[0][0] > end_us:
                 self.now_us = max(self.now_us, end_us)
                 return False
-            self.now_us, _, action, arguments = heappop(actions)
-            action(*arguments)
+            self.now_us, _, action, argument = heappop(actions)
+            if argument is _NONE:
+                action()
+            else:
+                action(argument)
         return False

@@ -36,7 +36,7 @@ class States:
 
     def hear(self, crossing: Crossing) -> None:
         """A message: note the errors it answers with."""
-        _, what, _, _, _, message, _ = crossing
+        what, message = crossing.what, crossing.message
         if what == "answer":
             if type(message) is FetchResponse and not message.responses and not message.error_code:
                 return  # a follower was told that there is nothing new, as every other answer does

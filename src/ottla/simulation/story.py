@@ -95,7 +95,8 @@ class _Listener:
     def hear(self, crossing: Crossing) -> None:
         """A message; before it, whatever went wrong since the last one."""
         self._look_out()
-        at_us, what, sender, receiver, _, message, arrives_us = crossing
+        at_us, what, message, arrives_us = crossing.at_us, crossing.what, crossing.message, crossing.arrives_us
+        sender, receiver = crossing.sender, crossing.receiver
         sender, receiver = self._name(sender), self._name(receiver)
         if not sender or not receiver or is_idle(crossing):
             return

@@ -1,0 +1,27 @@
+"""What of trace.py is C when it is compiled (see setup.py)."""
+
+cimport cython
+from libc.stdint cimport int64_t
+
+
+@cython.final
+cdef class Crossing:
+    cdef public object at_us
+    cdef public object what
+    cdef public object sender
+    cdef public object receiver
+    cdef public object number
+    cdef public object message
+    cdef public object arrives_us
+
+
+@cython.final
+cdef class Trace:
+    cdef public object _hash
+    cdef public list _unhashed
+    cdef public int64_t messages
+    cdef public object lines
+    cdef public list listeners
+
+    cpdef add(self, Crossing crossing)
+    cdef _take_in(self)
