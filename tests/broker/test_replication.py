@@ -309,3 +309,18 @@ def test_tools_that_read_like_replicas_move_no_high_watermark(replicated: World)
     assert replicated.fetch(0).high_watermark == 0
     seen = replicated.ask(leader, fetch_request(0, replica_id=-2, max_wait_ms=0)).responses[0].partitions[0]
     assert len(seen.records) == 0
+
+
+def test_a_follower_whose_empty_log_lies_beyond_the_leaders_end_begins_where_the_leader_does(
+    replicated: World,
+) -> None:
+    """As when records were cleaned away here, and the leader lost with its power that they ever were."""
+    for value in (b"a", b"b", b"c"):
+        replicated.produce(batch_of(value))
+    broker_id = min(followers(replicated))
+    partition_of(replicated, broker_id).start_anew(7)
+    replicated.produce(batch_of(b"d"))
+    replicated.pass_time(1000)
+    assert [record.value for record in replicated.stored()] == [b"a", b"b", b"c", b"d"]
+    assert len({log_bytes(replicated, each) for each in (1, 2, 3)}) == 1
+    assert partition_of(replicated, broker_id).log.log_start_offset == 0

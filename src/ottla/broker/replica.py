@@ -143,9 +143,14 @@ class ReplicaFetcher:
         if log is None:
             return False
         try:
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > log.log_end_offset:
-                partition.start_anew(data.log_start_offset)
-                return True
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                begin = data.log_start_offset
+                # A log that is empty has no epoch by which the leader could say where they parted, as when the leader
+                # lost with its power what was cleaned away here.
+                is_ahead = is_newest and 0 <= begin < log.log_start_offset == log.log_end_offset
+                if begin > log.log_end_offset or is_ahead:
+                    partition.start_anew(begin)
+                    return True
             if data.error_code:
                 return False
             if data.diverging_epoch is not None:
