@@ -1,7 +1,9 @@
-"""Bad days nobody has seen before: every run takes fresh seeds, and says which.
+"""Bad days nobody has seen before: every run takes a thousand fresh seeds, over all cores, and says which.
 
-Whatever the weather, no core raises anything, everything comes to an end once all is healed, and no judge finds
-anything: what a power cut, an unclean election or cleaning took is put down to it, and nothing else is gone.
+Whatever the weather, no core raises anything, everything comes to an end once all is healed, a seed repeats itself, and
+no judge finds anything: what a power cut, an unclean election or cleaning took is put down to it, and nothing else is
+gone. `ottla simulate --seed N` tells the story of a seed that fails. OTTLA_SEEDS=50 runs fewer, OTTLA_SOAK=1 ten
+thousand.
 """
 
 from __future__ import annotations
@@ -11,20 +13,19 @@ import sys
 
 import pytest
 
-from ottla.simulation.draw import draw
-from ottla.simulation.run import execute
+from ottla.trial.seeds import run_seeds
 
-SEEDS = 10_000 if os.environ.get("OTTLA_SOAK") else 100
-SEEDS_PER_TEST = 10
+SEEDS = int(os.environ.get("OTTLA_SEEDS") or (10_000 if os.environ.get("OTTLA_SOAK") else 1_000))
 FIRST_SEED = int.from_bytes(os.urandom(4), "big")
 
 
-@pytest.mark.parametrize("part", range(SEEDS // SEEDS_PER_TEST))
-def test_a_bad_day_is_survived(part: int, capsys: pytest.CaptureFixture[str]) -> None:
-    first = FIRST_SEED + part * SEEDS_PER_TEST
-    if not part:
-        with capsys.disabled():
-            sys.stdout.write(f"\nbad days of the seeds {FIRST_SEED} to {FIRST_SEED + SEEDS - 1}\n")
-    for seed in range(first, first + SEEDS_PER_TEST):
-        outcome = execute(draw(seed))
-        assert outcome.is_clean, f"seed {seed}: {outcome.crashed or outcome.findings}"
+def test_bad_days_are_survived(capsys: pytest.CaptureFixture[str]) -> None:
+    with capsys.disabled():
+        sys.stdout.write(f"\nbad days of the seeds {FIRST_SEED} to {FIRST_SEED + SEEDS - 1}\n")
+    fresh = range(FIRST_SEED, FIRST_SEED + SEEDS)
+    failed = {
+        outcome.seed: outcome.crashed or outcome.findings
+        for outcome in run_seeds(fresh, os.cpu_count() or 1)
+        if not outcome.is_clean
+    }
+    assert failed == {}

@@ -59,6 +59,8 @@ _PACES = (
 # How many runs have clients with clocks of their own, and how many parts in a million those are off.
 _DRIFTING_SHARE = 0.1
 _CLIENT_DRIFTS_PPM = (-500_000, -50_000, -200, 200, 50_000, 1_000_000)
+# How many runs have all batches in flight sent again.
+_SENT_AGAIN_SHARE = 0.04
 _CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
@@ -70,6 +72,9 @@ def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
     chance = Chance(f"client clocks {seed}")
     if chance.random() < _DRIFTING_SHARE:
         plan.mishaps += _drifting(chance, plan)
+    again = Chance(f"again {seed}")
+    if again.random() < _SENT_AGAIN_SHARE:
+        _have_sent_again(plan, again)
     return plan
 
 
@@ -88,6 +93,30 @@ def _make_late(plan: Plan) -> None:
     plan.mishaps.append(Mishap("stall", 0, 30_000_000, {"chance": 0.1, "most_us": 2_000_000}))
     for producer in plan.producers:
         producer.settings["request_timeout_ms"] = 500
+
+
+def _have_sent_again(plan: Plan, chance: Chance) -> None:
+    """As many batches as may be in flight come a second time: now and then all connections of `p0` fall silent at once.
+
+    What it has sent arrives and is stored; none of the answers does.
+    """
+    producer = plan.producers[0]
+    numbers = [act.number for act in producer.acts if act.do == SEND]
+    producer.acts = _bursts(chance, plan.topics, iter(numbers), len(numbers))
+    producer.settings |= {
+        "acks": "all",
+        "enable_idempotence": True,
+        "linger_ms": 0,
+        "batch_size": 200,
+        "max_in_flight_requests_per_connection": 5,
+    }
+    producer.settings.pop("retries", None)
+    producer.settings["request_timeout_ms"] = 500
+    at_us = 0
+    for _ in range(4):
+        at_us += chance.randint(3_000, 30_000)
+        plan.mishaps += [Mishap("half_open", at_us, 0, {"broker": each, "client": producer.name}) for each in range(3)]
+        at_us += 500_000
 
 
 def _plan(seed: int, records: int, mishaps: int) -> Plan:
