@@ -194,6 +194,22 @@ def test_a_power_cut_takes_what_the_elected_broker_knew_before_its_election(
     assert (scene.ask(check_losses).count == 0) == excused
 
 
+@pytest.mark.parametrize("followed", [True, False])
+def test_who_did_not_follow_one_unclean_leader_knows_nothing_of_what_that_one_committed(
+    scene: Scene, followed: bool
+) -> None:
+    scene.lose(1)
+    scene.elect(800, 0, 0, (0, 1))
+    scene.fall(4_410, 1, "power_off", 0)
+    scene.elect(4_420, 1, 1, (1,), unclean=True)
+    scene.record(1).sent_us, scene.record(1).told_us = 4_430, 4_440
+    if followed:
+        scene.elect(4_460, 1, 1, (1, 2))
+    scene.elect(5_000, 2, 2, (2,), unclean=True)
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, unclean_leader_election=True)
+    assert (scene.ask(check_losses).count == 1) == followed
+
+
 def test_acks_1_does_not_outlive_its_leader(scene: Scene) -> None:
     scene.lose(1)
     scene.chronicle.producers[0] = ProducerPromise("p", 1, False)

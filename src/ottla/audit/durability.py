@@ -90,10 +90,14 @@ class DurabilityLedger:
 def _unclean_elections(
     place: Place, roles: Sequence[Leadership], marks: Sequence[Watermark], power_cuts: Sequence[Downfall]
 ) -> list[Break]:
-    found = []
+    found: list[Break] = []
     for role in roles:
         if role.is_unclean:
             own = _known_to_be_committed(place, role, marks, power_cuts)
+            for earlier in found:
+                if not any(earlier.at_us <= each.at_us < role.at_us and role.leader in each.isr for each in roles):
+                    # It has not followed who was elected then, and what it knew was committed before.
+                    own = min(own, earlier.offset)
             found.append(Break(role.at_us, own, f"unclean election of broker {role.leader} at {role.at_us} us"))
     return found
 
