@@ -57,6 +57,17 @@ def test_markers_nobody_saw_are_not_observable(scene: Scene) -> None:
 # ---- torn -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("forgotten_us", "torn"), [(3_900, 0), (2_000, 1)])
+def test_a_record_that_was_taken_for_another_one_is_torn_out_by_who_forgot_its_epoch(
+    scene: Scene, forgotten_us: int, torn: int
+) -> None:
+    scene.lose(12)
+    scene.record(12).offset = 3  # where record 10 stands
+    scene.chronicle.transactions[1].verdict = "committed"
+    scene.forget_transactions(forgotten_us)
+    assert scene.ask(check_torn).count == torn
+
+
 def test_a_committed_transaction_of_which_a_record_is_missing_is_torn(scene: Scene) -> None:
     scene.final(1, committed=True).records = []
     (piece,) = scene.ask(check_torn).evidence

@@ -3,7 +3,8 @@
 Promise: a transaction is visible whole or not at all: in the end over all its partitions, at any moment within each
 partition (a reader's end there, the last stable offset, lies never inside a committed transaction). What its producer
 was told holds: committed is all of it, with every record acknowledged; where nobody knows, it is all or nothing. A
-record that the durability ledger takes back is left out, and so is a transaction whose coordinator lost its log.
+record that the durability ledger takes back is left out, and so are one that was taken for another (`reused_epochs`)
+and a transaction whose coordinator lost its log.
 
 Not observable: partitions whose final read with read_committed did not reach the end, or was held up by a hanging
 transaction (`hanging`); topics that clean up.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from ottla.audit.case import COMMITTED, Case, Place
 from ottla.audit.chronicle import SentRecord, TransactionSeen
 from ottla.audit.findings import EVIDENCE_MAX, TORN, Finding, Findings
+from ottla.audit.reused_epochs import excuse_reused_epoch
 from ottla.ledger.schema import ACKED, FAILED
 
 
@@ -62,6 +64,10 @@ def _check_end(
         if record.number in shown.get((record.topic, record.partition), ()):
             continue
         if record.outcome == FAILED and transaction.verdict == "unknown":
+            continue
+        excuse = excuse_reused_epoch(case, record) if record.outcome == ACKED else None
+        if excuse is not None:
+            found.tally(f"excused: {excuse}")
             continue
         what = "cannot be read" if record.outcome == ACKED else f"is {record.outcome}: {record.error}"
         beside = f", and record {there[0].number} can" if there else ""
