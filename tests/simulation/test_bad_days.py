@@ -3,8 +3,8 @@
 Whatever the weather, no core raises anything, everything comes to an end once all is healed, and a seed repeats itself.
 What a judge finds is told with its seed, as a lead to follow: one in some thousand seeds shows a chain of events that
 no judge knows yet, or that a core does not survive. More of them than `LEADS` are a failure: most guarantees taken out
-of the cores show far more often than that. `ottla simulate --seed N` tells the story of a seed. OTTLA_SEEDS=50 runs fewer,
-OTTLA_SOAK=1 ten thousand, and lets no lead pass.
+of the cores show far more often than that. `ottla simulate --seed N` tells the story of a seed.
+OTTLA_SEEDS=50 runs fewer, OTTLA_SOAK=1 ten thousand, and lets no lead pass.
 """
 
 from __future__ import annotations
