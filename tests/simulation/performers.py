@@ -11,12 +11,11 @@ from contextlib import suppress
 from typing import Protocol
 
 import ottla
-from ottla.audit.chronicle import Chronicle, InstanceSeen, SentRecord, TransactionSeen
-from ottla.errors import DeliveryFailed, OttlaError, TransactionUnfinished, TransactionUnknown
-from ottla.ledger.checksum import record_crc
-from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, SEQUENCE_HEADER, UNKNOWN, pack_sequence
+from ottla.audit.chronicle import Chronicle, InstanceSeen, TransactionSeen
+from ottla.errors import OttlaError, TransactionUnfinished, TransactionUnknown
 from ottla.simulation import plan as acts
 from ottla.simulation.plan import Act, ProducerPlan
+from ottla.simulation.sent_records import contents, sent_record, take_down
 
 _PATIENCE_S = 60.0
 _TRIES_TO_END = 40
@@ -110,41 +109,16 @@ class Performer:
         transaction = self._open
         if "transactional_id" in self.plan.settings and transaction is None:
             return
-        key = None if act.key is None else b"key %d" % act.key
-        value = (b"value %d " % act.number).ljust(act.value_bytes, b".")
-        headers = [(SEQUENCE_HEADER, pack_sequence(act.number))]
+        key, value, headers = contents(act)
         try:
             delivery = self._producer.send(act.topic, value, key, partition=act.partition, headers=headers)
         except OttlaError:
             return  # nothing was taken, and that was told at once
-        sent = SentRecord(
-            act.number,
-            self.plan.name,
-            self._instance,
-            act.topic,
-            delivery.partition,
-            record_crc(key),
-            record_crc(value),
-            UNKNOWN,
-            NO_OFFSET,
-            transaction=-1 if transaction is None else transaction.number,
-            sent_us=self._stage.now_us,
-            chosen_partition=-1 if act.partition is None else act.partition,
-            hashed_key=key if act.partition is None else None,
-        )
+        number = -1 if transaction is None else transaction.number
+        sent = sent_record(act, self.plan.name, self._instance, number, delivery, key, value, self._stage.now_us)
         self._chronicle.sent.append(sent)
         self._pending.append(delivery)
-        delivery.add_done_callback(lambda done: self._told(sent, done))
-
-    def _told(self, sent: SentRecord, delivery: ottla.Delivery) -> None:
-        error = delivery.exception(0)
-        sent.told_us = self._stage.now_us
-        if error is None:
-            sent.offset = delivery.result(0).offset
-            sent.outcome = ACKED if sent.offset >= 0 else UNKNOWN
-        else:
-            sent.error = str(error)
-            sent.outcome = FAILED if isinstance(error, DeliveryFailed) else UNKNOWN
+        delivery.add_done_callback(lambda done: take_down(sent, done, self._stage.now_us))
 
     def _await_deliveries(self) -> None:
         for delivery in self._pending:

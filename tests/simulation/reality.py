@@ -283,22 +283,7 @@ class Stage:
         if not folder.is_dir():
             return None, []
         content = b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
-        return content, [
-            BatchSeen(
-                batch.header.base_offset,
-                batch.header.last_offset,
-                batch.header.partition_leader_epoch,
-                batch.header.producer_id,
-                batch.header.producer_epoch,
-                batch.header.base_sequence,
-                batch.header.is_transactional,
-                batch.header.is_control,
-                batch.commits,
-                batch.records is not None,
-                batch.records or [],
-            )
-            for batch in self.decoded.of(content)
-        ]
+        return content, self.decoded.seen_in(content)
 
 
 def _ends_broker(mishap: Mishap) -> bool:

@@ -1,7 +1,7 @@
 """The id under which brokers know a producer's metrics (KIP-714), asked for by `client_instance_id`.
 
 A broker makes it up the first time it is asked which metrics it wants; only brokers with a plugin for them are asked.
-So there is nothing to have until one is connected to, and never with other brokers: who asks waits as long as he says.
+So there is nothing to have until one is connected to, and never with other brokers: who asks says how long to wait.
 Loaded when somebody asks.
 """
 

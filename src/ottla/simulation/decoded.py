@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ottla.audit.chronicle import RecordSeen
+from ottla.audit.chronicle import BatchSeen, RecordSeen
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import SEQUENCE_HEADER, unpack_sequence
 from ottla.reader.events import Fetched
-from ottla.records.batch_header import BatchHeader, CorruptBatch, read_header
+from ottla.records.batch_header import BatchHeader, CorruptBatch, iterate_headers, read_header
 from ottla.records.plain import decode_batches
 
 NO_NUMBER = -1
@@ -38,18 +38,31 @@ class DecodedBatches:
 
     def of(self, content: Any) -> Iterator[Batch]:
         """The batches that `content` is made of; CorruptBatch where one is cut short or has no header."""
-        position, size = 0, len(content)
-        while position < size:
-            header = read_header(content, position)
-            end = position + header.size_bytes
-            if end > size:
-                raise CorruptBatch(f"the batch at position {position} is cut short")
-            piece = bytes(content[position:end])
-            position = end
+        for header in iterate_headers(content):
+            piece = bytes(content[header.position : header.position + header.size_bytes])
             found = self._known.get(piece)
             if found is None:
                 found = self._known[piece] = _decoded(piece)
             yield found
+
+    def seen_in(self, content: Any) -> list[BatchSeen]:
+        """The same, as the chronicle takes it down of a replica's log."""
+        return [
+            BatchSeen(
+                batch.header.base_offset,
+                batch.header.last_offset,
+                batch.header.partition_leader_epoch,
+                batch.header.producer_id,
+                batch.header.producer_epoch,
+                batch.header.base_sequence,
+                batch.header.is_transactional,
+                batch.header.is_control,
+                batch.commits,
+                batch.records is not None,
+                batch.records or [],
+            )
+            for batch in self.of(content)
+        ]
 
 
 def _decoded(piece: bytes) -> Batch:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 from ottla.broker.storage import Buffer
 from ottla.broker.write_back import WriteBack
-from ottla.records.batch_header import CRC_BEGIN, HEADER_BYTES, CorruptBatch, read_header
+from ottla.records.batch_header import CRC_BEGIN, BatchHeader, CorruptBatch, iterate_headers
 
 
 class DiskSlice:
@@ -177,7 +178,11 @@ class Disk:
         """
         content = self._files.get(path, bytearray())
         begin = self.write_back.synced_bytes(path, len(content))
-        covered = [at for start, end in _batches_in(content) for at in range(max(begin, start + CRC_BEGIN), end)]
+        covered = [
+            at
+            for header in whole_headers(content)
+            for at in range(max(begin, header.position + CRC_BEGIN), header.position + header.size_bytes)
+        ]
         if not covered:
             return False
         content[rng.choice(covered)] ^= 0xFF
@@ -191,15 +196,7 @@ class Disk:
             self._files[path] = content[:size]
 
 
-def _batches_in(content: bytes | bytearray) -> Iterator[tuple[int, int]]:
-    """Where the whole batches at the beginning of a log file begin and end."""
-    begin = 0
-    while begin + HEADER_BYTES <= len(content):
-        try:
-            end = begin + read_header(content, begin).size_bytes
-        except CorruptBatch:
-            return
-        if end > len(content):
-            return
-        yield begin, end
-        begin = end
+def whole_headers(content: bytes | bytearray) -> Iterator[BatchHeader]:
+    """The headers of the batches at the beginning of a log file that are there as a whole."""
+    with suppress(CorruptBatch):
+        yield from iterate_headers(content)

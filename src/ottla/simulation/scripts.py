@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.audit.chronicle import InstanceSeen, SentRecord, TransactionSeen
 from ottla.errors import (
-    DeliveryFailed,
     OttlaError,
     TransactionUnfinished,
     TransactionUnknown,
 )
-from ottla.ledger.checksum import record_crc
-from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, SEQUENCE_HEADER, UNKNOWN, pack_sequence
 from ottla.producer.events import TopicWanted
 from ottla.simulation import plan as acts
 from ottla.simulation.clients import SimulatedProducer
 from ottla.simulation.plan import Act, ProducerPlan
+from ottla.simulation.sent_records import contents, sent_record, take_down
 from ottla.simulation.transactions import Steps
 
 if TYPE_CHECKING:
@@ -199,9 +197,7 @@ class ProducerScript(Script):
         """Send the record, or leave it where its topic or memory cannot be had in time."""
         if self.is_transactional and transaction is None:
             return  # its transaction could not be begun
-        key = None if act.key is None else b"key %d" % act.key
-        value = (b"value %d " % act.number).ljust(act.value_bytes, b".")
-        headers = [(SEQUENCE_HEADER, pack_sequence(act.number))]
+        key, value, headers = contents(act)
         deadline_us = self.run.world.scheduler.now_us + producer.settings.max_block_ms * 1000
         while True:
             try:
@@ -214,37 +210,15 @@ class ProducerScript(Script):
                 yield self.until(lambda: producer.may_go_on(act.topic), min(left_us, 1_000_000))
             except OttlaError:
                 return  # nothing was taken, and that was told at once
-        self.run.chronicle.sent.append(
-            sent := SentRecord(
-                number=act.number,
-                producer=self.name,
-                instance=self.instance,
-                topic=act.topic,
-                partition=delivery.partition,
-                key_crc=record_crc(key),
-                value_crc=record_crc(value),
-                outcome=UNKNOWN,
-                offset=NO_OFFSET,
-                transaction=-1 if transaction is None else transaction.number,
-                sent_us=self.run.world.scheduler.now_us,
-                chosen_partition=-1 if act.partition is None else act.partition,
-                hashed_key=key if act.partition is None else None,
-            )
-        )
+        number = -1 if transaction is None else transaction.number
+        now_us = self.run.world.scheduler.now_us
+        sent = sent_record(act, self.name, self.instance, number, delivery, key, value, now_us)
+        self.run.chronicle.sent.append(sent)
         delivery.add_done_callback(lambda done: self._told(producer, sent, done))
 
     def _told(self, producer: ScriptedProducer, sent: SentRecord, delivery: Any) -> None:
-        if producer.is_dead:
-            return
-        error = delivery.exception(0)
-        sent.told_us = self.run.world.scheduler.now_us
-        sent.partition = delivery.partition
-        if error is None:
-            sent.offset = delivery.result(0).offset
-            sent.outcome = ACKED if sent.offset >= 0 else UNKNOWN
-        else:
-            sent.error = str(error)
-            sent.outcome = FAILED if isinstance(error, DeliveryFailed) else UNKNOWN
+        if not producer.is_dead:
+            take_down(sent, delivery, self.run.world.scheduler.now_us)
 
     # ---- transactions -------------------------------------------------------------------------------------------
 

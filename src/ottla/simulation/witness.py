@@ -8,15 +8,15 @@ log and what the coordinators hold.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.audit.chronicle import BatchSeen, Committed, Downfall, Leadership, ReadSeen, ReplicaSeen, Watermark
 from ottla.broker.write_back import WriteBack
 from ottla.errors import OttlaError
-from ottla.records.batch_header import HEADER_BYTES, BatchHeader, CorruptBatch, check_crc, read_header
+from ottla.records.batch_header import CorruptBatch, check_crc
 from ottla.simulation.clients import SimulatedReader
 from ottla.simulation.decoded import readable
+from ottla.simulation.disk import whole_headers
 
 if TYPE_CHECKING:
     from ottla.simulation.run import Run
@@ -174,7 +174,7 @@ class Witness:
         """Where a log would end if it were opened now: behind the last batch that is whole."""
         end = 0
         content = self._world.disks[broker_id].log_content(folder)
-        for header in _headers_in(content):
+        for header in whole_headers(content):
             if end and header.base_offset != end:
                 break  # what lies in front of it is gone
             try:
@@ -269,23 +269,8 @@ class Witness:
         )
 
     def _batches_in(self, content: bytes) -> list[BatchSeen]:
-        whole = sum(header.size_bytes for header in _headers_in(content))
-        return [
-            BatchSeen(
-                batch.header.base_offset,
-                batch.header.last_offset,
-                batch.header.partition_leader_epoch,
-                batch.header.producer_id,
-                batch.header.producer_epoch,
-                batch.header.base_sequence,
-                batch.header.is_transactional,
-                batch.header.is_control,
-                batch.commits,
-                batch.records is not None,
-                batch.records or [],
-            )
-            for batch in self._run.decoded.of(content[:whole])
-        ]
+        whole = sum(header.size_bytes for header in whole_headers(content))
+        return self._run.decoded.seen_in(content[:whole])
 
     def is_calm(self) -> bool:
         """Whether every replica has all of its leader's log, all of it committed and out of open transactions."""
@@ -318,20 +303,6 @@ class Witness:
         for group_id in groups:
             for (topic, partition), offset in self._world.group_offsets(group_id).items():
                 stand[group_id, topic, partition] = offset
-
-
-def _headers_in(content: bytes) -> Iterator[BatchHeader]:
-    """The headers of the batches that are there as a whole."""
-    position = 0
-    while position + HEADER_BYTES <= len(content):
-        try:
-            header = read_header(content, position)
-        except CorruptBatch:
-            return
-        position += header.size_bytes
-        if position > len(content):
-            return
-        yield header
 
 
 def _is_synced(write_back: WriteBack, log: Any) -> bool:
