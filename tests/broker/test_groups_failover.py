@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ottla.broker.groups.members import GroupState
+from ottla.broker.topic_names import OFFSETS_TOPIC
+from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
-from .group_world import GROUP, commit, find_coordinator, stable_pair
-from .world import TOPIC, World
+from .group_world import GROUP, commit, find_coordinator, offsets_partition, stable_pair
+from .world import TOPIC, World, full_disk_of_the_last_in_line
 
 
 def coordinator_seen_by(world: World, broker_id: int) -> int:
@@ -17,10 +21,14 @@ def coordinator_seen_by(world: World, broker_id: int) -> int:
 
 
 def offset_at(world: World, broker_id: int) -> int:
-    asked = OffsetFetchRequestGroup(group_id=GROUP, topics=None)
-    group = world.ask(broker_id, OffsetFetchRequest(groups=[asked]), version=9).groups[0]
+    group = offsets_told_by(world, broker_id)
     assert group.error_code == 0
-    return group.topics[0].partitions[0].committed_offset
+    return int(group.topics[0].partitions[0].committed_offset)
+
+
+def offsets_told_by(world: World, broker_id: int) -> Any:
+    asked = OffsetFetchRequestGroup(group_id=GROUP, topics=None)
+    return world.ask(broker_id, OffsetFetchRequest(groups=[asked]), version=9).groups[0]
 
 
 def test_committed_offsets_survive_their_coordinator(replicated: World) -> None:
@@ -40,6 +48,20 @@ def test_committed_offsets_survive_their_coordinator(replicated: World) -> None:
     third = coordinator_seen_by(replicated, next(iter(replicated.brokers)))
     assert offset_at(replicated, third) == 9
     assert replicated.partition(TOPIC).leader in replicated.brokers
+
+
+def test_an_offset_that_only_the_new_coordinator_has_is_told_once_it_is_replicated(replicated: World) -> None:
+    node = find_coordinator(replicated)
+    assert commit(replicated, 7) == 0
+    first, second, third = full_disk_of_the_last_in_line(replicated, OFFSETS_TOPIC, offsets_partition(replicated))
+    assert first == node
+    assert commit(replicated, 9) == "waiting"
+    replicated.kill(first)
+    replicated.pass_time(2000)
+    assert offsets_told_by(replicated, second).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    replicated.storages[third].failure = None
+    replicated.pass_time(2000)
+    assert offset_at(replicated, second) == 9
 
 
 def test_members_go_on_with_the_next_coordinator(replicated: World) -> None:

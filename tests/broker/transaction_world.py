@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ottla.broker.internal_topics import partition_of_key
@@ -34,7 +35,7 @@ _VERSIONS = {
 def find_transaction_coordinator(world: World, transactional_id: str) -> int:
     """The broker that coordinates the transactional id; its topic is made where it is missing."""
     asked = FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id])
-    answer = world.ask(1, asked, version=6).coordinators[0]
+    answer = world.ask(min(world.brokers), asked, version=6).coordinators[0]
     assert answer.error_code == 0
     return int(answer.node_id)
 
@@ -75,13 +76,7 @@ class Producer:
 
     def add(self, *places: tuple[str, int], api_version: int = 3) -> int:
         """AddPartitionsToTxn as producers send it; one error code for all."""
-        message = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=self.epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[index]) for topic, index in places],
-        )
-        answer = self.world.ask(self.node, message, version=api_version)
+        answer = self.world.ask(self.node, self._adding(places), version=api_version)
         codes = [
             each.partition_error_code
             for topic in answer.results_by_topic_v3_and_below
@@ -90,6 +85,18 @@ class Producer:
         if not any(codes):
             self.added.update(dict.fromkeys(places))
         return int(max(codes))
+
+    def ask_add(self, *places: tuple[str, int]) -> None:
+        """AddPartitionsToTxn whose answer nobody waits for."""
+        self.world.send(self.node, self._adding(places), version=3)
+
+    def _adding(self, places: Sequence[tuple[str, int]]) -> AddPartitionsToTxnRequest:
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[index]) for topic, index in places],
+        )
 
     def send(self, *values: bytes, topic: str = TOPIC, partition: int = 0, **more: Any) -> Any:
         """Produce one batch in the transaction; adds the partition first where its version asks for that."""
@@ -121,18 +128,24 @@ class Producer:
 
     def end(self, committed: bool, *, api_version: int | None = None) -> int:
         """EndTxn; takes the epoch that the answer gives."""
-        message = EndTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            committed=committed,
-        )
-        answer = self.world.ask(self.node, message, version=api_version or self.versions["end"])
+        answer = self.world.ask(self.node, self._ending(committed), version=api_version or self.versions["end"])
         if answer.error_code == 0:
             self.added = {}
             if self.version == 2:
                 self.producer_id, self.epoch, self.sequences = answer.producer_id, answer.producer_epoch, {}
         return int(answer.error_code)
+
+    def ask_end(self, committed: bool) -> None:
+        """EndTxn whose answer nobody waits for."""
+        self.world.send(self.node, self._ending(committed), version=self.versions["end"])
+
+    def _ending(self, committed: bool) -> EndTxnRequest:
+        return EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=committed,
+        )
 
     def commit(self) -> int:
         return self.end(True)

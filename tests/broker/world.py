@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 from collections.abc import Sequence
@@ -409,6 +410,15 @@ class World:
     def close(self) -> None:
         for core in self.brokers.values():
             core.close()
+
+
+def full_disk_of_the_last_in_line(world: World, topic: str, index: int) -> tuple[int, int, int]:
+    """The partition's leader, who leads after it, and who would lead then: that one can write nothing of it now."""
+    first = world.leader(topic, index)
+    second, third = (each for each in world.partition(topic, index).replicas if each != first)
+    world.storages[third].failing = f"{topic}-{index}/"
+    world.storages[third].failure = errno.ENOSPC
+    return first, second, third
 
 
 def batch_of(*values: bytes, timestamp_ms: int = 1000, producer_id: int = -1, sequence: int = -1, **more: Any) -> bytes:

@@ -2,7 +2,11 @@
 
 Each key (a group, a transactional id) belongs to one partition, whose leader is its coordinator. Both kinds of
 coordinator make their topic when it is first asked for, read a partition's log when they begin to lead it, and append
-to it as acks=all does: what they were told counts, and is answered, when the high watermark has passed it.
+to it as acks=all does: what they were told counts, and is answered, when the high watermark has passed it. The same
+holds for what they read: records that a former leader appended may still be lost with their new leader, therefore a
+log is read when all of them are replicated, and COORDINATOR_LOAD_IN_PROGRESS until then. (Apache Kafka's transaction
+coordinator reads to the log's end at once: what it says of a record that is lost afterwards leaves a transaction open
+for good.)
 """
 
 from __future__ import annotations
@@ -10,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.log.log import Log
 from ottla.broker.partition import Partition
 from ottla.broker.topic_names import TRANSACTIONS_TOPIC
 from ottla.protocol.error_codes import ErrorCode
@@ -33,6 +36,10 @@ class NotAppended(Exception):
     def __init__(self, error_code: int) -> None:
         super().__init__(error_code)
         self.error_code = error_code
+
+
+class NotReplicated(Exception):
+    """The log ends with records of a former leader that are not replicated: nothing may be built on them yet."""
 
 
 class PendingAppend:
@@ -122,11 +129,17 @@ def make_topic(core: BrokerCore, topic: str, made: Callable[[Any, int], None]) -
     core.ask_controller_for(CreateTopicsRequest(topics=[asked]), made)
 
 
-def batches_of(log: Log) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """Every batch of a log with its records, in order; OSError, CorruptBatch."""
-    position = log.log_start_offset
-    while position < log.log_end_offset:
-        found = log.slice(position, log.log_end_offset, _LOAD_BYTES, True)
+def replicated_batches(partition: Partition, now_us: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Every replicated batch with its records, in order; NotReplicated, OSError, CorruptBatch."""
+    log = partition.log
+    assert log is not None
+    if partition.high_watermark < partition.epoch_start_offset:
+        partition.advance_high_watermark(now_us)  # A log opened late, whose only replica this is, waits for nobody.
+        if partition.high_watermark < partition.epoch_start_offset:
+            raise NotReplicated
+    position, end_offset = log.log_start_offset, partition.high_watermark
+    while position < end_offset:
+        found = log.slice(position, end_offset, _LOAD_BYTES, True)
         if found is None:
             return
         for header, records in decode_batches(found.read()):

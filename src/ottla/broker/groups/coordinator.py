@@ -32,14 +32,14 @@ from ottla.broker.groups.offsets import (
 )
 from ottla.broker.internal_topics import (
     NotAppended,
+    NotReplicated,
     Pair,
     PendingAppend,
     append_pairs,
-    batches_of,
     coordinating_partition,
+    replicated_batches,
 )
 from ottla.broker.log.end_markers import read_marker_record
-from ottla.broker.log.log import Log
 from ottla.broker.partition import Partition
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.protocol.error_codes import ErrorCode
@@ -251,10 +251,11 @@ class GroupCoordinator:
             return found[1]
         if not partition.open_log():
             raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        assert partition.log is not None
         groups: dict[str, CoordinatedGroup] = {}
         try:
-            self._load(partition, partition.log, groups)
+            self._load(partition, groups, now_us)
+        except NotReplicated as early:
+            raise GroupRefusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from early
         except (OSError, CorruptBatch) as error:
             raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         self._loaded[partition.index] = (partition.leader_epoch, groups)
@@ -263,8 +264,8 @@ class GroupCoordinator:
             self.settle(group, now_us)
         return groups
 
-    def _load(self, partition: Partition, log: Log, groups: dict[str, CoordinatedGroup]) -> None:
-        for header, records in batches_of(log):
+    def _load(self, partition: Partition, groups: dict[str, CoordinatedGroup], now_us: int) -> None:
+        for header, records in replicated_batches(partition, now_us):
             if header.is_control:
                 for record in records:
                     marker = read_marker_record(record)

@@ -1,8 +1,9 @@
 """The transactions this broker coordinates: those whose partition of `__transaction_state` it leads.
 
 Every change of a transactional id is written to its partition's log and counts when it is replicated; until then the
-id answers CONCURRENT_TRANSACTIONS. A broker that begins to lead a partition reads it at once, since transactions may
-be half ended there: their markers are written (again), and those that are open end when their time is up. What is
+id answers CONCURRENT_TRANSACTIONS. A broker that begins to lead a partition reads it as soon as its records are
+replicated, since transactions may be half ended there: their markers are written (again), and those that are open end
+when their time is up. What is
 coordinated elsewhere by now is let go; whoever waits for it is told NOT_COORDINATOR.
 
 An ended transaction is PrepareCommit or PrepareAbort first. With that in the log its fate is sealed and the producer
@@ -18,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.internal_topics import (
     NotAppended,
+    NotReplicated,
     PendingAppend,
     append_pairs,
-    batches_of,
     coordinating_partition,
+    replicated_batches,
 )
 from ottla.broker.partition import Partition
 from ottla.broker.topic_names import TRANSACTIONS_TOPIC
@@ -101,6 +103,8 @@ class TransactionCoordinator:
         self.core = core
         # Partition index -> (leader epoch it was loaded in, its transactions by transactional id)
         self._loaded: dict[int, tuple[int, dict[str, CoordinatedTransaction]]] = {}
+        # Partition index -> (leader epoch, offset) whose replication is waited for before it is loaded
+        self._awaited: dict[int, tuple[int, int]] = {}
         self._sweep = _Sweep(self)
 
     # Requests: each calls `done` once, or raises TransactionRefusal.
@@ -314,10 +318,23 @@ class TransactionCoordinator:
                     self._let_go(transaction)
         for partition in list(partitions.values()):
             if partition.is_leader and partition.index not in self._loaded:
-                try:
-                    self._transactions_of(partition, now_us)
-                except TransactionRefusal:
-                    continue  # The storage fails; whoever asks next has it tried again.
+                self._load(partition, now_us)
+
+    def _load(self, partition: Partition, now_us: int) -> None:
+        try:
+            self._transactions_of(partition, now_us)
+        except TransactionRefusal as refusal:
+            if refusal.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return  # The storage fails; whoever asks next has it tried again.
+            awaited = partition.leader_epoch, partition.epoch_start_offset
+            if self._awaited.get(partition.index) != awaited:
+                self._awaited[partition.index] = awaited
+
+                def replicated(later_us: int) -> None:
+                    self._load(partition, later_us)
+
+                pending = PendingAppend(self.core, replicated, _ignore)
+                pending.await_replication(partition, awaited[1], APPEND_TIMEOUT_MS, now_us)
 
     def forget_expired(self, now_us: int) -> None:
         """Forget transactional ids that nobody has used for long, and look again later."""
@@ -373,7 +390,9 @@ class TransactionCoordinator:
         if not partition.open_log():
             raise TransactionRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         try:
-            transactions = self._read(partition)
+            transactions = self._read(partition, now_us)
+        except NotReplicated as early:
+            raise TransactionRefusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from early
         except (OSError, CorruptBatch) as error:
             raise TransactionRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         if not self._loaded:
@@ -385,10 +404,9 @@ class TransactionCoordinator:
             self._go_on(transaction, now_us)
         return transactions
 
-    def _read(self, partition: Partition) -> dict[str, CoordinatedTransaction]:
+    def _read(self, partition: Partition, now_us: int) -> dict[str, CoordinatedTransaction]:
         transactions: dict[str, CoordinatedTransaction] = {}
-        assert partition.log is not None
-        for header, records in batches_of(partition.log):
+        for header, records in replicated_batches(partition, now_us):
             for record in () if header.is_control else records:
                 try:
                     transactional_id = read_transaction_key(record.key or b"")
