@@ -17,8 +17,8 @@ from ottla.simulation.run import execute
 FOLDER = Path(__file__).parent / "fingerprints"
 FINGERPRINTS = {
     "clocks": "f1667bed6c02187ff26e800f420ba4d2d689c6e4d9d48813b4af1914340d11a5",
-    "kill": "0dac54a98368fe1faefb267413f72021384e30ff0c4f06974d4d6b6b6c291fab",
-    "power": "9b82267b68fbec67bfc5f9f28d404656ac1477298e75a901d09f687e8eaab2f4",
+    "kill": "f08e3e3f1e8496cd7df0f61a8352c31c045751bab185072637048ca5750d6ad8",
+    "power": "544131dd89234a75ea8f295f269f4c592ddc1db0c9e4cfeda97a00008e2afa30",
     "requests": "f872ea258c653949da480df1f6e5c54d60635369430c959fb1b101d6e5afcc04",
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,26 @@ def test_a_failing_seed_is_told_kept_and_made_a_page(
     assert plan.records <= 3
     assert execute(plan).is_clean
     assert not execute(plan, weaknesses=WEAK).is_clean
+
+
+class _Closed(io.TextIOWrapper):
+    """What reads this has gone away once the story begins."""
+
+    def write(self, text: str) -> int:
+        if "“duplicated” with " in text:
+            raise BrokenPipeError
+        return super().write(text)
+
+
+def test_files_are_written_before_anybody_can_have_enough_of_the_story(
+    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, kept = tmp_path / "story.html", tmp_path / "kept"
+    monkeypatch.setattr("sys.stdout", _Closed(io.FileIO(os.devnull, "wb")))
+    with pytest.raises(SystemExit):
+        simulate_all(weak(seed=failing, keep=kept, story=page))
+    assert "is stored at offsets 0" in page.read_text()
+    assert read_plan(kept / f"seed-{failing}.json").plan.records <= 3
 
 
 def test_of_many_seeds_each_that_fails_is_named_and_kept(

@@ -98,9 +98,10 @@ def _one(console: Console, options: SimulateOptions) -> int:
             f"The trace is not the one that ottla {kept.version} kept: the cores have changed since.", style="yellow"
         )
     told = _Told(console, options)
-    told.failing(plan, outcome)
-    if outcome.is_clean and options.story is not None:
-        told.write_story(plan)
+    if outcome.is_clean:
+        told.clean(plan)
+    else:
+        told.failing(plan, outcome)
     _write_json(options, {**outcome.to_dict(), "shrunk": told.shrunk_as_json(outcome.seed)})
     return 0 if outcome.is_clean else FAILED
 
@@ -238,9 +239,7 @@ class _Told:
             keep(self._options.keep, draw(outcome.seed), outcome)
 
     def failing(self, plan: Plan, outcome: Outcome) -> None:
-        """Tell what failed; nothing where nothing did."""
-        if outcome.is_clean:
-            return
+        """Tell what failed."""
         # Without a trace it was its process that died, or never came back: ours must not.
         if self._options.shrink and outcome.trace_hash:
             with _progress_of_shrinking(self._console, plan.seed) as progress:
@@ -248,11 +247,17 @@ class _Told:
                 shrunk = shrink(plan, outcome, run=run, progress=progress)
             self._shrunk[plan.seed] = shrunk
             plan, outcome = shrunk.plan, shrunk.outcome
-            self._show_story(shrunk)
-            if self._options.story is not None and not self._has_story:
-                self.write_story(plan)
-        if self._options.keep is not None:
-            path = keep(self._options.keep, plan, outcome)
+        # Files first: what reads the terminal's output may have enough of it at any line.
+        path = keep(self._options.keep, plan, outcome) if self._options.keep is not None else None
+        small = self._shrunk.get(plan.seed)
+        if small is not None:
+            is_first = self._options.story is not None and not self._has_story
+            if is_first:
+                self._write_story(plan)
+            self._show_story(small)
+            if is_first:
+                self._name_story()
+        if path is not None:
             self._console.print(f"kept: ottla simulate --plan {path}", soft_wrap=True)
 
     def _show_story(self, shrunk: Shrunk) -> None:
@@ -268,11 +273,18 @@ class _Told:
         for line in lines:
             self._console.print(Text(line), soft_wrap=True)
 
-    def write_story(self, plan: Plan) -> None:
-        """Write the page of this plan's story to where --story says."""
+    def clean(self, plan: Plan) -> None:
+        """Tell the story of a plan in which nothing failed, where it is asked for."""
+        if self._options.story is not None:
+            self._write_story(plan)
+            self._name_story()
+
+    def _write_story(self, plan: Plan) -> None:
         assert self._options.story is not None
         self._has_story = True
         write_whole(self._options.story, as_page(self._tell(plan)), what="the story", option="--story")
+
+    def _name_story(self) -> None:
         self._console.print(f"its story: {self._options.story}", soft_wrap=True)
 
     def _tell(self, plan: Plan) -> Story:
