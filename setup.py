@@ -31,6 +31,7 @@ LOOPS = [
     "ottla.records.key_column",
     "ottla.records.partitions",
     "ottla.records.record_parts",
+    "ottla.records.row_digest",
     "ottla.records.split",
     "ottla.schemas.json_columns",
     "ottla.schemas.json_values",

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "broker": {"protocol", "records", "faults"},
     "client": CLIENT_SIDE | {"schemas", "ledger"},
     "cluster": {"broker", "protocol", "records", "faults"},
-    "spark": {"client", "schemas", "registry"},
+    "spark": {"client", "schemas", "registry", "producer", "records"},
     "audit": {"ledger"},
     "simulation": CORES | {"protocol", "records", "faults", "ledger", "audit"},
     "trial": BEFORE_TRIAL,

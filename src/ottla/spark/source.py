@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -78,6 +84,18 @@ class OttlaDataSource(DataSource):
         if schema != self.schema():
             raise UserMistake("The ottla source has a schema of its own: leave out .schema(...), and use select.")
         return OttlaReader(read_options(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer for one batch write; its options and columns are those of `sink_options` and `sink_rows`."""
+        from ottla.spark.sink import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        """The writer for one micro-batch of a streaming query."""
+        from ottla.spark.sink import stream_writer
+
+        return stream_writer(self.options, schema)
 
 
 DefaultSource = OttlaDataSource

@@ -1,0 +1,119 @@
+"""The sink `format("ottla")`: what Spark calls, for batch writes and streaming queries, and at-least-once itself.
+
+Spark asks for a writer on the driver when a write is planned (for a streaming query: once for every micro-batch), and
+there everything is checked that can be: options, columns, the topic. It calls `write` in one task for each of Spark's
+partitions, with the rows as Arrow RecordBatches. At-least-once sends them and waits for every acknowledgement: a task
+that runs again writes its rows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from ottla.errors import UserMistake
+from ottla.spark.sink_options import SinkOptions, read_sink_options
+from ottla.spark.sink_rows import SinkRows, plan_rows, send_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from ottla.client.producer import Producer
+
+_PLANNING_BLOCK_MS = 15_000
+_known_topics: set[tuple[str, str]] = set()
+
+
+class SinkPlan(NamedTuple):
+    """What the driver has checked and every task needs."""
+
+    options: SinkOptions
+    rows: SinkRows
+
+
+class Written(WriterCommitMessage):
+    """What a task of an at-least-once write tells the driver."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+
+class AtLeastOnceWriter(DataSourceArrowWriter):
+    """A batch write whose rows are there once the task that sent them has ended well, and twice if it ran twice."""
+
+    def __init__(self, plan: SinkPlan) -> None:
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:  # type: ignore[override]  # as its base class does
+        """Send one task's rows."""
+        return _write(self._plan, iterator)
+
+
+class AtLeastOnceStreamWriter(DataSourceStreamArrowWriter):
+    """The same for the micro-batches of a streaming query."""
+
+    def __init__(self, plan: SinkPlan) -> None:
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:  # type: ignore[override]  # as its base class does
+        """Send one task's rows."""
+        return _write(self._plan, iterator)
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
+    """The writer for `df.write.format("ottla")`; UserMistake for what cannot be written."""
+    if overwrite:
+        raise UserMistake('A topic cannot be overwritten: write with .mode("append").')
+    return AtLeastOnceWriter(_plan(read_sink_options(options, streaming=False), schema))
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType) -> DataSourceStreamArrowWriter:
+    """The writer for one micro-batch of `df.writeStream.format("ottla")`; UserMistake for what cannot be written.
+
+    In output mode "complete" every micro-batch appends the whole result, as Spark's own sink does.
+    """
+    return AtLeastOnceStreamWriter(_plan(read_sink_options(options, streaming=True), schema))
+
+
+def _plan(options: SinkOptions, schema: StructType) -> SinkPlan:
+    if options.exactly_once:
+        raise UserMistake("delivery=exactly-once is not there yet in this version: give delivery=at-least-once.")
+    rows = plan_rows(schema, options.topic)
+    if rows.topic is not None:
+        _check_topic(options, rows.topic)
+    return SinkPlan(options, rows)
+
+
+def _check_topic(options: SinkOptions, topic: str) -> None:
+    """Ask for the topic, once in this process: an unknown or forbidden one is an error here, not one of each task.
+
+    Where brokers make topics that are asked for, this makes it.
+    """
+    place = (options.bootstrap_servers, topic)
+    if place in _known_topics:
+        return
+    with _producer(options, {"max.block.ms": str(_PLANNING_BLOCK_MS), "linger.ms": "0"}) as producer:
+        producer.partitions_for(topic)
+    _known_topics.add(place)
+
+
+def _write(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Written:
+    with _producer(plan.options) as producer:
+        totals = send_rows(batches, plan.rows, lambda: producer)
+    return Written(totals.rows)
+
+
+def _producer(options: SinkOptions, settings: Mapping[str, Any] = {}) -> Producer:
+    from ottla.client.producer import Producer
+
+    return Producer.from_config({"bootstrap.servers": options.bootstrap_servers, **options.settings, **settings})

@@ -1,0 +1,169 @@
+"""The sink's options, named and read as Spark's own Kafka sink reads them, and those that only ottla has.
+
+Option names arrive in lower case. `kafka.<setting>` goes to the producer as `<setting>`; all of them are checked when a
+write is planned, before any task runs.
+
+How `delivery` is chosen where nobody says: a streaming query is exactly-once, since Spark numbers its batches and a
+number that comes again is a repetition. A batch write has no number: it is exactly-once where `sink.id` (within
+foreachBatch, where there are numbers again) or `write.id` is given, else at-least-once, as nothing could tell a second
+run from a repetition of the first.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ottla.errors import ConfigError
+from ottla.producer.settings import ProducerSettings
+
+EXACTLY_ONCE = "exactly-once"
+AT_LEAST_ONCE = "at-least-once"
+
+_TAKEN = ("atomic", "delivery", "includeHeaders", "kafka.bootstrap.servers", "sink.id", "topic", "write.id")
+# Spark's own, which it leaves among the options of a streaming query.
+_SPARKS = frozenset({"checkpointlocation", "queryname"})
+_ASYNC_PROGRESS = "asyncprogresstracking"
+_SINK_ID_BYTES_MAX = 200
+# What exactly-once needs anyway; another value is refused together with a transactional id.
+_SET_BY_TRANSACTIONS = ("acks", "enable.idempotence")
+_REFUSED_SETTINGS = {
+    "key.serializer": "keys are sent as the bytes they are",
+    "value.serializer": "values are sent as the bytes they are: make them with Spark's functions, such as to_json",
+    "interceptor.classes": "tasks run in processes of their own",
+    "transactional.id": "the sink makes its transactional ids of the option sink.id",
+}
+
+
+@dataclass(slots=True, frozen=True)
+class SinkOptions:
+    """How to write. `topic` None: the column says. `settings` are the producer's, by Kafka's dotted names.
+
+    `sink_id` is None where exactly-once is not asked for. A batch write that has a `write_id` and no `sink.id` is a
+    sink of its own, under that name.
+    """
+
+    bootstrap_servers: str
+    topic: str | None = None
+    exactly_once: bool = False
+    sink_id: str | None = None
+    write_id: str | None = None
+    atomic: bool = False
+    settings: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
+
+
+def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """The options of one write; ConfigError names the option that cannot be used and what is allowed."""
+    given = {name.lower(): value for name, value in options.items()}
+    _refuse_strangers(given, streaming)
+    servers = given.get("kafka.bootstrap.servers", "").strip()
+    if not servers:
+        raise ConfigError("The option kafka.bootstrap.servers is missing: give it as host:port, several with commas.")
+    topic = given.get("topic")
+    if topic is not None and not topic.strip():
+        raise ConfigError("The option topic is empty: name a topic, or leave the option out and give a column topic.")
+    _read_bool("includeHeaders", given.get("includeheaders", "false"))  # a column headers is always written
+    exactly_once = _read_delivery(given, streaming)
+    atomic = _read_bool("atomic", given.get("atomic", "false"))
+    if atomic and not exactly_once:
+        raise ConfigError("atomic=true is for delivery=exactly-once, and this write is at-least-once: give both.")
+    settings = _read_settings(given, exactly_once)
+    return SinkOptions(
+        bootstrap_servers=servers,
+        topic=None if topic is None else topic.strip(),
+        exactly_once=exactly_once,
+        sink_id=_read_sink_id(given, streaming) if exactly_once else None,
+        write_id=_read_id("write.id", given) if exactly_once else None,
+        atomic=atomic,
+        settings=settings,
+    )
+
+
+def _refuse_strangers(given: Mapping[str, str], streaming: bool) -> None:
+    taken = {name.lower(): name for name in _TAKEN}
+    for name in given:
+        if name in taken or name.startswith("kafka.") or (streaming and name in _SPARKS):
+            continue
+        if name.startswith(_ASYNC_PROGRESS):
+            if name == f"{_ASYNC_PROGRESS}enabled" and given[name].strip().lower() == "false":
+                continue
+            raise ConfigError(
+                "Asynchronous progress tracking does not go with the ottla sink: Spark would repeat batches it has "
+                "not written down, under other numbers; leave out asyncProgressTracking options."
+            )
+        near = difflib.get_close_matches(name, taken, n=1)
+        advice = f"did you mean {taken[near[0]]}?" if near else f"use {', '.join(_TAKEN)} and kafka.<setting>."
+        raise ConfigError(f"{name!r} is not an option of the ottla sink: {advice}")
+    if streaming and "write.id" in given:
+        raise ConfigError("The option write.id is for batch writes: a streaming query is known by sink.id.")
+
+
+def _read_delivery(given: Mapping[str, str], streaming: bool) -> bool:
+    text = given.get("delivery")
+    if text is None:
+        return streaming or "sink.id" in given or "write.id" in given
+    word = text.strip().lower()
+    if word not in (EXACTLY_ONCE, AT_LEAST_ONCE):
+        raise ConfigError(f"The option delivery is {text!r}: it must be {EXACTLY_ONCE} or {AT_LEAST_ONCE}.")
+    return word == EXACTLY_ONCE
+
+
+def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
+    sink_id = _read_id("sink.id", given)
+    if sink_id is not None:
+        return sink_id
+    if not streaming:
+        write_id = _read_id("write.id", given)
+        if write_id is not None:
+            return write_id
+        raise ConfigError(
+            "delivery=exactly-once for a batch write needs the option write.id, the same when the same rows are "
+            "written again and of no other rows; within foreachBatch sink.id does."
+        )
+    checkpoint = given.get("checkpointlocation", "").strip().removeprefix("file://").rstrip("/")
+    if checkpoint:
+        return _shortened(checkpoint)
+    raise ConfigError(
+        "Exactly-once needs a name for this sink that outlives restarts, and the option checkpointLocation, of which "
+        'one could be made, is not among the options: add .option("sink.id", "..."), the same on every start of this '
+        "query and of no other."
+    )
+
+
+def _shortened(location: str) -> str:
+    """The location itself, or as much of its end as a sink id may have, and a hash of the whole."""
+    if len(location.encode()) <= _SINK_ID_BYTES_MAX:
+        return location
+    end = location.encode()[-_SINK_ID_BYTES_MAX // 2 :].decode(errors="ignore")
+    return f"{hashlib.sha256(location.encode()).hexdigest()[:16]}...{end}"
+
+
+def _read_id(name: str, given: Mapping[str, str]) -> str | None:
+    text = given.get(name)
+    if text is not None and not text.strip():
+        raise ConfigError(f"The option {name} is empty: give it a name, or leave it out.")
+    return None if text is None else text.strip()
+
+
+def _read_settings(given: Mapping[str, str], exactly_once: bool) -> dict[str, str]:
+    settings = {
+        name.removeprefix("kafka."): value
+        for name, value in given.items()
+        if name.startswith("kafka.") and name != "kafka.bootstrap.servers"
+    }
+    for name, reason in _REFUSED_SETTINGS.items():
+        if name in settings:
+            raise ConfigError(f"The option kafka.{name} cannot be set: {reason}.")
+    # Settings that contradict each other, or transactions, are refused here rather than in a task.
+    transactional = {"transactional.id": "checked"} if exactly_once else {}
+    ProducerSettings({"bootstrap.servers": given["kafka.bootstrap.servers"], **settings, **transactional})
+    return {name: value for name, value in settings.items() if not exactly_once or name not in _SET_BY_TRANSACTIONS}
+
+
+def _read_bool(name: str, text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise ConfigError(f"The option {name} is {text!r}: it must be true or false.")
+    return word == "true"

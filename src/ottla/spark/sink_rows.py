@@ -1,0 +1,206 @@
+"""Rows from Spark to a producer: Arrow RecordBatches in, `send_table` out, never a Python object per row.
+
+Spark hands batches of 10,000 rows. They are gathered into pieces worth sending, each piece's rows are brought together
+by topic (one stable sort where a column names it), and nobody waits for an acknowledgement before the end.
+
+Invariants
+- Rows of one Kafka partition keep the order they had in the task.
+- Errors name the column and the row, counted from 0 through the task's rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ottla.errors import RecordError, UserMistake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.client.producer import Producer
+
+_PIECE_BYTES = 4 << 20
+_MASK_64 = (1 << 64) - 1
+_ROW = re.compile(r"(?<=[Rr]ow )\d+")
+
+_BYTES = (StringType, BinaryType)
+_BYTES_WORDS = "string or binary"
+_TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
+    "topic": ((StringType,), "string"),
+    "key": (_BYTES, _BYTES_WORDS),
+    "value": (_BYTES, _BYTES_WORDS),
+    "headers": ((ArrayType,), "array<struct<key:string,value:binary>>"),
+    "partition": ((IntegerType,), "int"),
+    "timestamp": ((TimestampType, TimestampNTZType), "timestamp"),
+}
+
+
+class Totals(NamedTuple):
+    """What some rows come to: how many, and the sum of their hashes modulo 2^64; parts add up to the whole."""
+
+    rows: int
+    digest: int
+
+    def plus(self, other: Totals) -> Totals:
+        """Of both together."""
+        return Totals(self.rows + other.rows, (self.digest + other.digest) & _MASK_64)
+
+
+class SinkRows(NamedTuple):
+    """What the rows of one write look like: the topic they go to (None: the column says), and the columns there are."""
+
+    topic: str | None
+    columns: tuple[str, ...]
+
+    def column(self, name: str) -> str | None:
+        """The name where there is such a column."""
+        return name if name in self.columns else None
+
+
+def plan_rows(schema: StructType, topic: str | None) -> SinkRows:
+    """Check the columns of what is to be written; UserMistake names the column, its type and what is allowed.
+
+    A column `topic` yields to the option `topic`, as in Spark's own sink.
+    """
+    names = schema.names
+    known = ", ".join(_TYPES)
+    for column in schema.fields:
+        if column.name not in _TYPES:
+            raise UserMistake(
+                f"Column {column.name!r} is none that a Kafka record has ({known}): drop it or rename it before "
+                "writing."
+            )
+        if names.count(column.name) > 1:
+            raise UserMistake(f"Column {column.name!r} is there {names.count(column.name)} times: drop all but one.")
+        allowed, words = _TYPES[column.name]
+        good = isinstance(column.dataType, allowed)
+        if good and isinstance(column.dataType, ArrayType):
+            good = _is_header(column.dataType.elementType)
+        if not good:
+            raise UserMistake(
+                f"Column {column.name!r} is of type {column.dataType.simpleString()}; it has to be {words}: cast it "
+                "before writing."
+            )
+    if "value" not in names:
+        raise UserMistake(f"There is no column 'value' among {', '.join(names) or 'no columns'}: every record has one.")
+    if topic is None and "topic" not in names:
+        raise UserMistake("Nothing says which topic to write to: give the option topic, or a column 'topic'.")
+    return SinkRows(topic, tuple(names))
+
+
+def send_rows(
+    batches: Iterable[pa.RecordBatch], shape: SinkRows, producer: Callable[[], Producer], *, digest: bool = False
+) -> Totals:
+    """Send every row and return what they come to, before they are acknowledged; `digest` 0 where it is not wanted.
+
+    `producer` is called when there is a row to send. Raises RecordError naming column and row for what cannot be sent,
+    and what `Producer.send_table` raises.
+    """
+    totals = Totals(0, 0)
+    for table in _pieces(batches):
+        sender = producer()
+        for topic, rows, order in _by_topic(table, shape, totals.rows):
+            try:
+                sender.send_table(
+                    topic,
+                    rows,
+                    key=shape.column("key"),
+                    value="value",
+                    headers=shape.column("headers"),
+                    partition=shape.column("partition"),
+                    timestamp_ms=shape.column("timestamp"),
+                )
+            except RecordError as error:
+                raise _placed(error, totals.rows, order) from None
+        totals = totals.plus(_totals(table, shape, digest))
+    return totals
+
+
+def count_rows(batches: Iterable[pa.RecordBatch], shape: SinkRows) -> Totals:
+    """What rows come to, without sending them."""
+    totals = Totals(0, 0)
+    for batch in batches:
+        totals = totals.plus(_totals(batch, shape, True))
+    return totals
+
+
+def _totals(rows: pa.Table | pa.RecordBatch, shape: SinkRows, digest: bool) -> Totals:
+    from ottla.records.row_digest import digest_rows
+
+    if not digest:
+        return Totals(rows.num_rows, 0)
+    columns: dict[str, str | None] = {name: shape.column(name) for name in _TYPES}
+    return Totals(rows.num_rows, digest_rows(rows, **columns))
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The same rows in tables of one chunk and about `_PIECE_BYTES`; none is empty."""
+    import pyarrow as pa
+
+    gathered: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        gathered.append(batch)
+        size += batch.nbytes
+        if size >= _PIECE_BYTES:
+            yield pa.Table.from_batches(gathered).combine_chunks()
+            gathered, size = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered).combine_chunks()
+
+
+def _by_topic(table: pa.Table, shape: SinkRows, first_row: int) -> Iterator[tuple[str, pa.Table, Any]]:
+    """Topic, its rows, and where these stood in `table` (None: as they are)."""
+    import pyarrow.compute as pc
+
+    if shape.topic is not None:
+        yield shape.topic, table, None
+        return
+    column = table.column("topic").chunk(0)
+    if column.null_count:
+        row = pc.index(column.is_null(), True).as_py()
+        raise RecordError(f"Column 'topic' is null in row {first_row + row}: every row needs a topic to go to.")
+    encoded: Any = column.dictionary_encode()
+    topics: list[str] = encoded.dictionary.to_pylist()
+    if len(topics) == 1:
+        yield topics[0], table, None
+        return
+    order = pc.sort_indices(encoded.indices)  # a stable sort
+    ordered = table.take(order)
+    counted: Any = pc.value_counts(encoded.indices)
+    counts = {entry["values"]: entry["counts"] for entry in counted.to_pylist()}
+    begin = 0
+    for number, topic in enumerate(topics):
+        yield topic, ordered.slice(begin, counts[number]), order.slice(begin, counts[number])
+        begin += counts[number]
+
+
+def _placed(error: RecordError, first_row: int, order: Any) -> RecordError:
+    """The same error with its row counted through the task."""
+
+    def renumber(match: re.Match[str]) -> str:
+        row = int(match[0])
+        return str(first_row + (row if order is None else order[row].as_py()))
+
+    return RecordError(_ROW.sub(renumber, str(error), count=1))
+
+
+def _is_header(kind: DataType) -> bool:
+    if not isinstance(kind, StructType) or kind.names != ["key", "value"]:
+        return False
+    return isinstance(kind["key"].dataType, StringType) and isinstance(kind["value"].dataType, BinaryType)

@@ -1,0 +1,100 @@
+"""`df.write.format("ottla")` and `df.writeStream.format("ottla")`, at-least-once, over the embedded cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from ottla.client.tables import read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.cluster.cluster import Cluster
+
+pytestmark = pytest.mark.spark
+
+
+def write(frame: DataFrame, cluster: Cluster, **options: Any) -> None:
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    writer = frame.write.format("ottla").mode("append").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    writer.options(**given).save()
+
+
+def stored(cluster: Cluster, topic: str) -> list[dict[str, Any]]:
+    return read_table(cluster.bootstrap_servers, topic).to_pylist()
+
+
+def test_a_batch_write_sends_every_row_with_every_column(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    sent_at = datetime(2026, 1, 2, 3, 4, 5, 6000, tzinfo=UTC)
+    frame = spark.createDataFrame(
+        [
+            (kafka_topic, "a", "1", [("h", b"x")], 2, sent_at),
+            (kafka_topic, "b", None, None, 1, sent_at),
+        ],
+        "topic string, key string, value string, headers array<struct<key string, value binary>>, partition int, "
+        "timestamp timestamp",
+    )
+    write(frame, kafka_cluster, includeHeaders="true")
+    rows = {row["key"]: row for row in stored(kafka_cluster, kafka_topic)}
+    assert {key: (row["partition"], row["value"]) for key, row in rows.items()} == {b"a": (2, b"1"), b"b": (1, None)}
+    assert {row["timestamp"].timestamp() for row in rows.values()} == {sent_at.timestamp()}
+    assert [(header["key"], header["value"]) for header in rows[b"a"]["headers"]] == [("h", b"x")]
+
+
+def test_many_tasks_write_every_row_once(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str) -> None:
+    frame = spark.range(0, 50_000, 1, 5).selectExpr("cast(id as string) value", "cast(id % 100 as string) key")
+    write(frame, kafka_cluster, topic=kafka_topic, kafka__compression__type="lz4")
+    assert sorted(int(row["value"]) for row in stored(kafka_cluster, kafka_topic)) == list(range(50_000))
+
+
+def test_a_streaming_query_writes_every_row(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, tmp_path: Path
+) -> None:
+    spark.range(0, 1000, 1, 2).selectExpr("cast(id as string) value").write.parquet(str(tmp_path / "rows"))
+    query = (
+        spark.readStream.schema("value string")
+        .parquet(str(tmp_path / "rows"))
+        .writeStream.format("ottla")
+        .option("kafka.bootstrap.servers", kafka_cluster.bootstrap_servers)
+        .option("topic", kafka_topic)
+        .option("delivery", "at-least-once")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert sorted(int(row["value"]) for row in stored(kafka_cluster, kafka_topic)) == list(range(1000))
+
+
+@pytest.mark.parametrize(
+    ("select", "options", "told"),
+    [
+        ("id", {}, "Column 'id' is none that a Kafka record has"),
+        ("id as value", {}, "Column 'value' is of type bigint"),
+        ("cast(id as string) value", {"topik": "t"}, "did you mean topic"),
+        ("cast(id as string) value", {"kafka.acks": "7"}, "acks"),
+        ("cast(id as string) value", {"kafka.max.block.ms": "100", "topic": "not:allowed"}, "not:allowed"),
+        ("cast(id as string) value, 9 as partition", {}, "names partition 9 in row 0"),
+    ],
+)
+def test_what_cannot_be_written_is_told_in_one_sentence(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, select: str, options: dict[str, str], told: str
+) -> None:
+    with pytest.raises(PySparkException, match=told):
+        write(spark.range(3).selectExpr(*select.split(", ")), kafka_cluster, **({"topic": kafka_topic} | options))
+    assert stored(kafka_cluster, kafka_topic) == []
+
+
+def test_a_topic_cannot_be_overwritten(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str) -> None:
+    frame = spark.range(3).selectExpr("cast(id as string) value")
+    with pytest.raises(PySparkException, match="cannot be overwritten"):
+        frame.write.format("ottla").mode("overwrite").option(
+            "kafka.bootstrap.servers", kafka_cluster.bootstrap_servers
+        ).option("topic", kafka_topic).save()

@@ -1,0 +1,106 @@
+"""The sink's options: each is taken as Spark's own sink takes it, or refused by name with what is allowed."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from ottla.errors import ConfigError
+from ottla.spark.sink_options import read_sink_options
+
+SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+
+
+def read(*, streaming: bool = False, **options: str):
+    return read_sink_options(
+        SERVERS | {name.replace("__", "."): value for name, value in options.items()}, streaming=streaming
+    )
+
+
+def test_names_are_taken_in_any_case_and_settings_go_to_the_producer():
+    options = read(TOPIC="orders", includeHeaders="TRUE", kafka__linger__ms="5", kafka__compression__type="zstd")
+    assert options.topic == "orders"
+    assert options.settings == {"linger.ms": "5", "compression.type": "zstd"}
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("streaming", "given", "exactly_once", "sink_id"),
+    [
+        (True, {"sink__id": "s"}, True, "s"),
+        (True, {"checkpointlocation": "/data/checkpoints/orders/"}, True, "/data/checkpoints/orders"),
+        (True, {"checkpointlocation": "file:///data/c"}, True, "/data/c"),
+        (True, {"checkpointlocation": "/data/c", "sink__id": "s"}, True, "s"),
+        (True, {"delivery": "at-least-once"}, False, None),
+        (False, {}, False, None),
+        (False, {"write__id": "w"}, True, "w"),
+        (False, {"sink__id": "s"}, True, "s"),
+        (False, {"sink__id": "s", "write__id": "w"}, True, "s"),
+        (False, {"write__id": "w", "delivery": "at-least-once"}, False, None),
+    ],
+)
+def test_delivery_is_exactly_once_wherever_a_repetition_can_be_told(streaming, given, exactly_once, sink_id):
+    options = read(streaming=streaming, **given)
+    assert (options.exactly_once, options.sink_id) == (exactly_once, sink_id)
+
+
+def test_a_long_checkpoint_location_makes_a_short_name_of_its_own():
+    names = {read(streaming=True, checkpointlocation=f"/{'deep/' * 80}{n}").sink_id for n in (1, 2)}
+    assert len(names) == 2
+    assert all(name and len(name.encode()) <= 200 for name in names)
+
+
+@pytest.mark.parametrize(
+    ("streaming", "given", "told"),
+    [
+        (True, {}, r"sink\.id.*same on every start"),
+        (False, {"delivery": "exactly-once"}, r"write\.id"),
+        (True, {"sink__id": " "}, r"sink\.id is empty"),
+        (True, {"write__id": "w", "sink__id": "s"}, r"write\.id is for batch"),
+        (False, {"delivery": "at-most-once"}, "at-most-once.*exactly-once or at-least-once"),
+        (False, {"topic": ""}, "topic is empty"),
+        (False, {"topik": "a"}, "'topik'.*did you mean topic"),
+        (False, {"path": "/tmp"}, "'path' is not an option"),
+        (False, {"checkpointlocation": "/c"}, "'checkpointlocation' is not an option"),
+        (False, {"includeheaders": "yes"}, "includeHeaders.*'yes'.*true or false"),
+        (False, {"atomic": "true"}, "atomic=true.*at-least-once"),
+        (True, {"sink__id": "s", "asyncprogresstrackingenabled": "true"}, "Asynchronous progress tracking"),
+        (False, {"kafka__key__serializer": "x"}, r"kafka\.key\.serializer"),
+        (False, {"kafka__transactional__id": "x"}, r"kafka\.transactional\.id.*sink\.id"),
+        (False, {"kafka__linger__msx": "5"}, "linger.msx.*did you mean linger.ms"),
+        (False, {"kafka__acks": "2"}, "acks"),
+        (True, {"sink__id": "s", "kafka__acks": "1"}, "acks=1"),
+        (True, {"sink__id": "s", "kafka__enable__idempotence": "false"}, "enable.idempotence"),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_what_is_allowed(streaming, given, told):
+    with pytest.raises(ConfigError, match=told):
+        read(streaming=streaming, **given)
+
+
+def test_what_exactly_once_sets_itself_may_be_given_as_it_is():
+    options = read(streaming=True, sink__id="s", kafka__acks="all", kafka__enable__idempotence="true")
+    assert options.settings == {}
+
+
+def test_async_progress_tracking_may_be_switched_off():
+    assert read(streaming=True, sink__id="s", asyncprogresstrackingenabled="false").exactly_once
+
+
+def test_the_servers_are_needed():
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is missing"):
+        read_sink_options({"topic": "t"}, streaming=False)
+
+
+def test_secrets_are_in_no_repr_and_no_error():
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="s3cret";'
+    given = {
+        "kafka__sasl__jaas__config": jaas,
+        "kafka__sasl__mechanism": "PLAIN",
+        "kafka__security__protocol": "SASL_PLAINTEXT",
+    }
+    assert "s3cret" not in repr(read(**given))
+    with pytest.raises(ConfigError) as caught:
+        read(**given, kafka__acks="3")
+    assert "s3cret" not in str(caught.value)
