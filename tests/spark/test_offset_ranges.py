@@ -7,97 +7,95 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import UserMistake
-from ottla.spark.offset_ranges import OffsetRange, plan_ranges, split_ranges
-from ottla.spark.options import SourceOptions, read_options
+from ottla.spark.limits import Limit
+from ottla.spark.offset_ranges import OffsetRange, Place, place_limit, plan_ranges, split_ranges
 
-BOUNDS = {"flights": {0: (0, 100), 1: (10, 40), 2: (7, 7)}, "planes": {0: (0, 5)}}
-
-
-def options(**given_options: str) -> SourceOptions:
-    if "assign" not in given_options:
-        given_options.setdefault("subscribe", "flights")
-    return read_options({"kafka.bootstrap.servers": "a:1"} | given_options)
+PLACES: list[Place] = [("flights", 0), ("flights", 1), ("flights", 2)]
+FIRST: dict[Place, int] = {("flights", 0): 0, ("flights", 1): 10, ("flights", 2): 7}
+END: dict[Place, int] = {("flights", 0): 100, ("flights", 1): 40, ("flights", 2): 7}
 
 
-def test_every_partition_is_read_from_its_first_to_its_end_offset() -> None:
-    assert plan_ranges(options(subscribe="planes,flights"), BOUNDS) == [
-        OffsetRange("planes", 0, 0, 5),
-        OffsetRange("flights", 0, 0, 100),
-        OffsetRange("flights", 1, 10, 40),
-    ]
+def placed(limit: Limit, *, by_time: dict[Place, int] | None = None, fail_on_data_loss: bool = True) -> list[int]:
+    found = place_limit(limit, PLACES, FIRST, END, by_time or {}, fail_on_data_loss=fail_on_data_loss)
+    return [found[place] for place in PLACES]
 
 
-def test_an_assignment_reads_only_its_partitions() -> None:
-    assert plan_ranges(options(assign='{"flights": [1]}'), BOUNDS) == [OffsetRange("flights", 1, 10, 40)]
+def test_words_mean_the_ends_of_every_partition() -> None:
+    assert placed(Limit("startingOffsets", word="earliest")) == [0, 10, 7]
+    assert placed(Limit("endingOffsets", word="latest")) == [100, 40, 7]
 
 
-def test_given_offsets_are_kept_to() -> None:
-    planned = plan_ranges(
-        options(
-            startingOffsets='{"flights": {"0": 5, "1": -2, "2": 7}}',
-            endingOffsets='{"flights": {"0": 6, "1": 12, "2": -1}}',
-        ),
-        BOUNDS,
-    )
-    assert planned == [OffsetRange("flights", 0, 5, 6), OffsetRange("flights", 1, 10, 12)]
+def test_given_offsets_are_kept_to_and_markers_mean_the_ends() -> None:
+    assert placed(Limit("startingOffsets", offsets={"flights": {0: 5, 1: -2, 2: -1}})) == [5, 10, 7]
+
+
+def test_a_time_means_the_first_record_as_young() -> None:
+    by_time = {("flights", 0): 17, ("flights", 1): 12, ("flights", 2): -1}
+    assert placed(Limit("endingTimestamp", time_ms=5, or_end=True), by_time=by_time) == [17, 12, 7]
+    with pytest.raises(UserMistake) as refused:
+        placed(Limit("startingTimestamp", time_ms=5), by_time=by_time)
+    assert "startingTimestamp asks for records from 5 ms on, and partition 2 of flights has none" in str(refused.value)
+    assert "startingOffsetsByTimestampStrategy=latest" in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("given_options", "message"),
+    ("limit", "message"),
     [
-        ({"assign": '{"flights": [3]}'}, "partition 3 of flights, which has 3 partitions"),
-        ({"startingOffsets": '{"flights": {"0": 5}}'}, "names partitions [0] of flights, and [0, 1, 2] are to be read"),
         (
-            {"endingOffsets": '{"flights": {"0": -1, "1": -1, "2": -1}, "other": {"0": 1}}'},
+            Limit("startingOffsets", offsets={"flights": {0: 5}}),
+            "startingOffsets names partitions [0] of flights, and [0, 1, 2] are to be read: it must name exactly those",
+        ),
+        (
+            Limit("endingOffsets", offsets={"flights": {0: -1, 1: -1, 2: -1}, "other": {0: 1}}),
             "names partitions [0] of other, and [] are to be read",
         ),
         (
-            {"startingOffsets": '{"flights": {"0": 0, "1": 9, "2": 7}}'},
+            Limit("startingOffsetsByTimestamp", times_ms={"flights": {0: 5, 1: 5}}),
+            "startingOffsetsByTimestamp names partitions [0, 1] of flights",
+        ),
+        (
+            Limit("startingOffsets", offsets={"flights": {0: 0, 1: 9, 2: 7}}),
             "asks for offset 9 of partition 1 of flights, which holds offsets 10 to 40",
         ),
         (
-            {"assign": '{"planes": [0]}', "endingOffsets": '{"planes": {"0": 6}}'},
+            Limit("endingOffsets", offsets={"flights": {0: 101, 1: 10, 2: 7}}),
             "set failOnDataLoss=false to read what there is",
-        ),
-        (
-            {
-                "assign": '{"planes": [0]}',
-                "startingOffsets": '{"planes": {"0": 3}}',
-                "endingOffsets": '{"planes": {"0": 2}}',
-            },
-            "startingOffsets (3) lies beyond endingOffsets (2)",
         ),
     ],
 )
-def test_offsets_that_cannot_be_read_are_named(given_options: dict[str, str], message: str) -> None:
+def test_what_cannot_be_read_is_named(limit: Limit, message: str) -> None:
     with pytest.raises(UserMistake) as refused:
-        plan_ranges(options(**given_options), BOUNDS)
+        placed(limit)
     assert message in str(refused.value)
 
 
 def test_without_fail_on_data_loss_what_there_is_is_read() -> None:
-    planned = plan_ranges(
-        options(
-            assign='{"flights": [1]}',
-            startingOffsets='{"flights": {"1": 0}}',
-            endingOffsets='{"flights": {"1": 99}}',
-            failOnDataLoss="false",
-        ),
-        BOUNDS,
-    )
-    assert planned == [OffsetRange("flights", 1, 10, 40)]
+    limit = Limit("startingOffsets", offsets={"flights": {0: 200, 1: 0, 2: 7}})
+    assert placed(limit, fail_on_data_loss=False) == [100, 10, 7]
+
+
+def test_partitions_with_nothing_to_read_have_no_task() -> None:
+    assert plan_ranges(FIRST, END) == [OffsetRange("flights", 0, 0, 100), OffsetRange("flights", 1, 10, 40)]
+
+
+def test_a_start_behind_the_end_is_said() -> None:
+    with pytest.raises(UserMistake, match=r"The start \(3\) lies beyond the end \(2\) in partition 0 of planes"):
+        plan_ranges({("planes", 0): 3}, {("planes", 0): 2})
 
 
 @given(
     sizes=st.lists(st.integers(1, 1_000_000), min_size=0, max_size=6),
     minimum=st.integers(0, 40),
+    most=st.none() | st.integers(10_000, 2_000_000),
     start=st.integers(0, 2**40),
 )
-def test_pieces_cover_every_offset_once_and_are_as_many_as_asked(sizes: list[int], minimum: int, start: int) -> None:
+def test_pieces_cover_every_offset_once_and_are_as_many_and_as_small_as_asked(
+    sizes: list[int], minimum: int, most: int | None, start: int
+) -> None:
     ranges = [OffsetRange("t", partition, start, start + size) for partition, size in enumerate(sizes)]
-    pieces = split_ranges(ranges, minimum)
+    pieces = split_ranges(ranges, minimum, most)
     assert len(pieces) >= min(minimum, sum(sizes))
-    assert all(piece.start < piece.end for piece in pieces)
+    assert all(0 < piece.end - piece.start <= (most or piece.end) for piece in pieces)
     for span in ranges:
         mine = [piece for piece in pieces if piece.partition == span.partition]
         assert mine[0].start == span.start

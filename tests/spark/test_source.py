@@ -158,7 +158,7 @@ def test_several_topics_are_read_as_one(spark: SparkSession, kafka_cluster: Clus
             {"subscribe": "x", "kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "300"},
             "no Kafka broker could be reached at 127.0.0.1:1 (connection refused)",
         ),
-        ({"subscribePattern": ".*"}, "subscribePattern is not supported"),
+        ({"subscribe": "x", "subscribePattern": ".*"}, "exactly one of the options"),
         ({"subscribe": "x", "kafka.client.idd": "me"}, "client.id"),
     ],
 )

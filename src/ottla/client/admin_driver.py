@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import unguessable
 from ottla.connection.core import Answer, ConnectionCore
 from ottla.errors import Unreachable
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.reader.settings import ReaderSettings
 
 
@@ -37,6 +39,8 @@ class AskingCore:
 
     def __init__(self, settings: ReaderSettings, rng: Random) -> None:
         self._connection = ConnectionCore(settings.connection, rng)
+        # From the next version on it names topics by id only, and everything here goes by name.
+        self._connection.cap_versions({OffsetCommitRequest.API_KEY: 9})
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take in a question, or what became of a connection."""
@@ -76,31 +80,42 @@ class AdminDriver(Driver):
 
     def ask(self, message: Any, where: int) -> Answer:
         """What was answered to this request; Unreachable or NotKafka when nothing is in `default.api.timeout.ms`."""
-        self._check_usable()
         timeout_ms = self._settings.default_api_timeout_ms
-        addresses = self._settings.connection.bootstrap_servers
-        token = next(self._tokens)
-        deadline_us = time.monotonic_ns() // 1000 + timeout_ms * 1000
-        self.loop.post(Question(message, token, where, deadline_us))
-        trouble = LastingTrouble(self.loop, addresses)
-
-        def settled() -> bool:
-            return token in self._answers or self._is_over() or trouble.seen()
-
-        self._waiting.wait(settled, timeout_ms / 1000 + 1)
-        answer = self._answers.pop(token, None)
+        (answer,) = self.ask_all([(message, where)], timeout_ms)
         if answer is not None and answer.message is not None:
             return answer
-        self._check_usable()
-        if trouble.error is not None:
-            raise trouble.error
         if not self.loop.answered:
+            addresses = self._settings.connection.bootstrap_servers
             raise unreachable(self.loop, addresses, None if all_refused(self.loop, addresses) else timeout_ms)
         reason = answer.failure if answer is not None and answer.failure else f"no answer within {timeout_ms} ms"
         name = type(message).__name__.removesuffix("Request")
         if where < 0:
             raise Unreachable(f"{name} could not be asked: {reason}")
         raise Unreachable(f"{name} could not be asked of broker {where}: {reason}", broker_id=where)
+
+    def ask_all(self, questions: Sequence[tuple[Any, int]], timeout_ms: int) -> list[Answer | None]:
+        """What was answered to each (request, node), asked at the same time; without a message where nothing was.
+
+        Raises only what asking again cannot mend.
+        """
+        self._check_usable()
+        addresses = self._settings.connection.bootstrap_servers
+        tokens = [next(self._tokens) for _ in questions]
+        deadline_us = time.monotonic_ns() // 1000 + timeout_ms * 1000
+        for token, (message, where) in zip(tokens, questions, strict=True):
+            self.loop.post(Question(message, token, where, deadline_us))
+        trouble = LastingTrouble(self.loop, addresses)
+
+        def settled() -> bool:
+            return all(token in self._answers for token in tokens) or self._is_over() or trouble.seen()
+
+        self._waiting.wait(settled, timeout_ms / 1000 + 1)
+        answers = [self._answers.pop(token, None) for token in tokens]
+        if any(answer is None or answer.message is None for answer in answers):
+            self._check_usable()
+            if trouble.error is not None:
+                raise trouble.error
+        return answers
 
     def pause(self, pause_s: float) -> None:
         """Let time pass before the next try; ends at once where the driver does."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from ottla.client.arrow import need_pyarrow
 from ottla.client.channel import SocketBuffers
 from ottla.client.reader_driver import ReaderDriver
-from ottla.errors import ConfigError
+from ottla.errors import ConfigError, Unreachable
 from ottla.reader.events import Assign, AssignTopic, Fetched, Finished, Positioned, TopicAssigned
 from ottla.reader.position import EARLIEST, LATEST
 from ottla.reader.settings import ReaderSettings
@@ -74,14 +74,17 @@ class Reader:
         self._closing = weakref.finalize(self, driver.close)
         self._closing.atexit = False
 
-    def iter_raw(self) -> Iterator[Fetched]:
+    def iter_raw(self, *, patience_s: float | None = None) -> Iterator[Fetched]:
         """Whole record batches as they are stored, buffer by buffer, in offset order within each partition.
 
         The first batch of a buffer may begin before its `fetch_offset`, and the last one may reach past the end that
-        was asked for. Raises Unreachable, NotKafka or KafkaError when a partition cannot be read.
+        was asked for. Raises Unreachable, NotKafka or KafkaError when a partition cannot be read; Unreachable, too,
+        when nothing has come for `patience_s` (None: wait on).
         """
         while self._unfinished:
-            output = self._driver.take()
+            output = self._driver.take(patience_s)
+            if output is None:
+                raise Unreachable(f"nothing more came within {patience_s:g} s")
             if isinstance(output, Fetched):
                 yield output
             elif isinstance(output, Finished):

@@ -37,13 +37,14 @@ class ReaderDriver(Driver):
         core = ReaderCore(settings, unguessable(settings.connection.security, rng))
         super().__init__(core, settings.connection, buffers)
 
-    def take(self) -> Any:
-        """The next output of the core; waits for it. Raises what keeps it from ever coming."""
+    def take(self, patience_s: float | None = None) -> Any:
+        """The next output of the core; waits for it, until `patience_s` is over: None. Raises what keeps it from ever
+        coming."""
         if self._forked:
             raise lifetime.forked(self.KIND)
         arrived = self._arrived
-        if not arrived:
-            self._wait()
+        if not arrived and not self._wait(patience_s):
+            return None
         output = arrived.popleft()
         kind = type(output)
         if kind is Fetched:
@@ -52,7 +53,8 @@ class ReaderDriver(Driver):
             raise self._explained(output.error)
         return output
 
-    def _wait(self) -> None:
+    def _wait(self, patience_s: float | None) -> bool:
+        """Whether something has arrived in time."""
         addresses = self.settings.connection.bootstrap_servers
 
         def settled() -> bool:
@@ -63,7 +65,9 @@ class ReaderDriver(Driver):
             trouble = lasting_trouble(self.loop, addresses)
             if trouble is not None:
                 raise trouble
-            self._waiting.wait(settled, None)
+            if not self._waiting.wait(settled, patience_s):
+                return False
+        return True
 
     def _explained(self, error: OttlaError) -> OttlaError:
         """The core knows that no broker came within reach; the loop knows what happened at each address."""

@@ -5,11 +5,14 @@ Records that arrive later are not read, and a task that is run again reads exact
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla.errors import UserMistake
-from ottla.spark.options import PartitionOffsets, SourceOptions
+from ottla.spark.limits import EARLIEST, EARLIEST_OFFSET, LATEST_OFFSET, Limit
+
+Place = tuple[str, int]
+"""(topic, partition)"""
 
 
 @dataclass(slots=True, frozen=True)
@@ -22,86 +25,106 @@ class OffsetRange:
     end: int
 
 
-def plan_ranges(options: SourceOptions, bounds: Mapping[str, Mapping[int, tuple[int, int]]]) -> list[OffsetRange]:
-    """One range per partition that has something to read, split further for `minPartitions`.
-
-    `bounds`: {topic: {partition: (first offset, end offset)}} as the brokers answered for every partition there is.
-    Raises UserMistake for partitions that are not there and for offsets that are gone or not yet written.
-    """
-    chosen = {topic: _partitions(options, topic, bounds[topic]) for topic in options.topics}
-    _check_named("startingOffsets", options.starting, chosen)
-    _check_named("endingOffsets", options.ending, chosen)
+def plan_ranges(starts: Mapping[Place, int], ends: Mapping[Place, int]) -> list[OffsetRange]:
+    """One range per partition of a batch that has something to read; UserMistake where a start lies behind its end."""
     ranges = []
-    for topic, partitions in chosen.items():
-        for partition in partitions:
-            first, end = bounds[topic][partition]
-            start = _place(options, "startingOffsets", options.starting, topic, partition, first, end)
-            stop = _place(options, "endingOffsets", options.ending, topic, partition, first, end)
-            if start > stop:
-                raise UserMistake(
-                    f"startingOffsets ({start}) lies beyond endingOffsets ({stop}) in partition {partition} "
-                    f"of {topic}: swap or correct them."
-                )
-            if start < stop:
-                ranges.append(OffsetRange(topic, partition, start, stop))
-    return split_ranges(ranges, options.min_partitions)
+    for (topic, partition), start in starts.items():
+        end = ends[topic, partition]
+        if start > end:
+            raise UserMistake(
+                f"The start ({start}) lies beyond the end ({end}) in partition {partition} of {topic}: swap or correct "
+                "the options that begin with starting and ending."
+            )
+        if start < end:
+            ranges.append(OffsetRange(topic, partition, start, end))
+    return ranges
 
 
-def split_ranges(ranges: list[OffsetRange], minimum: int) -> list[OffsetRange]:
-    """At least `minimum` ranges where there are as many records, larger ranges cut into more pieces of equal size."""
+def place_limit(
+    limit: Limit,
+    places: Sequence[Place],
+    first: Mapping[Place, int],
+    end: Mapping[Place, int],
+    by_time: Mapping[Place, int],
+    *,
+    fail_on_data_loss: bool,
+) -> dict[Place, int]:
+    """The offset that a limit means in each partition.
+
+    `first` and `end`: what the partition holds; `by_time`: what the brokers found for the limit's times, -1 for none.
+    Raises UserMistake for partitions that are not named or not there, for offsets that are gone or not yet written, and
+    for times that no record is as young as.
+    """
+    if limit.named is not None:
+        check_named(limit, places)
+    found: dict[Place, int] = {}
+    for place in places:
+        if limit.word is not None:
+            found[place] = first[place] if limit.word == EARLIEST else end[place]
+        elif limit.offsets is not None:
+            offset = limit.offsets[place[0]][place[1]]
+            found[place] = _place_offset(limit.option, place, offset, first[place], end[place], fail_on_data_loss)
+        elif by_time[place] >= 0 or limit.or_end:
+            found[place] = by_time[place] if by_time[place] >= 0 else end[place]
+        else:
+            raise UserMistake(
+                f"The option {limit.option} asks for records from {time_of(limit, place)} ms on, and partition "
+                f"{place[1]} of {place[0]} has none that young: take an earlier time, or set "
+                "startingOffsetsByTimestampStrategy=latest to begin there at the end."
+            )
+    return found
+
+
+def time_of(limit: Limit, place: Place) -> int:
+    """The time a limit names for a partition, in ms since 1970."""
+    if limit.times_ms is not None:
+        return limit.times_ms[place[0]][place[1]]
+    assert limit.time_ms is not None
+    return limit.time_ms
+
+
+def split_ranges(ranges: list[OffsetRange], minimum: int, most_records: int | None = None) -> list[OffsetRange]:
+    """At least `minimum` ranges where there are as many records, none with more than `most_records`.
+
+    Larger ranges are cut into more pieces, of equal size.
+    """
     total = sum(span.end - span.start for span in ranges)
     pieces: list[OffsetRange] = []
     for span in ranges:
         size = span.end - span.start
         # Rounded up, so that the pieces together never come out fewer than asked for.
         count = min(size, max(1, -(-minimum * size // total))) if len(ranges) < minimum else 1
+        if most_records is not None:
+            count = max(count, -(-size // most_records))
         cuts = [span.start + size * piece // count for piece in range(count + 1)]
         pieces.extend(OffsetRange(span.topic, span.partition, cuts[piece], cuts[piece + 1]) for piece in range(count))
     return pieces
 
 
-def _partitions(options: SourceOptions, topic: str, bounds: Mapping[int, tuple[int, int]]) -> tuple[int, ...]:
-    if options.assigned is None:
-        return tuple(sorted(bounds))
-    for partition in options.assigned[topic]:
-        if partition not in bounds:
+def check_named(limit: Limit, places: Sequence[Place]) -> None:
+    """UserMistake where a limit that names partitions does not name exactly those that are to be read."""
+    named = {topic: sorted(partitions) for topic, partitions in (limit.named or {}).items()}
+    wanted: dict[str, list[int]] = {}
+    for topic, partition in sorted(places):
+        wanted.setdefault(topic, []).append(partition)
+    for topic in (*named, *wanted):
+        if named.get(topic, []) != wanted.get(topic, []):
             raise UserMistake(
-                f"The option assign names partition {partition} of {topic}, which has {len(bounds)} partitions, "
-                "counted from 0."
-            )
-    return options.assigned[topic]
-
-
-def _check_named(name: str, offsets: str | PartitionOffsets, chosen: Mapping[str, tuple[int, ...]]) -> None:
-    if isinstance(offsets, str):
-        return
-    for topic in (*offsets, *chosen):
-        named, wanted = sorted(offsets.get(topic, {})), sorted(chosen.get(topic, ()))
-        if named != wanted:
-            raise UserMistake(
-                f"The option {name} names partitions {named} of {topic}, and {wanted} are to be read: "
-                "it must name exactly those."
+                f"The option {limit.option} names partitions {named.get(topic, [])} of {topic}, and "
+                f"{wanted.get(topic, [])} are to be read: it must name exactly those."
             )
 
 
-def _place(
-    options: SourceOptions,
-    name: str,
-    offsets: str | PartitionOffsets,
-    topic: str,
-    partition: int,
-    first: int,
-    end: int,
-) -> int:
-    default = first if name == "startingOffsets" else end
-    offset = default if isinstance(offsets, str) else offsets[topic][partition]
-    if offset < 0:
-        return default
+def _place_offset(option: str, place: Place, offset: int, first: int, end: int, fail_on_data_loss: bool) -> int:
+    if offset == EARLIEST_OFFSET:
+        return first
+    if offset == LATEST_OFFSET:
+        return end
     if first <= offset <= end:
         return offset
-    if options.fail_on_data_loss:
+    if fail_on_data_loss:
         raise UserMistake(
-            f"The option {name} asks for offset {offset} of partition {partition} of {topic}, which holds offsets "
+            f"The option {option} asks for offset {offset} of partition {place[1]} of {place[0]}, which holds offsets "
             f"{first} to {end}: correct it, or set failOnDataLoss=false to read what there is."
         )
     return min(max(offset, first), end)

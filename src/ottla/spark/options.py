@@ -1,201 +1,160 @@
-"""The source's options, named and read as Spark's own Kafka source reads them.
+"""The source's options, named and read as Spark's own Kafka source reads them (`option_table`).
 
-Option names arrive in lower case. Those of Spark's Kafka source that only tune its consumer are taken and have no
-effect; those that would change what is read and are not supported are refused, never ignored. `kafka.<setting>` goes to
-the reader as `<setting>`.
+Option names arrive in lower case. Those of Spark's that only tune its consumer are taken and have no effect; one that
+is not known is refused, never ignored. `kafka.<setting>` goes to the reader as `<setting>`.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
+import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ottla.errors import ConfigError
-
-EARLIEST = "earliest"
-LATEST = "latest"
-_EARLIEST_OFFSET = -2
-_LATEST_OFFSET = -1
-
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-HEADERS = "headers"
-
-_TAKEN = (
-    "assign",
-    "columns",
-    "endingOffsets",
-    "failOnDataLoss",
-    "includeHeaders",
-    "kafka.bootstrap.servers",
-    "minPartitions",
-    "startingOffsets",
-    "subscribe",
-)
-_REFUSED = (
-    "endingOffsetsByTimestamp",
-    "endingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "startingTimestamp",
-    "subscribePattern",
-)
-_WITHOUT_EFFECT = frozenset(
-    {
-        "fetchoffset.numretries",
-        "fetchoffset.retryintervalms",
-        "groupidprefix",
-        "kafka.group.id",
-        "kafkaconsumer.polltimeoutms",
-    }
+from ottla.spark.limits import Limit, read_assignment, read_end, read_start
+from ottla.spark.option_table import (
+    BATCH,
+    COLUMNS,
+    HEADERS,
+    OPTIONS,
+    REFUSED_SETTINGS,
+    SETTINGS_WITHOUT_EFFECT,
+    STREAMING,
+    WITHOUT_EFFECT,
 )
 
-PartitionOffsets = dict[str, dict[int, int]]
+_log = logging.getLogger("ottla.spark")
+
+_ROWS = {row.name.lower(): row for row in OPTIONS}
+_IGNORED = {name.lower() for name in WITHOUT_EFFECT} | SETTINGS_WITHOUT_EFFECT
+_NOT_SETTINGS = ("kafka.bootstrap.servers", "kafka.group.id")
 
 
 @dataclass(slots=True, frozen=True)
 class SourceOptions:
-    """What to read. `starting` and `ending` are a word or {topic: {partition: offset}}, -2 earliest and -1 latest.
-
-    `assigned` is None when whole topics are subscribed to, else {topic: partitions}; `settings` are the connection's.
-    """
+    """What to read, and how. Of `topics`, `assigned` ({topic: partitions}) and `pattern` exactly one is set."""
 
     bootstrap_servers: str
-    topics: tuple[str, ...]
+    start: Limit
+    end: Limit
+    topics: tuple[str, ...] | None = None
     assigned: dict[str, tuple[int, ...]] | None = None
-    starting: str | PartitionOffsets = EARLIEST
-    ending: str | PartitionOffsets = LATEST
-    include_headers: bool = False
-    min_partitions: int = 0
-    fail_on_data_loss: bool = True
+    pattern: re.Pattern[str] | None = None
     columns: tuple[str, ...] = COLUMNS
-    settings: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
+    fail_on_data_loss: bool = True
+    min_partitions: int = 0
+    max_records_per_partition: int | None = None
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 900_000
+    poll_timeout_ms: int = 120_000
+    group_id: str | None = None
+    # The connection's, under Kafka's names; passwords may be among them.
+    settings: dict[str, str] = field(default_factory=dict, repr=False)
 
 
-def read_options(options: Mapping[str, str]) -> SourceOptions:
-    """The options of one `spark.read`; ConfigError names the option that cannot be used and what is allowed."""
+def read_options(options: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
+    """The options of one query; ConfigError names the option that cannot be used and what is allowed."""
     given = {name.lower(): value for name, value in options.items()}
     _refuse_strangers(given)
-    servers = given.get("kafka.bootstrap.servers", "").strip()
-    if not servers:
+    values = _read_values(given, streaming=streaming)
+    if "kafka.bootstrap.servers" not in values:
         raise ConfigError("The option kafka.bootstrap.servers is missing: give it as host:port, several with commas.")
-    topics, assigned = _read_topics(given)
-    include_headers = _read_bool("includeHeaders", given.get("includeheaders", "false"))
+    _check_choice(values)
+    most, least = values.get("maxOffsetsPerTrigger"), values.get("minOffsetsPerTrigger")
+    if most is not None and least is not None and least > most:
+        raise ConfigError(
+            f"The option minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most}): swap them."
+        )
     return SourceOptions(
-        bootstrap_servers=servers,
-        topics=topics,
-        assigned=assigned,
-        starting=_read_offsets("startingOffsets", given.get("startingoffsets", EARLIEST), EARLIEST),
-        ending=_read_offsets("endingOffsets", given.get("endingoffsets", LATEST), LATEST),
-        include_headers=include_headers,
-        min_partitions=_read_count("minPartitions", given.get("minpartitions", "0")),
-        fail_on_data_loss=_read_bool("failOnDataLoss", given.get("failondataloss", "true")),
-        columns=_read_columns(given.get("columns"), include_headers),
+        bootstrap_servers=values["kafka.bootstrap.servers"],
+        start=read_start(values, streaming=streaming),
+        end=read_end(values),
+        topics=values.get("subscribe"),
+        assigned=read_assignment(values["assign"]) if "assign" in values else None,
+        pattern=values.get("subscribePattern"),
+        columns=_columns_of(values),
+        fail_on_data_loss=values.get("failOnDataLoss", True),
+        min_partitions=values.get("minPartitions", 0),
+        max_records_per_partition=values.get("maxRecordsPerPartition"),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=values.get("maxTriggerDelay", 900_000),
+        poll_timeout_ms=values.get("kafkaConsumer.pollTimeoutMs", 120_000),
+        group_id=values.get("kafka.group.id"),
         settings={
             name.removeprefix("kafka."): value
             for name, value in given.items()
-            if name.startswith("kafka.") and name != "kafka.bootstrap.servers" and name not in _WITHOUT_EFFECT
+            if name.startswith("kafka.") and name not in _NOT_SETTINGS and name not in _IGNORED
         },
     )
 
 
-def _refuse_strangers(given: Mapping[str, str]) -> None:
-    taken = {name.lower(): name for name in _TAKEN}
-    refused = {name.lower(): name for name in _REFUSED}
-    for name in given:
-        if name in refused:
-            raise ConfigError(f"The option {refused[name]} is not supported by ottla yet: use {_words(_TAKEN)}.")
-        if name in taken or name in _WITHOUT_EFFECT or name.startswith("kafka."):
+def read_columns(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns alone: a schema is asked for before Spark says whether it is for a batch or a stream."""
+    given = {name.lower(): value for name, value in options.items()}
+    _refuse_strangers(given)
+    return _columns_of({row.name: row.value_of(given[name]) for name, row in _ROWS.items() if name in given})
+
+
+def _read_values(given: Mapping[str, str], *, streaming: bool) -> dict[str, Any]:
+    """Each option that this kind of query uses, by its name as it is written."""
+    kind, other = (STREAMING, BATCH) if streaming else (BATCH, STREAMING)
+    values: dict[str, Any] = {}
+    for name, row in _ROWS.items():
+        if name not in given:
             continue
-        near = difflib.get_close_matches(name, taken, n=1)
-        advice = f"did you mean {taken[near[0]]}?" if near else f"use {_words(_TAKEN)}."
+        value = row.value_of(given[name])
+        if row.used_by != other:
+            values[row.name] = value
+        elif row.refused:
+            raise ConfigError(f"The option {row.name} cannot be used in a {kind} query: {row.refused}.")
+        else:
+            _log.warning("the option %s has no effect in a %s query", row.name, kind)
+    return values
+
+
+def _refuse_strangers(given: Mapping[str, str]) -> None:
+    for name in given:
+        if name in REFUSED_SETTINGS:
+            raise ConfigError(f"The option {name} cannot be used with the ottla source: {REFUSED_SETTINGS[name]}.")
+        if name in _ROWS or name in _IGNORED or name.startswith("kafka."):
+            continue
+        known = {row.name.lower(): row.name for row in _ROWS.values()}
+        near = difflib.get_close_matches(name, known, n=1)
+        advice = f"did you mean {known[near[0]]}?" if near else f"use {_words(known.values())}."
         raise ConfigError(f"{name!r} is not an option of the ottla source: {advice}")
 
 
-def _read_topics(given: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, tuple[int, ...]] | None]:
-    if ("subscribe" in given) == ("assign" in given):
-        raise ConfigError('Say what to read with one of the options subscribe="topic,..." and assign={"topic": [0]}.')
-    if "subscribe" in given:
-        topics = tuple(dict.fromkeys(name.strip() for name in given["subscribe"].split(",") if name.strip()))
-        if not topics:
-            raise ConfigError("The option subscribe names no topic: give one or more, with commas.")
-        return topics, None
-    wanted = "{topic: [partition, ...]}"
-    parsed = _parse_json("assign", given["assign"], wanted)
-    assigned: dict[str, tuple[int, ...]] = {}
-    for topic, partitions in parsed.items():
-        if not isinstance(partitions, list) or not all(_is_count(partition) for partition in partitions):
-            raise ConfigError(f"The option assign gives {partitions!r} for {topic}: it must be JSON {wanted}.")
-        assigned[topic] = tuple(sorted({*partitions}))
-    if not any(assigned.values()):
-        raise ConfigError(f"The option assign names no partition: it must be JSON {wanted}.")
-    return tuple(assigned), assigned
+def _check_choice(values: Mapping[str, Any]) -> None:
+    ways = [name for name in ("subscribe", "subscribePattern", "assign") if name in values]
+    if len(ways) != 1:
+        told = f"not with {_words(ways)} together" if ways else "none of them is given"
+        raise ConfigError(
+            'Say what to read with exactly one of the options subscribe="topic,...", subscribePattern="regex" and '
+            f'assign={{"topic": [0]}}: {told}.'
+        )
 
 
-def _read_offsets(name: str, text: str, word: str) -> str | PartitionOffsets:
-    if text.strip().lower() == word:
-        return word
-    allowed = f'"{word}" or JSON {{topic: {{partition: offset}}}}'
-    if not text.strip().startswith("{"):
-        raise ConfigError(f"The option {name} is {text!r}: for a batch it must be {allowed}.")
-    lowest = _EARLIEST_OFFSET if word == EARLIEST else _LATEST_OFFSET
-    offsets: PartitionOffsets = {}
-    for topic, partitions in _parse_json(name, text, allowed).items():
-        if not isinstance(partitions, dict):
-            raise ConfigError(f"The option {name} gives {partitions!r} for {topic}: it must be {allowed}.")
-        for partition, offset in partitions.items():
-            good = partition.isdecimal() and isinstance(offset, int) and not isinstance(offset, bool)
-            if not good or (offset < 0 and offset != lowest):
-                raise ConfigError(
-                    f"The option {name} gives offset {offset!r} for partition {partition!r} of {topic}: "
-                    f"it must be an offset from 0, or {lowest} for {word}."
-                )
-            offsets.setdefault(topic, {})[int(partition)] = offset
-    return offsets
-
-
-def _parse_json(name: str, text: str, allowed: str) -> dict[str, object]:
-    try:
-        parsed = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"The option {name} is not JSON ({error}): it must be {allowed}.") from None
-    if not isinstance(parsed, dict):
-        raise ConfigError(f"The option {name} is {text!r}: it must be {allowed}.")
-    return parsed
-
-
-def _read_columns(text: str | None, include_headers: bool) -> tuple[str, ...]:
+def _columns_of(values: Mapping[str, Any]) -> tuple[str, ...]:
+    include_headers = values.get("includeHeaders", False)
     allowed = (*COLUMNS, HEADERS) if include_headers else COLUMNS
+    text = values.get("columns")
     if text is None:
         return allowed
     by_name = {name.lower(): name for name in allowed}
     chosen = [name.strip() for name in text.split(",") if name.strip()]
     for name in chosen:
         if name.lower() == HEADERS and not include_headers:
-            raise ConfigError("The option columns names headers: add the option includeHeaders=true.")
+            raise ConfigError(f"The option columns is {text!r} and names headers: add the option includeHeaders=true.")
         if name.lower() not in by_name:
             raise ConfigError(f"The option columns names {name!r}: it may name {_words(allowed)}.")
     if not chosen:
-        raise ConfigError(f"The option columns names no column: it may name {_words(allowed)}.")
+        raise ConfigError(f"The option columns is {text!r} and names no column: it may name {_words(allowed)}.")
     return tuple(dict.fromkeys(by_name[name.lower()] for name in chosen))
-
-
-def _read_bool(name: str, text: str) -> bool:
-    word = text.strip().lower()
-    if word not in ("true", "false"):
-        raise ConfigError(f"The option {name} is {text!r}: it must be true or false.")
-    return word == "true"
-
-
-def _read_count(name: str, text: str) -> int:
-    if not text.strip().isdecimal():
-        raise ConfigError(f"The option {name} is {text!r}: it must be a whole number.")
-    return int(text)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _words(names: Iterable[str]) -> str:

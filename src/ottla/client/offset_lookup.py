@@ -1,0 +1,255 @@
+"""`OffsetLookup`: which partitions there are and where they begin and end, asked again and again.
+
+For who plans reads of a stream: the connections stay open, the leaders stay known for a while, and what concerns
+several brokers is asked of all of them at the same time. A leader that has moved, or does not answer, is looked for
+again until `default.api.timeout.ms` is over. It also keeps a consumer group's offsets, as a client that is no member.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, Unpack
+
+from ottla.client.admin_driver import AdminDriver
+from ottla.client.channel import SocketBuffers
+from ottla.connection.core import ANY_NODE
+from ottla.errors import OttlaError, Unreachable
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.reader.settings import ReaderSettings
+
+if TYPE_CHECKING:
+    from ottla.client.reader_settings_keywords import ReaderSettingsKeywords
+
+Place = tuple[str, int]
+"""(topic, partition)"""
+
+# A leader that is gone is not waited for longer than this before the others are asked who leads now.
+_LEADER_PATIENCE_MS = 2_000
+# A topic made a moment ago takes a while to be known everywhere; one that is unknown for longer does not exist.
+_MISSING_TOPIC_PATIENCE_S = 1.0
+_GROUP = 0
+
+
+class OffsetLookup:
+    """Partitions and offsets of topics; settings are those of `ottla.Admin`. Not to be shared by threads.
+
+    Every call raises KafkaError for what a broker refuses, Unreachable or NotKafka when none answers in time.
+    """
+
+    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ReaderSettingsKeywords]) -> None:
+        self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})
+        self._driver = driver = AdminDriver(
+            self._settings, Random(), SocketBuffers.of(self._settings.connection, settings)
+        )
+        # Of every topic asked for: {partition: (leader or -1, leader epoch)}.
+        self._leaders: dict[str, dict[int, tuple[int, int]]] = {}
+        self._coordinators: dict[str, int] = {}
+        driver.start()
+        self._closing = weakref.finalize(self, driver.close)
+        self._closing.atexit = False
+
+    def topics(self) -> list[str]:
+        """The names of all topics, sorted, without the cluster's internal ones; `known_partitions` has theirs then."""
+        response = self._driver.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), ANY_NODE).message
+        self._leaders = {}
+        for topic in response.topics:
+            if not topic.is_internal and not topic.error_code:
+                self._learn(topic)
+        return sorted(self._leaders)
+
+    def partitions(self, topics: Collection[str]) -> dict[str, tuple[int, ...]]:
+        """The partitions each topic has now, in order; KafkaError (UNKNOWN_TOPIC_OR_PARTITION) where there is none."""
+        self._ask_leaders(topics)
+        return self.known_partitions(topics)
+
+    def known_partitions(self, topics: Iterable[str]) -> dict[str, tuple[int, ...]]:
+        """The partitions of topics that were asked for before, as they were then."""
+        return {topic: tuple(sorted(self._leaders[topic])) for topic in topics}
+
+    def offsets(self, wanted: Mapping[Place, int]) -> dict[Place, int]:
+        """The offset of each partition for a time in ms since 1970 (-1: no record is that young), for -2 the first
+        record's, for -1 the one behind the last; with isolation_level="read_committed" the last stable one."""
+        (found,) = self.offsets_of([wanted])
+        return found
+
+    def offsets_of(self, wanted: Sequence[Mapping[Place, int]]) -> list[dict[Place, int]]:
+        """What `offsets` finds for each of these, all asked at the same time."""
+        found: list[dict[Place, int]] = [{} for _ in wanted]
+
+        def attempt() -> OttlaError | None:
+            left = [
+                {place: asked for place, asked in each.items() if place not in known}
+                for each, known in zip(wanted, found, strict=True)
+            ]
+            unknown = {topic for each in left for topic, _ in each if topic not in self._leaders}
+            if unknown:
+                self._ask_leaders(sorted(unknown))
+            trouble = self._list_offsets(left, found)
+            if trouble is not None:
+                # Whoever leads now; forgotten topics are asked for in the next attempt.
+                for each in left:
+                    for topic, _ in each:
+                        self._leaders.pop(topic, None)
+            return trouble
+
+        self._until_well(attempt)
+        return found
+
+    def commit(self, group_id: str, offsets: Mapping[Place, int], timeout_ms: int) -> None:
+        """Write down these offsets as the group's, tried for so long; KafkaError where members of it are alive."""
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for (topic, partition), offset in sorted(offsets.items()):
+            entry = topics.setdefault(topic, OffsetCommitRequestTopic(name=topic))
+            entry.partitions.append(
+                OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
+            )
+        request = OffsetCommitRequest(
+            group_id=group_id, generation_id_or_member_epoch=-1, member_id="", topics=list(topics.values())
+        )
+
+        def attempt() -> OttlaError | None:
+            node_id = self._coordinators.get(group_id)
+            if node_id is None:
+                told = self._driver.ask(FindCoordinatorRequest(key=group_id, key_type=_GROUP), ANY_NODE).message
+                if told.error_code:
+                    return kafka_error(told.error_code, f"looking for the coordinator of group {group_id!r}")
+                node_id = self._coordinators[group_id] = told.node_id
+            error = self._ask_coordinator(request, group_id, node_id)
+            if error is not None:
+                del self._coordinators[group_id]
+            return error
+
+        self._until_well(attempt, timeout_ms)
+
+    def close(self) -> None:
+        """Close the connections and end the I/O thread."""
+        self._driver.close()
+
+    @property
+    def metadata_max_age_s(self) -> float:
+        """How old knowledge of partitions may grow by the settings."""
+        return self._settings.connection.metadata_max_age_ms / 1000
+
+    # ---- leaders ------------------------------------------------------------------------------------------------
+
+    def _learn(self, topic: Any) -> None:
+        self._leaders[topic.name] = {
+            place.partition_index: (place.leader_id, place.leader_epoch) for place in topic.partitions
+        }
+
+    def _ask_leaders(self, topics: Collection[str]) -> None:
+        """Ask who leads what; a topic that nobody knows is asked for again for a moment."""
+        began = time.monotonic()
+
+        def attempt() -> OttlaError | None:
+            request = MetadataRequest(
+                topics=[MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
+            )
+            answer = self._driver.ask(request, ANY_NODE)
+            trouble: OttlaError | None = None
+            for topic in answer.message.topics:
+                if not topic.error_code:
+                    self._learn(topic)
+                    continue
+                self._leaders.pop(topic.name, None)
+                missing = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                detail = "the topic does not exist; check its name, or create it first" if missing else ""
+                trouble = kafka_error(topic.error_code, detail, topic=topic.name)
+                if missing and time.monotonic() >= began + _MISSING_TOPIC_PATIENCE_S:
+                    raise trouble
+            return trouble
+
+        if topics:
+            self._until_well(attempt)
+
+    def _list_offsets(self, left: Sequence[Mapping[Place, int]], found: list[dict[Place, int]]) -> OttlaError | None:
+        """Ask every leader once for what is left; what came of it goes to `found`, why not all is returned."""
+        trouble: OttlaError | None = None
+        questions: list[tuple[Any, int]] = []
+        numbers: list[int] = []
+        for number, each in enumerate(left):
+            by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
+            for (topic, partition), asked in each.items():
+                leader_id, leader_epoch = self._leaders[topic].get(partition, (None, -1))
+                if leader_id is None:
+                    detail = f"the topic has {len(self._leaders[topic])} partitions, counted from 0"
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    raise kafka_error(code, detail, topic=topic, partition=partition)
+                if leader_id < 0:
+                    trouble = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, topic=topic, partition=partition)
+                    continue
+                topics = by_leader.setdefault(leader_id, {})
+                topics.setdefault(topic, ListOffsetsTopic(name=topic)).partitions.append(
+                    ListOffsetsPartition(partition_index=partition, current_leader_epoch=leader_epoch, timestamp=asked)
+                )
+            for leader_id, topics in by_leader.items():
+                request = ListOffsetsRequest(
+                    replica_id=-1,
+                    isolation_level=1 if self._settings.read_committed else 0,
+                    topics=list(topics.values()),
+                )
+                questions.append((request, leader_id))
+                numbers.append(number)
+        patience_ms = min(_LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
+        answers = self._driver.ask_all(questions, patience_ms)
+        for number, (_, leader_id), answer in zip(numbers, questions, answers, strict=True):
+            if answer is None or answer.message is None:
+                why = answer.failure if answer is not None and answer.failure else "no answer"
+                trouble = Unreachable(
+                    f"ListOffsets could not be asked of broker {leader_id}: {why}", broker_id=leader_id
+                )
+                continue
+            for topic in answer.message.topics:
+                for told in topic.partitions:
+                    place = (topic.name, told.partition_index)
+                    if told.error_code:
+                        trouble = kafka_error(
+                            told.error_code, topic=topic.name, partition=told.partition_index, broker_id=leader_id
+                        )
+                    else:
+                        found[number][place] = told.offset
+        return trouble
+
+    # ---- groups -------------------------------------------------------------------------------------------------
+
+    def _ask_coordinator(self, request: OffsetCommitRequest, group_id: str, node_id: int) -> OttlaError | None:
+        what = f"the offsets of group {group_id!r} could not be committed"
+        patience_ms = min(_LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
+        (answer,) = self._driver.ask_all([(request, node_id)], patience_ms)
+        if answer is None or answer.message is None:
+            why = answer.failure if answer is not None and answer.failure else "no answer"
+            return Unreachable(f"{what}: {why}", broker_id=node_id)
+        for topic in answer.message.topics:
+            for told in topic.partitions:
+                if told.error_code:
+                    return kafka_error(
+                        told.error_code, what, topic=topic.name, partition=told.partition_index, broker_id=node_id
+                    )
+        return None
+
+    def _until_well(self, attempt: Callable[[], OttlaError | None], timeout_ms: int | None = None) -> None:
+        """Repeat while it says an error that passes, with growing pauses; raise the error that does not."""
+        connection = self._settings.connection
+        pause_ms = connection.retry_backoff_ms
+        if timeout_ms is None:
+            timeout_ms = self._settings.default_api_timeout_ms
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            error = attempt()
+            if error is None:
+                return
+            if not error.retriable or time.monotonic() >= deadline:
+                raise error
+            self._driver.pause(pause_ms / 1000)
+            pause_ms = min(2 * pause_ms, connection.retry_backoff_max_ms)

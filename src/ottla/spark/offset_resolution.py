@@ -1,0 +1,107 @@
+"""From options to partitions and offsets, by asking the brokers: the planning of batches and of streams.
+
+What cannot be read is said here, before any task runs: topics and partitions that do not exist or may not be read,
+settings that cannot be used, offsets that are gone, times that lie ahead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from ottla.client.offset_lookup import OffsetLookup
+from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
+from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET, Limit
+from ottla.spark.offset_ranges import OffsetRange, Place, check_named, place_limit, plan_ranges, split_ranges, time_of
+from ottla.spark.options import SourceOptions
+
+_REFUSED_TOPICS = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "does not exist: check its name, or create it first",
+    "INVALID_TOPIC_EXCEPTION": "is no name of a topic: allowed are up to 249 letters, digits, '.', '_' and '-'",
+    "TOPIC_AUTHORIZATION_FAILED": "this user may not read: have it granted DESCRIBE and READ on the topic",
+}
+
+
+class PartitionsToRead:
+    """The partitions that a query's options mean, by what the cluster has; keeps its connections until closed."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        try:
+            self.lookup = OffsetLookup(options.bootstrap_servers, **options.settings)  # type: ignore[arg-type]
+        except ConfigError as error:
+            raise ConfigError(f"Among the options that begin with kafka.: {error}") from None
+        self._places: tuple[Place, ...] = ()
+        self._asked_at: float | None = None
+
+    def find(self, max_age_s: float = 0.0) -> tuple[Place, ...]:
+        """(topic, partition) in order, as the cluster had them at most `max_age_s` ago."""
+        max_age_s = min(max_age_s, self.lookup.metadata_max_age_s)
+        now = time.monotonic()
+        if self._asked_at is None or now - self._asked_at >= max_age_s:
+            try:
+                self._places = self._ask()
+            except KafkaError as error:
+                option = "assign" if self._options.assigned is not None else "subscribe"
+                raise explained(error, option) from None
+            self._asked_at = now
+        return self._places
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.lookup.close()
+
+    def _ask(self) -> tuple[Place, ...]:
+        options, lookup = self._options, self.lookup
+        if options.pattern is not None:
+            topics = [name for name in lookup.topics() if options.pattern.fullmatch(name)]
+            found = lookup.known_partitions(topics)
+        elif options.assigned is not None:
+            found = lookup.partitions(sorted(options.assigned))
+            for topic, partitions in options.assigned.items():
+                for partition in partitions:
+                    if partition not in found[topic]:
+                        raise UserMistake(
+                            f"The option assign names partition {partition} of {topic}, which has {len(found[topic])} "
+                            "partitions, counted from 0."
+                        )
+            found = options.assigned
+        else:
+            found = lookup.partitions(options.topics or ())
+        return tuple((topic, partition) for topic in sorted(found) for partition in sorted(found[topic]))
+
+
+def explained(error: KafkaError, option: str) -> OttlaError:
+    """What a broker says of a topic as a sentence about the option that names it."""
+    why = _REFUSED_TOPICS.get(error.name)
+    if why is None:
+        return error
+    return UserMistake(f"The option {option} names topic {error.topic!r}, which {why}.", topic=error.topic)
+
+
+def plan_batch(options: SourceOptions) -> list[OffsetRange]:
+    """The ranges a batch reads, one task each."""
+    partitions = PartitionsToRead(options)
+    try:
+        places = partitions.find()
+        starts, ends = resolve_limits([options.start, options.end], options, partitions.lookup, places)
+    finally:
+        partitions.close()
+    return split_ranges(plan_ranges(starts, ends), options.min_partitions, options.max_records_per_partition)
+
+
+def resolve_limits(
+    limits: Sequence[Limit], options: SourceOptions, lookup: OffsetLookup, places: Sequence[Place]
+) -> list[dict[Place, int]]:
+    """The offsets that these limits mean in each partition, all asked at the same time."""
+    wanted: list[Mapping[Place, int]] = [dict.fromkeys(places, EARLIEST_OFFSET), dict.fromkeys(places, LATEST_OFFSET)]
+    for limit in limits:
+        if limit.named is not None:
+            check_named(limit, places)
+        by_time = limit.time_ms is not None or limit.times_ms is not None
+        wanted.append({place: time_of(limit, place) for place in places} if by_time else {})
+    first, end, *times = lookup.offsets_of(wanted)
+    return [
+        place_limit(limit, places, first, end, found, fail_on_data_loss=options.fail_on_data_loss)
+        for limit, found in zip(limits, times, strict=True)
+    ]

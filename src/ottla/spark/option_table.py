@@ -1,0 +1,266 @@
+"""Every option of the source in one table: what it takes, which kind of query uses it, what it does.
+
+`options` reads by it, and the table in docs/spark-source.md is written from it (`tools/generate_spark_options.py`).
+Names and meanings are those of Spark's own Kafka source, but for `columns`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ottla.errors import ConfigError
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+HEADERS = "headers"
+
+BATCH = "batch"
+STREAMING = "streaming"
+BOTH = "both"
+
+
+class Option(NamedTuple):
+    """One row. `takes` completes the sentence "it must be ..."; `read` makes the value of the text, or raises
+    ValueError. `used_by`: who uses it; a query of the other kind refuses it where `refused` says why, else ignores it.
+    """
+
+    name: str
+    takes: str
+    default: str
+    what: str
+    read: Callable[[str], Any] = str.strip
+    used_by: str = BOTH
+    refused: str = ""
+
+    def value_of(self, text: str) -> Any:
+        """What the text means; ConfigError names option, value and what is allowed."""
+        try:
+            return self.read(text)
+        except ValueError as error:
+            told = f" ({error})" if str(error) else ""
+            raise ConfigError(f"The option {self.name} is {text!r}{told}: it must be {self.takes}.") from None
+
+
+def _read_name(text: str) -> str:
+    if not text.strip():
+        raise ValueError
+    return text.strip()
+
+
+def _read_bool(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError
+    return word == "true"
+
+
+def _read_count(text: str) -> int:
+    number = _read_whole(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def _read_whole(text: str) -> int:
+    # int() would take "1_000" and other scripts' digits, which Java refuses.
+    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text):
+        raise ValueError
+    return int(text)
+
+
+_UNITS_MS = {
+    "us": 0.001,
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+
+def _read_duration_ms(text: str) -> int:
+    """Spark's spelling of times: a number and a unit, milliseconds without one."""
+    found = re.fullmatch(r"\s*([0-9]{1,15})\s*([a-z]*)\s*", text.lower())
+    if found is None or (found[2] or "ms") not in _UNITS_MS:
+        raise ValueError
+    return int(int(found[1]) * _UNITS_MS[found[2] or "ms"])
+
+
+def _read_topics(text: str) -> tuple[str, ...]:
+    topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not topics:
+        raise ValueError
+    return topics
+
+
+def _read_pattern(text: str) -> re.Pattern[str]:
+    if not text.strip():
+        raise ValueError
+    try:
+        return re.compile(text.strip())
+    except re.error as error:
+        raise ValueError(str(error)) from None
+
+
+def _read_strategy(text: str) -> str:
+    word = text.strip().lower()
+    if word not in ("error", "latest"):
+        raise ValueError
+    return word
+
+
+_OFFSETS = "JSON {topic: {partition: offset}}"
+_TIMES = "JSON {topic: {partition: milliseconds since 1970}}, naming every partition"
+_TIME = "a whole number of milliseconds since 1970"
+_NO_END = "a streaming query has no end: leave it out, or use spark.read"
+_COUNT = "a whole number from 1 on"
+
+OPTIONS = (
+    Option("kafka.bootstrap.servers", "host:port, several with commas", "", "Where to find the cluster.", _read_name),
+    Option(
+        "kafka.*",
+        "a setting of ottla's reader (docs/settings.md)",
+        "",
+        "Any setting of the reader, such as `kafka.security.protocol` or `kafka.isolation.level`.",
+    ),
+    Option("subscribe", "topic names, with commas", "", "Whole topics. One of the three is needed.", _read_topics),
+    Option(
+        "subscribePattern",
+        "a regular expression (Python's `re`) for whole topic names",
+        "",
+        "All topics that match; a running stream takes up those that come later.",
+        _read_pattern,
+    ),
+    Option("assign", "JSON {topic: [partition, ...]}", "", "Single partitions."),
+    Option(
+        "startingOffsets",
+        f"earliest, latest (streaming only) or {_OFFSETS}, naming every partition; there -2 is earliest, -1 latest",
+        "earliest for a batch, latest for a stream",
+        "Where to begin; a stream that has a checkpoint goes on from there instead.",
+    ),
+    Option("startingTimestamp", _TIME, "", "Begin with the first record that is as young.", _read_whole),
+    Option("startingOffsetsByTimestamp", _TIMES, "", "The same for each partition."),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        "error or latest",
+        "error",
+        "What to do in a partition where no record is as young: fail, or begin at its end.",
+        _read_strategy,
+    ),
+    Option(
+        "endingOffsets",
+        f"latest or {_OFFSETS}, naming every partition; there -1 is latest",
+        "latest",
+        "Where a batch ends; that offset is not read.",
+        used_by=BATCH,
+        refused=_NO_END,
+    ),
+    Option(
+        "endingTimestamp",
+        _TIME,
+        "",
+        "End before the first record that is as young; where there is none, at the end.",
+        _read_whole,
+        BATCH,
+        _NO_END,
+    ),
+    Option("endingOffsetsByTimestamp", _TIMES, "", "The same for each partition.", used_by=BATCH, refused=_NO_END),
+    Option(
+        "failOnDataLoss",
+        "true or false",
+        "true",
+        "Whether offsets that are gone (retention, deleted or emptied topics) fail the query, or are left out with a "
+        "warning.",
+        _read_bool,
+    ),
+    Option("includeHeaders", "true or false", "false", "Whether there is a column `headers`.", _read_bool),
+    Option(
+        "columns",
+        f"names out of {', '.join((*COLUMNS, HEADERS))}, with commas",
+        "all",
+        "Which columns there are (ottla's own; Spark does not tell a Python source which ones a query needs). Those "
+        "left out are not decoded.",
+    ),
+    Option(
+        "minPartitions", _COUNT, "one task per partition", "At least so many tasks; large ranges are cut.", _read_count
+    ),
+    Option("maxRecordsPerPartition", _COUNT, "", "No task reads more; larger ranges are cut.", _read_count),
+    Option(
+        "maxOffsetsPerTrigger",
+        _COUNT,
+        "",
+        "At most so many offsets in a micro-batch, shared out by how much each partition has.",
+        _read_count,
+        STREAMING,
+    ),
+    Option(
+        "minOffsetsPerTrigger",
+        _COUNT,
+        "",
+        "Wait until there are so many; not with Trigger.AvailableNow.",
+        _read_count,
+        STREAMING,
+    ),
+    Option(
+        "maxTriggerDelay",
+        "a time such as 15m, 90s or 500ms",
+        "15m",
+        "How long to wait for minOffsetsPerTrigger.",
+        _read_duration_ms,
+        STREAMING,
+    ),
+    Option(
+        "kafka.group.id",
+        "the name of a consumer group",
+        "",
+        "A stream commits there what it has processed, for others to see; nothing is read from it. A batch commits "
+        "nothing.",
+        _read_name,
+    ),
+    Option(
+        "kafkaConsumer.pollTimeoutMs",
+        _COUNT,
+        "120000",
+        "A task fails when nothing came for so long.",
+        _read_count,
+    ),
+)
+"""In the order of the documentation."""
+
+WITHOUT_EFFECT = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix")
+"""Options of Spark's that only tune its consumers: taken, and nothing to be done."""
+
+REFUSED_SETTINGS = {
+    "kafka.auto.offset.reset": "use startingOffsets and failOnDataLoss instead",
+    "kafka.enable.auto.commit": "a stream commits to kafka.group.id what it has processed, and a batch nothing",
+    "kafka.interceptor.classes": "leave it out, and use DataFrame operations",
+    "kafka.key.deserializer": "keys are binary: use DataFrame operations, such as cast",
+    "kafka.value.deserializer": "values are binary: use DataFrame operations, such as cast",
+}
+"""Kafka settings that Spark's own source refuses, too, and what to do instead."""
+
+SETTINGS_WITHOUT_EFFECT = frozenset(
+    "kafka." + name
+    for name in (
+        "allow.auto.create.topics",
+        "auto.commit.interval.ms",
+        "client.rack",
+        "enable.metrics.push",
+        "exclude.internal.topics",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partition.assignment.strategy",
+        "session.timeout.ms",
+    )
+)
+"""Settings of Kafka's consumer about what there is not here (members of groups, polling, metrics): without effect."""

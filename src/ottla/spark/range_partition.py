@@ -1,0 +1,30 @@
+"""A task's share as Spark carries it, and how its reading begins: the same for batches and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from ottla.spark.offset_ranges import OffsetRange
+from ottla.spark.options import SourceOptions
+
+
+class RangePartition(InputPartition):
+    """One task's share."""
+
+    def __init__(self, span: OffsetRange) -> None:
+        self.value = span
+
+
+def read_partition(options: SourceOptions, partition: InputPartition, schema: StructType) -> Iterator[Any]:
+    """Arrow RecordBatches of one range, in offset order."""
+    if partition.value is None:  # what Spark makes up where there was nothing to plan
+        return iter(())
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from ottla.spark.range_reader import read_range
+
+    return read_range(options, partition.value, to_arrow_schema(schema, timezone="UTC"))

@@ -1,0 +1,134 @@
+"""What a task does: one range of offsets, as Arrow RecordBatches, fetched ahead of decoding.
+
+Runs in Spark's Python workers. Memory stays bounded whatever the range's size: what is fetched ahead is limited by
+`prefetch.max.bytes`, and what is decoded is handed on before more is.
+
+Invariant: what is yielded equals the declared schema exactly, type by type; Spark refuses anything else. No Python
+object is made per record.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.offset_lookup import OffsetLookup
+from ottla.client.reader import Reader
+from ottla.errors import KafkaError, OttlaError, Unreachable, UserMistake
+from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
+from ottla.spark.offset_ranges import OffsetRange
+from ottla.spark.options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_log = logging.getLogger("ottla.spark")
+
+_SLICE_ROWS_MAX = 16_384
+"""Rows handed to the JVM at once: it holds each slice outside its heap."""
+
+_PREFETCH_MAX_BYTES = 16 << 20
+"""Read ahead of Spark, unless kafka.prefetch.max.bytes says otherwise: every task of an executor has as much."""
+
+_GONE = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION")
+
+
+def read_range(options: SourceOptions, span: OffsetRange, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The records of one range in offset order, as batches of `target`.
+
+    Offsets that are gone by now raise UserMistake, or are left out with a warning where failOnDataLoss is false.
+    """
+    progress = _Progress(span)
+    while progress.offset < span.end:
+        try:
+            yield from _read(options, progress, target)
+            return
+        except KafkaError as error:
+            if error.name not in _GONE:
+                raise
+            _report_loss(options, progress, error)
+        except Unreachable as error:
+            raise _explained(options, progress, error) from None
+
+
+class _Progress:
+    """How far a range has been read: all before `offset`."""
+
+    __slots__ = ("offset", "span")
+
+    def __init__(self, span: OffsetRange) -> None:
+        self.span = span
+        self.offset = span.start
+
+
+def _read(options: SourceOptions, progress: _Progress, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    span = progress.span
+    settings: dict[str, Any] = {"prefetch.max.bytes": _PREFETCH_MAX_BYTES, **options.settings}
+    with Reader(
+        options.bootstrap_servers,
+        assignments={(span.topic, span.partition): (progress.offset, span.end)},
+        **settings,
+    ) as reader:
+        for fetched in reader.iter_raw(patience_s=options.poll_timeout_ms / 1000):
+            batch = reader.decode(fetched)
+            for first in range(0, batch.num_rows, _SLICE_ROWS_MAX):
+                yield _conform(batch.slice(first, _SLICE_ROWS_MAX), span, target)
+            if batch.num_rows:
+                progress.offset = batch.column("offset")[-1].as_py() + 1
+
+
+def _conform(batch: pa.RecordBatch, span: OffsetRange, target: pa.Schema) -> pa.RecordBatch:
+    """The columns Spark expects, in its types; key, value and offset are handed on as they are."""
+    import pyarrow as pa
+
+    constants = {"topic": span.topic, "partition": span.partition}
+    columns = []
+    for field in target:
+        if field.name in constants:
+            columns.append(pa.repeat(pa.scalar(constants[field.name], field.type), batch.num_rows))
+            continue
+        column = batch.column("timestamp_type" if field.name == "timestampType" else field.name)
+        columns.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _report_loss(options: SourceOptions, progress: _Progress, error: KafkaError) -> None:
+    """Fail, or say what is left out and go on behind it."""
+    span = progress.span
+    where = f"partition {span.partition} of {span.topic}"
+    if error.name == "UNKNOWN_TOPIC_OR_PARTITION":
+        told, follows = f"{where} is gone; offsets {progress.offset} to {span.end - 1} were still to be read", span.end
+    else:
+        place = (span.topic, span.partition)
+        lookup = OffsetLookup(options.bootstrap_servers, **options.settings)  # type: ignore[arg-type]
+        try:
+            first, end = lookup.offsets_of([{place: EARLIEST_OFFSET}, {place: LATEST_OFFSET}])
+        finally:
+            lookup.close()
+        # Where the partition now ends before what was planned, nothing behind that place is the same any more.
+        follows = min(first[place], span.end) if first[place] > progress.offset else span.end
+        holds = f"it now holds {first[place]} to {end[place]}"
+        told = f"offsets {progress.offset} to {follows - 1} of {where} are gone: {holds}"
+    report_loss(told, fail=options.fail_on_data_loss)
+    progress.offset = follows
+
+
+def report_loss(told: str, *, fail: bool) -> None:
+    """Fail the query for lost data, or write a warning to the log."""
+    if fail:
+        raise UserMistake(
+            f"Data was lost: {told}. The topic's retention may have removed it, or the topic was deleted or made anew. "
+            "To go on without it, restart the query with the option failOnDataLoss=false."
+        )
+    _log.warning("%s; going on without them, as failOnDataLoss is false", told)
+
+
+def _explained(options: SourceOptions, progress: _Progress, error: Unreachable) -> OttlaError:
+    span = progress.span
+    return Unreachable(
+        f"Partition {span.partition} of {span.topic} could not be read on from offset {progress.offset} to {span.end}: "
+        f"{error} (kafkaConsumer.pollTimeoutMs={options.poll_timeout_ms})",
+        topic=span.topic,
+        partition=span.partition,
+    )

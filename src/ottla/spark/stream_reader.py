@@ -1,0 +1,191 @@
+"""The streaming source: micro-batches of offsets, planned on the driver over connections that stay open.
+
+Spark keeps one `OttlaStreamReader` in a process of its own for as long as a query runs, and asks it: how far may the
+next micro-batch go (`latestOffset`), which ranges is that (`partitions`). What there is to know survives in Spark's
+checkpoint alone, so a restarted query goes on where it stopped.
+
+Partitions are looked for at most once a second, and where each begins and ends is asked in one go: a micro-batch costs
+one round trip. Tasks read with `range_reader`.
+"""
+
+# ruff: noqa: N802  (methods are called as Spark calls them)
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from ottla.errors import OttlaError
+from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
+from ottla.spark.offset_ranges import Place, split_ranges
+from ottla.spark.offset_resolution import PartitionsToRead, resolve_limits
+from ottla.spark.options import SourceOptions
+from ottla.spark.range_partition import RangePartition, read_partition
+from ottla.spark.range_reader import report_loss
+from ottla.spark.stream_offsets import (
+    beginnings,
+    count_available,
+    from_json,
+    plan_micro_batch,
+    share_out,
+    to_json,
+)
+
+_log = logging.getLogger("ottla.spark")
+
+_PARTITIONS_MAX_AGE_S = 1.0
+# Longer would hold the stream up, and the next micro-batch's offsets come after these.
+_COMMIT_TIMEOUT_MS = 1_000
+
+
+class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches on the driver; reads their ranges in the tasks."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._partitions: PartitionsToRead | None = None
+        # As of the last look: where the partitions there are begin and end.
+        self._first: dict[Place, int] = {}
+        self._latest: dict[Place, int] = {}
+        self._available_now = False
+        self._target: dict[Place, int] | None = None
+        self._last_batch_s: float | None = None
+        self._committed: dict[Place, int] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # To the tasks go the options alone; connections belong to the driver's process.
+        return {"_options": self._options, "_schema": self._schema}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_options"], state["_schema"])  # type: ignore[misc]
+
+    # ---- what Spark asks on the driver --------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins."""
+        partitions = self._opened()
+        (starts,) = resolve_limits([self._options.start], self._options, partitions.lookup, partitions.find())
+        # Nothing is processed yet, so there is nothing to commit.
+        self._committed = starts
+        return to_json(starts)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """What the options say of a micro-batch's size; `latestOffset` knows the other one of the two."""
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read no further than to where the partitions end when the first micro-batch is planned."""
+        self._available_now = True
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the micro-batch that begins at `start` ends; `start` itself where there is nothing to do yet."""
+        begun = from_json(start)
+        # Spark asks this once the last micro-batch is done, and calls `commit` for it only when another one follows.
+        self._commit(begun)
+        if self._target is None:
+            self._look(0.0 if self._available_now else _PARTITIONS_MAX_AGE_S)
+            if self._available_now:
+                self._target = self._latest
+        latest = self._latest
+        if not latest or latest == begun:
+            return start
+        begin = beginnings(begun, latest, self._first)
+        if not isinstance(limit, ReadAllAvailable):
+            if self._must_wait(count_available(begin, latest)):
+                return start
+            if isinstance(limit, ReadMaxRows):
+                latest = share_out(begin, latest, limit.max_rows)
+        self._last_batch_s = time.monotonic()
+        return to_json(latest)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Where the partitions ended at the last look: what `latestOffset` shows in a query's progress."""
+        return to_json(self._latest) if self._latest else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """One task per offset range; lost data is reported here."""
+        begun, stops = from_json(start), from_json(end)
+        if begun == stops:
+            return []
+        options = self._options
+        ranges, losses = plan_micro_batch(begun, stops, self._first_offsets(stops))
+        if losses:
+            report_loss("; ".join(losses), fail=options.fail_on_data_loss)
+        pieces = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
+        return [RangePartition(piece) for piece in pieces]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """What was read before `end` is processed: tell the group, where kafka.group.id names one."""
+        self._commit(from_json(end))
+
+    def stop(self) -> None:
+        """Close the connections."""
+        if self._partitions is not None:
+            self._partitions.close()
+            self._partitions = None
+
+    # ---- what tasks do ------------------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Arrow RecordBatches of one range, in offset order."""
+        return read_partition(self._options, partition, self._schema)
+
+    # ---- planning -----------------------------------------------------------------------------------------------
+
+    def _opened(self) -> PartitionsToRead:
+        if self._partitions is None:
+            self._partitions = PartitionsToRead(self._options)
+        return self._partitions
+
+    def _look(self, max_age_s: float) -> None:
+        """Learn where the partitions begin and end."""
+        partitions = self._opened()
+        places = partitions.find(max_age_s)
+        self._first, self._latest = partitions.lookup.offsets_of(
+            [dict.fromkeys(places, EARLIEST_OFFSET), dict.fromkeys(places, LATEST_OFFSET)]
+        )
+
+    def _commit(self, offsets: dict[Place, int]) -> None:
+        """Tell the group. The checkpoint decides where the query goes on, so what passes by itself does not fail it."""
+        group_id = self._options.group_id
+        if group_id is None or not offsets or offsets == self._committed:
+            return
+        try:
+            self._opened().lookup.commit(group_id, offsets, _COMMIT_TIMEOUT_MS)
+            self._committed = offsets
+        except OttlaError as error:
+            if not error.retriable:
+                raise
+            _log.warning("%s; the next micro-batch commits again", error)
+
+    def _first_offsets(self, stops: Mapping[Place, int]) -> Mapping[Place, int]:
+        """Where the partitions of a micro-batch begin; asked for where a restarted query repeats its last one."""
+        if not all(place in self._first for place in stops):
+            self._look(0.0)
+        return self._first
+
+    def _must_wait(self, available: int) -> bool:
+        """Whether there is too little for a micro-batch, and it has not been waited for long enough."""
+        options = self._options
+        if options.min_offsets_per_trigger is None or self._available_now or self._last_batch_s is None:
+            return False
+        waited_ms = (time.monotonic() - self._last_batch_s) * 1000
+        return available < options.min_offsets_per_trigger and waited_ms < options.max_trigger_delay_ms

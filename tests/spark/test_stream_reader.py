@@ -1,0 +1,316 @@
+"""The streaming source as Spark drives it, method by method, without a session: planning, limits, growth, losses."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from pyspark.sql.types import StructType
+
+import ottla
+from ottla.errors import UserMistake
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.spark.offset_resolution import explained
+from ottla.spark.options import read_options
+from ottla.spark.source import OttlaDataSource
+from ottla.spark.stream_reader import OttlaStreamReader
+
+Open = Callable[..., OttlaStreamReader]
+
+
+@pytest.fixture
+def stream(kafka_cluster: ottla.Cluster) -> Iterator[Open]:
+    """Makes a reader of these options; partitions are looked for anew at every look."""
+    opened: list[OttlaStreamReader] = []
+
+    def make(**options: Any) -> OttlaStreamReader:
+        given = {
+            "kafka.bootstrap.servers": kafka_cluster.bootstrap_servers,
+            "kafka.metadata.max.age.ms": "0",
+            "startingOffsets": "earliest",
+            **{name: str(value) for name, value in options.items()},
+        }
+        schema = OttlaDataSource(given).schema()
+        assert isinstance(schema, StructType)
+        opened.append(OttlaStreamReader(read_options(given, streaming=True), schema))
+        return opened[-1]
+
+    yield make
+    for reader in opened:
+        reader.stop()
+
+
+def send(cluster: ottla.Cluster, topic: str, **counts: int) -> None:
+    """`p1=3`: three records to partition 1."""
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        for partition, count in counts.items():
+            for number in range(count):
+                producer.send(topic, f"{partition}-{number}", partition=int(partition[1:]), timestamp_ms=1000 + number)
+
+
+def rows(reader: OttlaStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[int, int]]:
+    """(partition, offset) of what the tasks of a micro-batch read, each in a worker of its own."""
+    found: list[tuple[int, int]] = []
+    for partition in reader.partitions(start, end):
+        worker = pickle.loads(pickle.dumps(reader))
+        for batch in worker.read(pickle.loads(pickle.dumps(partition))):
+            assert isinstance(batch, pa.RecordBatch)
+            found += zip(batch.column("partition").to_pylist(), batch.column("offset").to_pylist(), strict=True)
+    return found
+
+
+def test_a_stream_begins_where_its_options_say(kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open) -> None:
+    send(kafka_cluster, kafka_topic, p0=3, p2=5)
+
+    def begin(**options: Any) -> dict[str, int]:
+        found: dict[str, int] = stream(subscribe=kafka_topic, **options).initialOffset()[kafka_topic]
+        return found
+
+    assert begin() == {"0": 0, "1": 0, "2": 0}
+    assert begin(startingOffsets="latest") == {"0": 3, "1": 0, "2": 5}
+    each = json.dumps({kafka_topic: {"0": 2, "1": -1, "2": -2}})
+    assert begin(startingOffsets=each) == {"0": 2, "1": 0, "2": 0}
+    late = {"startingTimestamp": 1002, "startingOffsetsByTimestampStrategy": "latest"}
+    assert begin(**late) == {"0": 2, "1": 0, "2": 2}
+    times = json.dumps({kafka_topic: {"0": 1001, "1": 5, "2": 1004}})
+    assert begin(startingOffsetsByTimestamp=times, startingOffsetsByTimestampStrategy="latest") == {
+        "0": 1,
+        "1": 0,
+        "2": 4,
+    }
+    with pytest.raises(UserMistake, match=f"records from 1002 ms on, and partition 1 of {kafka_topic} has none"):
+        begin(startingTimestamp=1002)
+
+
+def test_micro_batches_follow_each_other_without_gap_or_repetition(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open
+) -> None:
+    send(kafka_cluster, kafka_topic, p0=60, p1=30, p2=1)
+    reader = stream(subscribe=kafka_topic, maxOffsetsPerTrigger=30)
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxRows(30)
+    start, found, batches = reader.initialOffset(), [], 0
+    while (end := reader.latestOffset(start, limit)) != start:
+        batch = rows(reader, start, end)
+        assert len(batch) <= 31
+        found += batch
+        start, batches = end, batches + 1
+    assert batches >= 3
+    assert sorted(found) == [(0, n) for n in range(60)] + [(1, n) for n in range(30)] + [(2, 0)]
+    assert reader.reportLatestOffset() == end == {kafka_topic: {"0": 60, "1": 30, "2": 1}}
+
+
+def test_everything_available_is_taken_whatever_the_options_say(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open
+) -> None:
+    send(kafka_cluster, kafka_topic, p0=9)
+    reader = stream(subscribe=kafka_topic, maxOffsetsPerTrigger=2)
+    assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())[kafka_topic]["0"] == 9
+
+
+def test_a_restarted_query_reads_the_same_range_again(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open
+) -> None:
+    send(kafka_cluster, kafka_topic, p0=9)
+    # As Spark's own source writes it, and as a restarted query is given it: straight to the ranges.
+    start, end = {kafka_topic: {"1": 0, "0": 2, "2": 0}}, {kafka_topic: {"2": 0, "1": 0, "0": 5}}
+    reader = stream(subscribe=kafka_topic)
+    assert rows(reader, start, end) == [(0, 2), (0, 3), (0, 4)]
+    assert reader.partitions(end, end) == []
+    assert reader.latestOffset(end, ReadAllAvailable()) == {kafka_topic: {"0": 9, "1": 0, "2": 0}}
+
+
+def test_tasks_are_as_many_and_as_small_as_asked(kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open) -> None:
+    send(kafka_cluster, kafka_topic, p0=40, p1=2)
+    reader = stream(subscribe=kafka_topic, minPartitions=4)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert len(reader.partitions(start, end)) >= 4
+    small = stream(subscribe=kafka_topic, maxRecordsPerPartition=15)
+    assert [span.value.end - span.value.start for span in small.partitions(start, end)] == [13, 13, 14, 2]
+    assert sorted(rows(small, start, end)) == [(0, n) for n in range(40)] + [(1, 0), (1, 1)]
+
+
+def test_a_small_batch_is_waited_for_but_not_for_ever(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open
+) -> None:
+    patient, hasty = (
+        stream(subscribe=kafka_topic, minOffsetsPerTrigger=5, maxTriggerDelay=delay) for delay in ("1h", "0s")
+    )
+    assert patient.getDefaultReadLimit() == ReadMinRows(5)
+    send(kafka_cluster, kafka_topic, p0=1)
+    start = patient.initialOffset()
+    # As in Spark, the first micro-batch is not waited for.
+    end = patient.latestOffset(start, ReadMinRows(5))
+    assert end[kafka_topic]["0"] == 1
+    assert hasty.latestOffset(start, ReadMinRows(5)) == end
+    send(kafka_cluster, kafka_topic, p0=4)
+    assert patient.latestOffset(end, ReadMinRows(5)) == end
+    assert hasty.latestOffset(end, ReadMinRows(5))[kafka_topic]["0"] == 5
+    send(kafka_cluster, kafka_topic, p1=1)
+    assert patient.latestOffset(end, ReadMinRows(5))[kafka_topic] == {"0": 5, "1": 1, "2": 0}
+
+
+def test_available_now_ends_where_the_partitions_ended(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open
+) -> None:
+    send(kafka_cluster, kafka_topic, p0=3)
+    reader = stream(subscribe=kafka_topic, minOffsetsPerTrigger=100, maxOffsetsPerTrigger=200)
+    reader.prepareForTriggerAvailableNow()
+    limit = reader.getDefaultReadLimit()
+    end = reader.latestOffset(reader.initialOffset(), limit)
+    send(kafka_cluster, kafka_topic, p0=3)
+    with ottla.Admin(kafka_cluster.bootstrap_servers) as admin:
+        admin.create_partitions(kafka_topic, 4)
+    assert reader.latestOffset(end, limit) == end == {kafka_topic: {"0": 3, "1": 0, "2": 0}}
+
+
+def test_partitions_and_topics_that_come_later_are_read_from_their_beginning(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open
+) -> None:
+    reader = stream(subscribePattern=f"{kafka_topic}(-later)?", startingOffsets="latest")
+    start = reader.initialOffset()
+    assert start == {kafka_topic: {"0": 0, "1": 0, "2": 0}}
+    with ottla.Admin(kafka_cluster.bootstrap_servers) as admin:
+        admin.create_partitions(kafka_topic, 4)
+        admin.create_topics(f"{kafka_topic}-later")
+    send(kafka_cluster, kafka_topic, p3=2)
+    send(kafka_cluster, f"{kafka_topic}-later", p0=1)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert end == {kafka_topic: {"0": 0, "1": 0, "2": 0, "3": 2}, f"{kafka_topic}-later": {"0": 1}}
+    assert sorted(rows(reader, start, end)) == [(0, 0), (3, 0), (3, 1)]
+    kafka_cluster.delete_topic(f"{kafka_topic}-later")
+
+
+def test_a_pattern_that_matches_nothing_waits(kafka_name: str, stream: Open) -> None:
+    reader = stream(subscribePattern=f"{kafka_name}-none")
+    assert reader.initialOffset() == {}
+    assert reader.latestOffset({}, ReadAllAvailable()) == {}
+    assert reader.reportLatestOffset() is None
+
+
+def test_offsets_gone_by_retention_fail_the_query_or_are_left_out(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(kafka_cluster, kafka_topic, p0=9)
+    strict, lenient = (stream(subscribe=kafka_topic, failOnDataLoss=fail) for fail in (True, False))
+    start = strict.initialOffset()
+    with ottla.Admin(kafka_cluster.bootstrap_servers) as admin:
+        admin.delete_records(kafka_topic, {0: 4})
+    end = strict.latestOffset(start, ReadAllAvailable())
+    with pytest.raises(UserMistake) as lost:
+        strict.partitions(start, end)
+    assert f"offsets 0 to 3 of partition 0 of {kafka_topic} are gone" in str(lost.value)
+    assert "failOnDataLoss=false" in str(lost.value)
+    assert lenient.latestOffset(start, ReadAllAvailable()) == end
+    assert rows(lenient, start, end) == [(0, offset) for offset in range(4, 9)]
+    assert "going on without them" in caplog.text
+
+
+def test_offsets_that_go_between_planning_and_reading_fail_the_task_or_are_left_out(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(kafka_cluster, kafka_topic, p0=9)
+    readers = [stream(subscribe=kafka_topic, failOnDataLoss=fail) for fail in (True, False)]
+    start = readers[0].initialOffset()
+    planned = [reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))[0] for reader in readers]
+    with ottla.Admin(kafka_cluster.bootstrap_servers) as admin:
+        admin.delete_records(kafka_topic, {0: 6})
+    with pytest.raises(UserMistake, match=r"offsets 0 to 5 of partition 0 of .* are gone: it now holds 6 to 9"):
+        list(readers[0].read(planned[0]))
+    assert [batch.column("offset").to_pylist() for batch in readers[1].read(planned[1])] == [[6, 7, 8]]
+    kafka_cluster.delete_topic(kafka_topic)
+    assert list(readers[1].read(planned[1])) == []
+    assert f"partition 0 of {kafka_topic} is gone; offsets 0 to 8 were still to be read" in caplog.text
+    kafka_cluster.create_topic(kafka_topic)
+
+
+def test_a_topic_made_anew_is_not_taken_for_the_old_one(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open
+) -> None:
+    send(kafka_cluster, kafka_topic, p0=9)
+    strict, lenient = (stream(subscribe=kafka_topic, failOnDataLoss=fail) for fail in (True, False))
+    start = strict.initialOffset()
+    reached = strict.latestOffset(start, ReadAllAvailable())
+    kafka_cluster.delete_topic(kafka_topic)
+    kafka_cluster.create_topic(kafka_topic, partitions=2)
+    send(kafka_cluster, kafka_topic, p0=2)
+    end = strict.latestOffset(reached, ReadAllAvailable())
+    with pytest.raises(UserMistake) as lost:
+        strict.partitions(reached, end)
+    assert f"partition 0 of {kafka_topic} ends at offset 2, and 9 was reached before" in str(lost.value)
+    assert f"partition 2 of {kafka_topic} is gone" in str(lost.value)
+    assert lenient.latestOffset(reached, ReadAllAvailable()) == end == {kafka_topic: {"0": 2, "1": 0}}
+    assert rows(lenient, reached, end) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"subscribe": "no-such-topic"}, "subscribe names topic 'no-such-topic', which does not exist"),
+        ({"subscribe": "not/a/name"}, "subscribe names topic 'not/a/name', which is no name of a topic"),
+        ({"assign": '{"%s": [3]}'}, "assign names partition 3 of {topic}, which has 3 partitions"),
+        ({"subscribe": "%s", "startingOffsets": '{"%s": {"0": 5}}'}, "names partitions [0] of {topic}, and [0, 1, 2]"),
+        (
+            {"subscribe": "%s", "kafka.fetch.min.bytes": "few"},
+            "begin with kafka.: fetch.min.bytes='few' is not a whole",
+        ),
+        ({"subscribe": "%s", "kafka.sasl.mechanism": "GSSAPI"}, "begin with kafka.: "),
+    ],
+)
+def test_what_cannot_be_read_is_said_before_the_first_micro_batch(
+    kafka_topic: str, stream: Open, options: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(UserMistake) as refused:
+        stream(**{name: value.replace("%s", kafka_topic) for name, value in options.items()}).initialOffset()
+    assert sentence.replace("{topic}", kafka_topic) in str(refused.value)
+
+
+def test_a_user_who_may_not_read_the_topic_is_told_which_right_is_missing() -> None:
+    refused = kafka_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic="flights")
+    told = explained(refused, "subscribe")
+    assert isinstance(told, UserMistake)
+    assert "subscribe names topic 'flights', which this user may not read: have it granted DESCRIBE" in str(told)
+
+
+def test_only_committed_records_are_read_where_asked_for(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open, kafka_name: str
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, transactional_id=kafka_name) as producer:
+        for committed in (True, False, True):
+            producer.begin_transaction()
+            for _ in range(2):
+                producer.send(kafka_topic, b"x", partition=0)
+            producer.flush()
+            producer.commit_transaction() if committed else producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send(kafka_topic, b"open", partition=0).result()
+        ends = {}
+        for level in ("read_committed", "read_uncommitted"):
+            reader = stream(subscribe=kafka_topic, **{"kafka.isolation.level": level})
+            start = reader.initialOffset()
+            end = reader.latestOffset(start, ReadAllAvailable())
+            ends[level] = (end[kafka_topic]["0"], [offset for _, offset in rows(reader, start, end)])
+        producer.abort_transaction()
+    # Every transaction ends with a marker, which takes an offset.
+    assert ends["read_committed"] == (9, [0, 1, 6, 7])
+    assert ends["read_uncommitted"] == (10, [0, 1, 3, 4, 6, 7, 9])
+
+
+def test_what_is_processed_is_committed_to_the_group_and_a_passing_trouble_stops_nothing(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, kafka_name: str, stream: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = stream(subscribe=kafka_topic, **{"kafka.group.id": kafka_name})
+    reader.commit({kafka_topic: {"0": 5, "2": 1}})
+    consumer = Consumer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "group.id": kafka_name})
+    places = [TopicPartition(kafka_topic, partition) for partition in range(3)]
+    assert [found.offset for found in consumer.committed(places, timeout=20)] == [5, -1001, 1]
+    consumer.close()
+    reader.commit({f"{kafka_topic}-gone": {"0": 0}})
+    assert "the next micro-batch commits again" in caplog.text
