@@ -21,6 +21,7 @@ BEFORE_TRIAL = CLIENT_SIDE | {
     "ledger",
     "schemas",
     "simulation",
+    "sink",
     "spark",
 }
 MAY_IMPORT = {
@@ -35,7 +36,8 @@ MAY_IMPORT = {
     "broker": {"protocol", "records", "faults"},
     "client": CLIENT_SIDE | {"schemas", "ledger"},
     "cluster": {"broker", "protocol", "records", "faults"},
-    "spark": {"client", "schemas", "registry", "producer", "records"},
+    "sink": CLIENT_SIDE | {"client"},
+    "spark": {"client", "schemas", "registry", "producer", "records", "sink"},
     "audit": {"ledger"},
     "simulation": CORES | {"protocol", "records", "faults", "ledger", "audit"},
     "trial": BEFORE_TRIAL,

@@ -36,6 +36,8 @@ from ottla.reader.settings import ReaderSettings
 
 if TYPE_CHECKING:
     from ottla.client.reader_settings_keywords import ReaderSettingsKeywords
+    from ottla.client.transaction_admin import ListedTransaction, TransactionAdmin, TransactionDescription
+    from ottla.producer.transaction_states import TransactionIdentity
 
 
 @dataclass(slots=True, frozen=True)
@@ -105,6 +107,7 @@ class Admin:
         self._driver = driver = AdminDriver(
             self._settings, Random(), SocketBuffers.of(self._settings.connection, settings)
         )
+        self._transactions: TransactionAdmin | None = None
         driver.start()
         self._closing = weakref.finalize(self, driver.close)
         self._closing.atexit = False
@@ -343,6 +346,37 @@ class Admin:
 
         self._until_well(attempt)
         return dict(sorted(found.items()))
+
+    # ---- transactions -------------------------------------------------------------------------------------------
+
+    def list_transactions(self, prefix: str = "") -> list[ListedTransaction]:
+        """The transactional ids that begin with `prefix`, of all coordinators, sorted by id, each with its state.
+
+        Asked of every broker; a broker that is gone or still loading is waited for until others coordinate what it did.
+        """
+        return self._of_transactions().listed(prefix)
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        """What coordinators know of these transactional ids; ids that nobody has used are left out."""
+        return self._of_transactions().describe(transactional_ids)
+
+    def fence_producers(
+        self, transactional_ids: Iterable[str], *, transaction_timeout_ms: int = 60_000
+    ) -> dict[str, TransactionIdentity]:
+        """Fence all producers of these transactional ids, and return the identity that follows theirs, by id.
+
+        What they left open is aborted, a commit that was asked for is completed first. `Producer.init_transactions`
+        takes the identity, whose transactions may then last `transaction_timeout_ms`. Raises KafkaError.
+        """
+        return self._of_transactions().fence(transactional_ids, transaction_timeout_ms)
+
+    def _of_transactions(self) -> TransactionAdmin:
+        if self._transactions is None:
+            # Imported here: most have nothing to do with transactions.
+            from ottla.client.transaction_admin import TransactionAdmin
+
+            self._transactions = TransactionAdmin(self._driver, self._settings)
+        return self._transactions
 
     # ---- asking -------------------------------------------------------------------------------------------------
 

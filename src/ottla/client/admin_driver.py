@@ -93,15 +93,17 @@ class AdminDriver(Driver):
             raise Unreachable(f"{name} could not be asked: {reason}")
         raise Unreachable(f"{name} could not be asked of broker {where}: {reason}", broker_id=where)
 
-    def ask_all(self, questions: Sequence[tuple[Any, int]], timeout_ms: int) -> list[Answer | None]:
+    def ask_all(
+        self, questions: Sequence[tuple[Any, int]], timeout_ms: int, *, reach_ms: int | None = None
+    ) -> list[Answer | None]:
         """What was answered to each (request, node), asked at the same time; without a message where nothing was.
 
-        Raises only what asking again cannot mend.
+        `reach_ms`: give up sooner on a node that cannot even be reached. Raises only what asking again cannot mend.
         """
         self._check_usable()
         addresses = self._settings.connection.bootstrap_servers
         tokens = [next(self._tokens) for _ in questions]
-        deadline_us = time.monotonic_ns() // 1000 + timeout_ms * 1000
+        deadline_us = time.monotonic_ns() // 1000 + (timeout_ms if reach_ms is None else reach_ms) * 1000
         for token, (message, where) in zip(tokens, questions, strict=True):
             self.loop.post(Question(message, token, where, deadline_us))
         trouble = LastingTrouble(self.loop, addresses)

@@ -113,14 +113,16 @@ class Producer(ProducerFront[ProducerDriver]):
         )
         return delivery
 
-    def init_transactions(self) -> None:
+    def init_transactions(self, identity: TransactionIdentity | tuple[str, int, int] | None = None) -> None:
         """Get the identity of `transactional_id` and fence older producers of it, ending what they left open.
 
-        The first `begin_transaction` does it, too. Like every call about transactions it waits for `max.block.ms` and
+        The first `begin_transaction` does it, too. With `identity`, which `Admin.fence_producers` gave to somebody,
+        this producer acts under that one and fences nobody; several may share a transaction so, as long as no two
+        write to the same partition. Like every call about transactions it waits for `max.block.ms` and
         raises TransactionUnfinished after that, TransactionMisuse where it does not fit, KafkaError for what the
         coordinator refuses, ProducerFenced where a newer producer has taken over.
         """
-        self._carry_out(self._transactions.initialize())
+        self._carry_out(self._transactions.initialize(identity))
 
     def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on counts when it is committed, all of it or nothing."""

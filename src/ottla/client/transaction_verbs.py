@@ -31,6 +31,7 @@ from ottla.producer.events import (
 
 if TYPE_CHECKING:
     from ottla.client.producer_driver import ProducerDriver
+    from ottla.producer.transaction_states import TransactionIdentity
 
 Offset = int | tuple[int, str] | tuple[int, str, int]
 
@@ -74,12 +75,22 @@ class TransactionVerbs:
 
     # ---- users' threads ---------------------------------------------------------------------------------------------
 
-    def initialize(self) -> Iterator[Call]:
-        """Get an identity, fencing older producers of the same id; does nothing where there is one."""
+    def initialize(self, identity: TransactionIdentity | tuple[str, int, int] | None = None) -> Iterator[Call]:
+        """Get an identity, fencing older producers of the same id, or take one over."""
         self._check("init_transactions")
+        known = None if identity is None else self._known(identity)
         token, call = self._make("init_transactions")
-        self._driver.loop.post(InitializeTransactions(token))
+        self._driver.loop.post(InitializeTransactions(token, known))
         yield call
+
+    def _known(self, identity: TransactionIdentity | tuple[str, int, int]) -> tuple[int, int]:
+        transactional_id, producer_id, producer_epoch = identity
+        own = self._driver.settings.transactional_id
+        if transactional_id != own:
+            raise TransactionMisuse(
+                f"the identity is one of transactional_id {transactional_id!r}, and this producer has {own!r}"
+            )
+        return producer_id, producer_epoch
 
     def begin(self) -> Iterator[Call]:
         """Open a transaction."""

@@ -43,9 +43,14 @@ class CloseRequested:
 
 @dataclass(slots=True, frozen=True)
 class InitializeTransactions:
-    """Event: get an identity for the transactional id; older producers of that id are fenced (KIP-98)."""
+    """Event: get an identity for the transactional id; older producers of that id are fenced (KIP-98).
+
+    With `known`, (producer id, epoch) that somebody else was given and that has sent nothing yet, or nothing into the
+    partitions this producer will write to: nobody is asked, and nobody is fenced.
+    """
 
     token: int
+    known: tuple[int, int] | None = None
 
 
 @dataclass(slots=True, frozen=True)

@@ -108,6 +108,8 @@ class Transactions:
         # Of the present transaction.
         self._version = 0
         self._initializing: list[int] = []
+        # An identity that somebody else was given, until it is taken over.
+        self._known: tuple[int, int] | None = None
         self._ending: int | None = None
         self._end_doubted = False
         self._identity_unknown = False
@@ -148,7 +150,7 @@ class Transactions:
         if self.state is _S.FATAL:
             self._answer(event.token, self.refusal)
         elif isinstance(event, InitializeTransactions):
-            self._initialize(event.token)
+            self._initialize(event)
         elif isinstance(event, BeginTransaction):
             self._begin(event.token)
         elif isinstance(event, CommitOffsets):
@@ -159,13 +161,18 @@ class Transactions:
         else:
             self._take_verdict(event)
 
-    def _initialize(self, token: int) -> None:
+    def _initialize(self, event: InitializeTransactions) -> None:
         if self.state is _S.UNINITIALIZED:
+            self._known = event.known
             self._move(_V.INITIALIZE)
+        elif event.known is not None:
+            said = f"no identity can be taken over now: this producer has one; {self._standing()}"
+            self._answer(event.token, TransactionMisuse(said))
+            return
         if self.state is _S.INITIALIZING:
-            self._initializing.append(token)
+            self._initializing.append(event.token)
         else:
-            self._answer(token, None)
+            self._answer(event.token, None)
 
     def _begin(self, token: int) -> None:
         if self.state is not _S.READY:
@@ -293,6 +300,10 @@ class Transactions:
         node_id = self._talk.find(now_us)
         if node_id is None:
             return
+        if self._known is not None:
+            # Looking for the coordinator has told which transaction version is in force.
+            self._given(*self._known)
+            return
         known = self._idempotence.producer_id, self._idempotence.producer_epoch
         if known[0] >= 0 and self._is_too_old(node_id):
             self._break(self._too_old("another epoch is needed"))
@@ -389,7 +400,7 @@ class Transactions:
     def _take_success(self, request: TransactionRequest, response: Any, now_us: int) -> None:
         if request.kind is RequestKind.INITIALIZE:
             if self.state is _S.INITIALIZING:
-                self._take_identity(response)
+                self._given(response.producer_id, response.producer_epoch)
         elif request.kind is RequestKind.END:
             # Before version 5 of EndTxn the answer has no place for an identity.
             if self._version > 1 and response.producer_id >= 0:
@@ -448,8 +459,9 @@ class Transactions:
 
     # ---- identities and ends ----------------------------------------------------------------------------------------
 
-    def _take_identity(self, response: Any) -> None:
-        self._adopt(response.producer_id, response.producer_epoch)
+    def _given(self, producer_id: int, producer_epoch: int) -> None:
+        self._known = None
+        self._adopt(producer_id, producer_epoch)
         self._move(_V.GIVEN)
         self._forget()
         self._answer_end(None)

@@ -1,0 +1,243 @@
+"""What transactions there are, asked of their coordinators (KIP-664), and the fencing of producers.
+
+A coordinator is the broker that leads the id's partition of `__transaction_state`: it is remembered, and looked for
+again once it has moved or cannot be reached. Listing asks every broker at the same time, and all of them again while
+one is gone or still loading. What moves from one broker to another meanwhile may be missing: a list says what there is,
+only `describe` says what there is not.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.client.admin_driver import AdminDriver
+from ottla.connection.core import ANY_NODE, Answer
+from ottla.errors import OttlaError, Unreachable
+from ottla.producer.transaction_answers import Reaction, RequestKind, reaction_to
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.reader.settings import ReaderSettings
+
+_TRANSACTION = 1
+# The first pause: what is waited for is the end of the transaction before, as a rule.
+_PAUSE_MS = 20
+
+
+@dataclass(slots=True, frozen=True)
+class ListedTransaction:
+    """A transactional id as its coordinator lists it; `state` is Kafka's word: "Empty", "Ongoing", "CompleteCommit"."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator_id: int
+
+
+@dataclass(slots=True, frozen=True)
+class TransactionDescription:
+    """What a coordinator knows of a transactional id; `started_ms` (since 1970, its clock) is None outside of one.
+
+    `partitions` are the (topic, partition)s that take part.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    started_ms: int | None
+    partitions: tuple[tuple[str, int], ...]
+    coordinator_id: int
+
+
+class TransactionAdmin:
+    """The calls of `Admin` about transactions."""
+
+    def __init__(self, driver: AdminDriver, settings: ReaderSettings) -> None:
+        self._driver = driver
+        self._settings = settings
+        # Whether brokers take a pattern to list by (KIP-1152), as far as they have said so.
+        self._takes_patterns = True
+        self._coordinators: dict[str, int] = {}
+
+    def listed(self, prefix: str) -> list[ListedTransaction]:
+        """All transactional ids that begin so, sorted; see `Admin.list_transactions`."""
+        found: dict[int, list[ListedTransaction]] = {}
+
+        def attempt() -> OttlaError | None:
+            brokers = self._driver.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), ANY_NODE)
+            broker_ids = sorted(broker.node_id for broker in brokers.message.brokers)
+            # What a broker coordinated that has gone since it was asked, another one does now: all are asked again.
+            found.clear()
+            answers = self._driver.ask_each([(self._listing(prefix), broker_id) for broker_id in broker_ids])
+            for broker_id, answer in zip(broker_ids, answers, strict=True):
+                if prefix and self._takes_patterns and answer.message is None and not answer.sent:
+                    # This version of ListTransactions has no place for a pattern, if it is not another trouble.
+                    self._takes_patterns = False
+                    return attempt()
+                error = _failure(answer, "ListTransactions", broker_id)
+                if error is not None:
+                    return error
+                found[broker_id] = [
+                    ListedTransaction(each.transactional_id, each.producer_id, each.transaction_state, broker_id)
+                    for each in answer.message.transaction_states
+                    if each.transactional_id.startswith(prefix)
+                ]
+            return None
+
+        self._until_well(attempt)
+        return sorted((each for of_broker in found.values() for each in of_broker), key=lambda it: it.transactional_id)
+
+    def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        """What is known of these ids, those left out that are not known at all; see `Admin.describe_transactions`."""
+        found: dict[str, TransactionDescription] = {}
+
+        def ask(ids: Sequence[str]) -> Any:
+            return DescribeTransactionsRequest(transactional_ids=list(ids))
+
+        def take(answer: Answer, _: Sequence[str]) -> dict[str, int]:
+            codes = {}
+            for told in answer.message.transaction_states:
+                codes[told.transactional_id] = told.error_code
+                if told.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    codes[told.transactional_id] = 0
+                elif not told.error_code:
+                    found[told.transactional_id] = _described(told, answer)
+            return codes
+
+        self._at_coordinators(list(dict.fromkeys(transactional_ids)), ask, take, "DescribeTransactions")
+        return dict(sorted(found.items()))
+
+    def fence(self, transactional_ids: Iterable[str], transaction_timeout_ms: int) -> dict[str, TransactionIdentity]:
+        """Give each of these ids its next identity; see `Admin.fence_producers`."""
+        found: dict[str, TransactionIdentity] = {}
+        for transactional_id in dict.fromkeys(transactional_ids):
+
+            def ask(ids: Sequence[str]) -> Any:
+                return InitProducerIdRequest(
+                    transactional_id=ids[0],
+                    transaction_timeout_ms=transaction_timeout_ms,
+                    producer_id=-1,
+                    producer_epoch=-1,
+                )
+
+            def take(answer: Answer, ids: Sequence[str]) -> dict[str, int]:
+                told = answer.message
+                if not told.error_code:
+                    found[ids[0]] = TransactionIdentity(ids[0], told.producer_id, told.producer_epoch)
+                return {ids[0]: told.error_code}
+
+            self._at_coordinators([transactional_id], ask, take, "InitProducerId")
+        return found
+
+    # ---- asking -------------------------------------------------------------------------------------------------
+
+    def _listing(self, prefix: str) -> ListTransactionsRequest:
+        if prefix and self._takes_patterns:
+            return ListTransactionsRequest(transactional_id_pattern=re.escape(prefix) + ".*")
+        return ListTransactionsRequest()
+
+    def _at_coordinators(
+        self,
+        ids: Sequence[str],
+        ask: Callable[[Sequence[str]], Any],
+        take: Callable[[Answer, Sequence[str]], Mapping[str, int]],
+        what: str,
+    ) -> None:
+        """Ask the coordinators of these ids until each has an answer; an error that does not pass is raised."""
+        left = list(ids)
+
+        def attempt() -> OttlaError | None:
+            trouble = None
+            by_node: dict[int, list[str]] = {}
+            for transactional_id, node_id in self._find(left).items():
+                by_node.setdefault(node_id, []).append(transactional_id)
+            places = list(by_node.items())
+            answers = self._driver.ask_each([(ask(asked), node_id) for node_id, asked in places])
+            for (node_id, asked), answer in zip(places, answers, strict=True):
+                if answer.message is None:
+                    trouble = _failure(answer, what, node_id)
+                    for transactional_id in asked:
+                        del self._coordinators[transactional_id]
+                    continue
+                for transactional_id, code in take(answer, asked).items():
+                    if not code:
+                        left.remove(transactional_id)
+                        continue
+                    error = kafka_error(code, f"{what} of transactional id {transactional_id!r}", broker_id=node_id)
+                    reaction = reaction_to(RequestKind.INITIALIZE, code)
+                    if reaction is Reaction.LOOK:
+                        del self._coordinators[transactional_id]
+                    elif reaction is not Reaction.AGAIN:
+                        raise error
+                    trouble = error
+            return trouble
+
+        if left:
+            self._until_well(attempt)
+
+    def _find(self, ids: Sequence[str]) -> dict[str, int]:
+        """{transactional id: node id of its coordinator}, all asked at the same time."""
+        found = self._coordinators
+
+        def attempt() -> OttlaError | None:
+            left = [each for each in ids if each not in found]
+            questions = [(FindCoordinatorRequest(key=each, key_type=_TRANSACTION), ANY_NODE) for each in left]
+            trouble = None
+            for key, answer in zip(left, self._driver.ask_each(questions), strict=True):
+                error = _failure(answer, f"FindCoordinator of transactional id {key!r}", ANY_NODE)
+                if error is None:
+                    found[key] = answer.message.node_id
+                trouble = error or trouble
+            return trouble
+
+        if not all(each in found for each in ids):
+            self._until_well(attempt)
+        return {each: found[each] for each in ids}
+
+    def _until_well(self, attempt: Callable[[], OttlaError | None]) -> None:
+        """Repeat while it says an error that passes, with growing pauses; raise the error that does not."""
+        pause_ms = _PAUSE_MS
+        deadline = time.monotonic() + self._settings.default_api_timeout_ms / 1000
+        while True:
+            error = attempt()
+            if error is None:
+                return
+            if not error.retriable or time.monotonic() >= deadline:
+                raise error
+            self._driver.pause(pause_ms / 1000)
+            pause_ms = min(2 * pause_ms, self._settings.connection.retry_backoff_max_ms)
+
+
+def _failure(answer: Answer, what: str, broker_id: int) -> OttlaError | None:
+    """What went wrong with a question to one broker, None where nothing did."""
+    known = broker_id if broker_id >= 0 else None
+    if answer.unsupported:
+        return kafka_error(ErrorCode.UNSUPPORTED_VERSION, f"{what}: {answer.failure}", broker_id=known)
+    if answer.message is None:
+        where = "" if known is None else f" of broker {known}"
+        return Unreachable(f"{what} could not be asked{where}: {answer.failure}", broker_id=known)
+    code = getattr(answer.message, "error_code", 0)
+    return kafka_error(code, what, broker_id=known) if code else None
+
+
+def _described(told: Any, answer: Answer) -> TransactionDescription:
+    return TransactionDescription(
+        told.transactional_id,
+        told.producer_id,
+        told.producer_epoch,
+        told.transaction_state,
+        told.transaction_timeout_ms,
+        told.transaction_start_time_ms if told.transaction_start_time_ms >= 0 else None,
+        tuple((topic.topic, partition) for topic in told.topics for partition in topic.partitions),
+        -1 if answer.node_id is None else answer.node_id,
+    )

@@ -1,0 +1,78 @@
+"""Step 4: every transaction that a decision names is committed, and each is settled by what the log says of it.
+
+An EndTxn that is answered well is settled. Any other answer is ambiguous: the transaction may have been committed by
+somebody else, or taken back by a timeout, and its transactional id may have been used again since. Its marker in the
+markers topic, which is part of the transaction, is not ambiguous.
+
+KIP-939 (two-phase commit) will let prepared transactions outlive every timeout: then nothing is ever lost here, and
+`Lost` need not be looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from ottla.errors import OttlaError, TransactionUnfinished
+from ottla.sink.barriers import COMMIT_BETWEEN, steps
+from ottla.sink.batch import BatchId, Entry
+from ottla.sink.session import Session
+from ottla.sink.transaction_log import Fate
+
+Lost = tuple[Entry, ...]
+
+
+def apply(session: Session, batch: BatchId, entries: Sequence[Entry]) -> Lost:
+    """Commit them, and return those that a timeout has taken back; TransactionUnfinished where it takes too long."""
+    doubtful: list[Entry] = []
+    trouble: OttlaError | None = None
+    for step in steps(entries, COMMIT_BETWEEN):
+        told = session.end([entry.identity for entry in step], committed=True)
+        for entry in step:
+            error = told[entry.identity]
+            if error is not None:
+                doubtful.append(entry)
+                trouble = error
+    return settle(session, batch, doubtful, trouble)
+
+
+def settle(session: Session, batch: BatchId, entries: Sequence[Entry], trouble: OttlaError | None = None) -> Lost:
+    """Find out what became of these, committing what is still open; `trouble` is why that is not known."""
+    lost: list[Entry] = []
+    left = list(entries)
+    deadline = time.monotonic() + session.patience_s
+    while left:
+        known = session.fates(left)
+        lost += [entry for entry in left if known[entry.marker_offset] is Fate.ABORTED]
+        for entry in left:
+            if known[entry.marker_offset] is None:
+                raise OttlaError(
+                    f"whether task {entry.partition_id} of {batch} was committed cannot be found out any more: its "
+                    f"marker is gone from {session.settings.markers_topic!r} and its coordinator has forgotten it; "
+                    f"look for its rows ({_places(entry)}) with a read_committed reader, and go on with a sink.id of "
+                    "its own for what is missing"
+                )
+        left = [entry for entry in left if known[entry.marker_offset] is Fate.OPEN]
+        if not left:
+            break
+        if time.monotonic() >= deadline:
+            raise TransactionUnfinished(
+                f"{batch} of sink {session.settings.sink_id!r} is decided, and {len(left)} of its transactions are not "
+                f"committed yet: {trouble or 'their coordinators do not say why'}; the next start goes on with them, "
+                f"or: ottla sink recover {session.settings.sink_id}"
+            )
+        told = session.end([entry.identity for entry in left], committed=True)
+        trouble = next((error for error in told.values() if error is not None), trouble)
+        # Ended now, or about to be: the marker says so in a moment.
+        left = [entry for entry in left if told[entry.identity] is not None]
+        if left:
+            session.pause()
+    return tuple(lost)
+
+
+def _places(entry: Entry) -> str:
+    if not entry.spans:
+        return f"{entry.totals.rows} rows"
+    return ", ".join(
+        f"{span.topic}-{span.partition} from offset {span.first_offset} to {span.last_offset}" for span in entry.spans
+    )

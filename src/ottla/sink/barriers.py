@@ -1,0 +1,89 @@
+"""Places where a test can hold a process, or kill it: one in front of each step of the mechanism.
+
+`reach` does nothing unless the environment variable OTTLA_SINK_BARRIERS names a folder. Then it leaves the file
+`<name>.<pid>.reached` there, so that a test can prove that a place was reached. Where there is a file `<name>.hold`, it
+leaves `<name>.<pid>.held`, too, and waits until the hold is gone; a number in that file is how many times this process
+may pass before it is held.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+FOLDER = "OTTLA_SINK_BARRIERS"
+_LOOK_AGAIN_S = 0.005
+
+PLAN_FENCE = "plan-before-fence"
+PLAN_READ = "plan-before-reading-the-decision"
+PLAN_ROLL = "plan-before-roll-forward"
+PLAN_SWEEP = "plan-before-sweep"
+PLAN_END = "plan-before-return"
+TASK_IDENTITY = "task-before-identity"
+TASK_ROWS = "task-before-rows"
+TASK_MARKER = "task-before-marker"
+TASK_PREPARE = "task-before-prepare"
+TASK_END = "task-before-return"
+COMMIT_CHECK = "commit-before-check"
+COMMIT_DECISION = "commit-before-decision"
+COMMIT_ASKED = "commit-before-decision-is-committed"
+COMMIT_APPLY = "commit-before-apply"
+COMMIT_BETWEEN = "commit-between-two-ends"
+COMMIT_END = "commit-before-return"
+ABORT_FENCE = "abort-before-fence"
+ABORT_END = "abort-before-ends"
+
+BARRIERS = (
+    PLAN_FENCE,
+    PLAN_READ,
+    PLAN_ROLL,
+    PLAN_SWEEP,
+    PLAN_END,
+    TASK_IDENTITY,
+    TASK_ROWS,
+    TASK_MARKER,
+    TASK_PREPARE,
+    TASK_END,
+    COMMIT_CHECK,
+    COMMIT_DECISION,
+    COMMIT_ASKED,
+    COMMIT_APPLY,
+    COMMIT_BETWEEN,
+    COMMIT_END,
+    ABORT_FENCE,
+    ABORT_END,
+)
+
+_passed: dict[str, int] = {}
+_Step = TypeVar("_Step")
+
+
+def reach(name: str) -> None:
+    """Say that this place is reached, and wait while a test holds whoever comes here."""
+    folder = os.environ.get(FOLDER)
+    if folder is None:
+        return
+    Path(folder, f"{name}.{os.getpid()}.reached").touch()
+    hold = Path(folder, f"{name}.hold")
+    if not hold.exists():
+        return
+    _passed[name] = passed = _passed.get(name, 0) + 1
+    if passed <= int(hold.read_text() or 0):
+        return
+    Path(folder, f"{name}.{os.getpid()}.held").touch()
+    while hold.exists():
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def steps(all_at_once: Sequence[_Step], between: str) -> Iterator[Sequence[_Step]]:
+    """What is done at the same time; one after the other, with a barrier between any two, where there are barriers."""
+    if os.environ.get(FOLDER) is None:
+        yield all_at_once
+        return
+    for number, each in enumerate(all_at_once):
+        if number:
+            reach(between)
+        yield [each]

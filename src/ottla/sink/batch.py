@@ -1,0 +1,117 @@
+"""What travels between planning, tasks and commit: small, plain, picklable.
+
+plan()  -> Plan                        pickled into every task
+prepare -> Prepared | Skipped          pickled into commit(), each with the Plan it belongs to
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.producer.transaction_states import TransactionIdentity
+
+_DIGEST_MASK = (1 << 64) - 1
+WRITE = -1
+"""The batch id of a batch write, of which each has a query id of its own."""
+
+
+class BatchId(NamedTuple):
+    """A micro-batch: the streaming query's id (it survives restarts) and the batch's number in it; or a batch write."""
+
+    query_id: str
+    batch_id: int
+
+    def __str__(self) -> str:
+        return f"write {self.query_id}" if self.batch_id == WRITE else f"batch {self.batch_id} of query {self.query_id}"
+
+
+class Attempt(NamedTuple):
+    """One attempt at one partition; `attempt_number` is above 0 for retries and speculative copies."""
+
+    task_attempt_id: int
+    partition_id: int
+    attempt_number: int = 0
+
+
+class Totals(NamedTuple):
+    """How many rows, and the sum of their 64-bit hashes, whatever their order."""
+
+    rows: int = 0
+    digest: int = 0
+
+    def plus(self, other: Totals) -> Totals:
+        """Both together."""
+        return Totals(self.rows + other.rows, (self.digest + other.digest) & _DIGEST_MASK)
+
+
+class Span(NamedTuple):
+    """Rows that a task wrote to a Kafka partition: the offsets of the first and of the last one.
+
+    Others may have written between them; `rows` are this task's.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    rows: int
+
+
+class Entry(NamedTuple):
+    """A task's transaction, as the decision holds it; `marker_offset` is where it left its marker.
+
+    `landed`: it was known to be committed when the decision was written, which repeats an earlier one then.
+    """
+
+    partition_id: int
+    identity: TransactionIdentity
+    totals: Totals
+    marker_offset: int
+    spans: tuple[Span, ...]
+    landed: bool = False
+
+
+class Last(NamedTuple):
+    """The last decision as far as tasks need to know it: its batch, its totals, how many tasks it had.
+
+    `lost` are the rows of it that a timeout took back, by partition; where there are any, `kept` are the others.
+    """
+
+    batch: BatchId
+    totals: Totals
+    tasks: int
+    lost: dict[int, Totals]
+    kept: dict[int, Totals]
+
+
+class Plan(NamedTuple):
+    """What planning found: who may decide, what was decided last, which ids tasks may take.
+
+    `planned_ms` is the driver's clock; `markers_end` (atomic sinks only) is where claims of this batch begin.
+    """
+
+    coordinator: TransactionIdentity
+    slot: int
+    last: Last | None
+    idle: tuple[TransactionIdentity, ...]
+    planned_ms: int
+    markers_end: int = 0
+
+
+class Prepared(NamedTuple):
+    """A task's rows, stored and not yet visible; `entry` is None where it had none."""
+
+    plan: Plan
+    batch: BatchId
+    attempt: Attempt
+    totals: Totals
+    entry: Entry | None
+
+
+class Skipped(NamedTuple):
+    """A task whose rows were decided before: it has counted them and written nothing."""
+
+    plan: Plan
+    batch: BatchId
+    attempt: Attempt
+    totals: Totals

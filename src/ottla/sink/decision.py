@@ -1,0 +1,109 @@
+"""The decision record R: which transactions make up a batch, as it is stored in the control topic. Pure.
+
+One record, key the sink id, value JSON, so that any Kafka tool shows who wrote what. It is written in the coordinator's
+own transaction: with that transaction's commit marker the batch is decided, and nothing else decides it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from ottla.errors import OttlaError
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.sink.batch import BatchId, Entry, Span, Totals
+
+_VERSION = 1
+# Above this the offsets are left out of the decision; each task's marker still has its own.
+_VALUE_BYTES_MAX = 8 * 1024 * 1024
+
+
+class Decision(NamedTuple):
+    """What is decided: every row of `batch` is written by the transactions in `entries`, and by no other.
+
+    `tasks` is how many there were, those without rows among them; `coordinator` is who decided. With `atomic` the
+    entries' transaction is the coordinator's own, which this record was part of.
+    """
+
+    sink_id: str
+    batch: BatchId
+    totals: Totals
+    tasks: int
+    entries: tuple[Entry, ...]
+    coordinator: TransactionIdentity
+    decided_ms: int
+    atomic: bool = False
+
+
+def encode(decision: Decision) -> bytes:
+    """The record's value."""
+    value = _encode(decision, with_spans=True)
+    return value if len(value) <= _VALUE_BYTES_MAX else _encode(decision, with_spans=False)
+
+
+def _encode(decision: Decision, *, with_spans: bool) -> bytes:
+    told = {
+        "version": _VERSION,
+        "sink": decision.sink_id,
+        "query": decision.batch.query_id,
+        "batch": decision.batch.batch_id,
+        "rows": decision.totals.rows,
+        "digest": decision.totals.digest,
+        "tasks": decision.tasks,
+        "atomic": decision.atomic,
+        "coordinator": list(decision.coordinator),
+        "decided_ms": decision.decided_ms,
+        "entries": [encode_entry(entry, with_spans=with_spans) for entry in decision.entries],
+    }
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def encode_entry(entry: Entry, *, with_spans: bool = True) -> dict[str, Any]:
+    """An entry as JSON has it."""
+    return {
+        "partition_id": entry.partition_id,
+        "transaction": list(entry.identity),
+        "rows": entry.totals.rows,
+        "digest": entry.totals.digest,
+        "marker": entry.marker_offset,
+        "landed": entry.landed,
+        "offsets": [list(span) for span in entry.spans] if with_spans else [],
+    }
+
+
+def decode(value: bytes) -> Decision:
+    """Read a record's value; OttlaError for one that this version of ottla cannot read."""
+    try:
+        told = json.loads(value)
+        version = told["version"]
+        if version != _VERSION:
+            raise OttlaError(
+                f"the sink's last decision has format {version!r}, which this version of ottla does not know; "
+                "go on with the version that wrote it, or a newer one"
+            )
+        return Decision(
+            told["sink"],
+            BatchId(told["query"], told["batch"]),
+            Totals(told["rows"], told["digest"]),
+            told["tasks"],
+            tuple(_decode_entry(entry) for entry in told["entries"]),
+            TransactionIdentity(*told["coordinator"]),
+            told["decided_ms"],
+            told["atomic"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise OttlaError(
+            f"a record of the control topic is no decision of a sink ({type(error).__name__}: {error}); "
+            "nobody but ottla may write there"
+        ) from None
+
+
+def _decode_entry(told: dict[str, Any]) -> Entry:
+    return Entry(
+        told["partition_id"],
+        TransactionIdentity(*told["transaction"]),
+        Totals(told["rows"], told["digest"]),
+        told["marker"],
+        tuple(Span(*span) for span in told["offsets"]),
+        told["landed"],
+    )

@@ -1,0 +1,103 @@
+"""Step 1, on the driver before any task runs: fence older drivers, read R, finish what it decided, sweep the rest.
+
+The order matters. Once the coordinator's new identity is there, nobody else can decide, and what somebody was deciding
+is complete: R, read after that, is what holds until this plan decides. Then everything open that R names is committed
+and everything open that it does not name is aborted, by exact producer id and epoch: an id that was taken again
+meanwhile is not hit.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ottla.errors import OttlaError, TransactionUnfinished
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.sink.applying import apply, settle
+from ottla.sink.barriers import PLAN_END, PLAN_FENCE, PLAN_READ, PLAN_ROLL, PLAN_SWEEP, reach
+from ottla.sink.batch import Entry, Last, Plan
+from ottla.sink.decision import Decision
+from ottla.sink.identities import prefix_of, slot_of
+from ottla.sink.session import Session, session_of
+from ottla.sink.settings import SinkSettings
+from ottla.sink.sweep import Sweep, lost_of, sweep, to_describe
+
+
+def plan(settings: SinkSettings) -> Plan:
+    """Make way for a batch; call it once for each, in the driver.
+
+    Raises UserMistake for what cannot be used, TransactionUnfinished where the last decision cannot be carried out yet,
+    KafkaError for what brokers refuse, Unreachable.
+    """
+    session = session_of(settings)
+    session.ensure_topics()
+    reach(PLAN_FENCE)
+    planned_ms = time.time_ns() // 1_000_000
+    coordinator = session.fence()
+    reach(PLAN_READ)
+    decision = read_settled(session)
+    last, found = clean(session, decision)
+    reach(PLAN_END)
+    return Plan(
+        coordinator,
+        slot_of(coordinator),
+        last,
+        found.idle,
+        planned_ms,
+        session.markers_end() if settings.atomic else 0,
+    )
+
+
+def read_settled(session: Session) -> Decision | None:
+    """R after fencing: no decision is under way, so one that seems to be is only not replicated yet."""
+    deadline = time.monotonic() + session.patience_s
+    while True:
+        decision = session.read_decision()
+        if not session.is_deciding():
+            return decision
+        if time.monotonic() >= deadline:
+            raise TransactionUnfinished(
+                f"the last decision of sink {session.settings.sink_id!r} has neither been committed nor aborted after "
+                f"{session.patience_s:.0f} s; see whether all brokers are well, and start again"
+            )
+        session.pause()
+
+
+def clean(session: Session, decision: Decision | None) -> tuple[Last | None, Sweep]:
+    """Commit what is decided, abort what is not; the last decision for tasks, and what was found."""
+    found = _look(session, decision)
+    reach(PLAN_ROLL)
+    lost: tuple[Entry, ...] = ()
+    if decision is not None:
+        lost = (
+            *apply(session, decision.batch, found.commit),
+            *settle(session, decision.batch, found.doubtful),
+        )
+    reach(PLAN_SWEEP)
+    abort(session, found.abort)
+    return None if decision is None else _last(decision, lost), found
+
+
+def _look(session: Session, decision: Decision | None) -> Sweep:
+    listed = session.admin.list_transactions(prefix_of(session.settings.sink_id))
+    described = session.admin.describe_transactions(to_describe(listed, session.coordinator_id))
+    return sweep(listed, described, decision)
+
+
+def abort(session: Session, identities: tuple[TransactionIdentity, ...]) -> None:
+    """Abort transactions of nobody; one that ends by itself meanwhile is as good."""
+    for error in session.end(identities, committed=False).values():
+        if isinstance(error, TransactionUnfinished):
+            raise OttlaError(
+                f"what an earlier run of sink {session.settings.sink_id!r} left open cannot be aborted: {error}"
+            ) from error
+
+
+def _last(decision: Decision, lost: tuple[Entry, ...]) -> Last:
+    gone, kept = lost_of(decision, {entry.marker_offset for entry in lost})
+    return Last(
+        decision.batch,
+        decision.totals,
+        decision.tasks,
+        {partition_id: entry.totals for partition_id, entry in gone.items()},
+        {partition_id: entry.totals for partition_id, entry in kept.items()} if gone else {},
+    )

@@ -1,0 +1,179 @@
+"""What the sink refuses, each with the reason and the remedy; and whether a task writes, skips or writes again. Pure.
+
+All of it compares what Spark is about to do with the last decision R. Whatever does not fit is refused before anything
+becomes visible: R knows what is in Kafka, and a checkpoint that does not agree with it is lost, foreign or rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+
+from ottla.client.transaction_admin import TransactionDescription
+from ottla.errors import OttlaError, TransactionError, UserMistake
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.sink.batch import WRITE, BatchId, Entry, Last, Plan, Prepared, Skipped, Totals
+from ottla.sink.settings import SinkSettings
+
+Message = Prepared | Skipped
+_ONGOING = "Ongoing"
+_OTHER_ID = "give this query a sink.id of its own"
+_CHECKPOINT = f"restore the checkpoint that belongs to the sink, or, to write anew, {_OTHER_ID}"
+
+
+class Role(Enum):
+    """What a task does with its rows."""
+
+    WRITE = "write"
+    SKIP = "skip"
+    REWRITE = "rewrite"
+
+
+def role(sink_id: str, last: Last | None, batch: BatchId, partition_id: int) -> Role:
+    """What this task is to do; UserMistake where the batch does not follow on what was decided last."""
+    if last is None:
+        return Role.WRITE
+    decided = last.batch
+    if decided.query_id != batch.query_id:
+        # Batch writes follow one another, each under an id of its own.
+        if decided.batch_id == batch.batch_id == WRITE:
+            _refuse_lost(sink_id, last)
+            return Role.WRITE
+        raise UserMistake(
+            f"sink {sink_id!r} belongs to {decided}, and this is {batch}: the checkpoint was lost, or another query "
+            f"has the same sink.id; {_CHECKPOINT}"
+        )
+    if batch.batch_id < decided.batch_id:
+        raise UserMistake(
+            f"sink {sink_id!r} has written batch {decided.batch_id}, and this is batch {batch.batch_id} of the same "
+            f"query: the checkpoint was rolled back; {_CHECKPOINT}"
+        )
+    if batch.batch_id == decided.batch_id:
+        return Role.REWRITE if partition_id in last.lost else Role.SKIP
+    _refuse_lost(sink_id, last)
+    return Role.WRITE
+
+
+def _refuse_lost(sink_id: str, last: Last) -> None:
+    if last.lost:
+        rows = sum(totals.rows for totals in last.lost.values())
+        raise UserMistake(
+            f"{rows} rows of {last.batch} are lost to sink {sink_id!r}: it was decided, and transaction.timeout.ms ran "
+            f"out before all of it was committed; only that batch, run again from its checkpoint, brings them back"
+        )
+
+
+def check_rewritten(sink_id: str, last: Last, partition_id: int, totals: Totals) -> None:
+    """Rows written or counted again, partition by partition; UserMistake where they are not those of the decision."""
+    wanted = last.lost.get(partition_id) or last.kept.get(partition_id) or Totals()
+    if totals != wanted:
+        raise UserMistake(
+            f"partition {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that "
+            f"transaction.timeout.ms took back from sink {sink_id!r} can only be written again by the same tasks with "
+            "the same rows; run it with the number of partitions it had and a source that repeats itself"
+        )
+
+
+def _rows(found: Totals, wanted: Totals) -> str:
+    if found.rows == wanted.rows:
+        return f"{found.rows} rows other than those decided"
+    return f"{found.rows} rows where {wanted.rows} were decided"
+
+
+def check_skipped(sink_id: str, last: Last, messages: Sequence[Message]) -> None:
+    """A batch that was decided before must be the same rows again; UserMistake where it is not."""
+    totals = sum_of(messages)
+    if totals != last.totals:
+        raise UserMistake(
+            f"{last.batch} has {_rows(totals, last.totals)} for sink {sink_id!r}, and nothing was written: the "
+            f"checkpoint was rolled back, or the source does not repeat what it gave; {_CHECKPOINT}"
+        )
+
+
+def sum_of(messages: Iterable[Message]) -> Totals:
+    """The totals of all tasks."""
+    totals = Totals()
+    for message in messages:
+        totals = totals.plus(message.totals)
+    return totals
+
+
+def check_together(settings: SinkSettings, messages: Sequence[Message]) -> tuple[Plan, BatchId]:
+    """The plan and the batch all messages belong to; OttlaError where they are not of one, or a task is there twice."""
+    plan, batch = messages[0].plan, messages[0].batch
+    seen: set[int] = set()
+    for message in messages:
+        if message.plan.coordinator != plan.coordinator or message.batch != batch:
+            raise OttlaError(
+                f"tasks of two plans came to one commit of sink {settings.sink_id!r} "
+                f"({batch} and {message.batch}): the batch is given up and will be run again"
+            )
+        if message.attempt.partition_id in seen:
+            raise OttlaError(f"partition {message.attempt.partition_id} of {batch} came to one commit twice")
+        seen.add(message.attempt.partition_id)
+    return plan, batch
+
+
+def check_alive(
+    settings: SinkSettings,
+    batch: BatchId,
+    entries: Iterable[Entry],
+    described: Mapping[str, TransactionDescription],
+    planned_ms: int,
+    now_ms: int,
+) -> None:
+    """Every transaction must be open with enough time left to be committed; TransactionError, and nothing is decided.
+
+    `planned_ms` and `now_ms` are the driver's clock, the transactions' times are their coordinators'. No transaction is
+    older than the plan, so a driver's clock that is ahead of the brokers' does no harm.
+    """
+    for entry in entries:
+        now = described.get(entry.identity.transactional_id)
+        is_it = now is not None and (
+            TransactionIdentity(now.transactional_id, now.producer_id, now.producer_epoch) == entry.identity
+        )
+        if now is None or not is_it or now.state != _ONGOING:
+            raise TransactionError(
+                f"task {entry.partition_id} of {batch} has lost its transaction before the batch was decided (it is "
+                f"{'unknown' if now is None else now.state} now); nothing of the batch is visible. Batches that take "
+                f"longer than transaction.timeout.ms ({settings.transaction_timeout_ms}) end so: raise it, and "
+                "transaction.max.timeout.ms of the brokers with it, or make batches smaller"
+            )
+        began_ms = max(planned_ms, now.started_ms or planned_ms)
+        left_ms = now.timeout_ms - (now_ms - began_ms)
+        if left_ms < settings.margin:
+            raise TransactionError(
+                f"task {entry.partition_id} of {batch} has {max(left_ms, 0)} ms left of transaction.timeout.ms "
+                f"({now.timeout_ms}), and {settings.margin} are needed to commit safely; nothing of the batch is "
+                "visible. Raise transaction.timeout.ms, and transaction.max.timeout.ms of the brokers with it, or make "
+                "batches smaller"
+            )
+
+
+def check_apart(batch: BatchId, prepared: Iterable[Prepared]) -> None:
+    """In an atomic batch no two tasks write to one Kafka partition; UserMistake where they do."""
+    writers: dict[tuple[str, int], int] = {}
+    for message in prepared:
+        for span in message.entry.spans if message.entry is not None else ():
+            other = writers.setdefault((span.topic, span.partition), message.attempt.partition_id)
+            if other != message.attempt.partition_id:
+                raise UserMistake(
+                    f"tasks {other} and {message.attempt.partition_id} of {batch} both write to {span.topic}-"
+                    f"{span.partition}, and with atomic=true each Kafka partition is written by one task; repartition "
+                    "the rows by their Kafka partition, or leave atomic out"
+                )
+
+
+def check_claims(batch: BatchId, messages: Iterable[Message], claims: Iterable[tuple[int, int]]) -> None:
+    """In an atomic batch no partition was attempted twice; TransactionError where one was.
+
+    `claims` are (partition, task attempt id) of all attempts that may have written.
+    """
+    winners = {(message.attempt.partition_id, message.attempt.task_attempt_id) for message in messages}
+    for partition_id, task_attempt_id in claims:
+        if (partition_id, task_attempt_id) not in winners:
+            raise TransactionError(
+                f"partition {partition_id} of {batch} was attempted more than once, and with atomic=true all attempts "
+                "write in one transaction: the batch is given up and will be run again; switch speculation off for "
+                "such queries"
+            )

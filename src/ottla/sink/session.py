@@ -1,0 +1,231 @@
+"""What a process keeps of a sink from one batch to the next: connections, and how far the decisions have been read.
+
+Planning and commit run in processes that live on over batches; `session_of` finds what the batch before left there. All
+of it can be had anew at any time: nothing that matters is remembered here only.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from ottla.client.admin import Admin
+from ottla.client.reader import Reader
+from ottla.client.transaction_handle import end_transactions
+from ottla.errors import KafkaError, OttlaError, UserMistake
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.protocol.error_codes import ErrorCode
+from ottla.reader.settings import ReaderSettings
+from ottla.sink.batch import Entry
+from ottla.sink.decision import Decision, decode
+from ottla.sink.identities import coordinator_id
+from ottla.sink.settings import SinkSettings
+from ottla.sink.sweep import fate_described, fates
+from ottla.sink.transaction_log import Fate, TransactionLog
+
+_log = logging.getLogger("ottla.sink")
+
+_SESSIONS_MAX = 8
+_REPLICATION_FACTOR_MAX = 3
+# Markers are of use until their batch is done, and tell who wrote what for a while after that.
+_MARKERS_RETENTION_MS = 24 * 3_600_000
+_DECISIONS_BYTES_MAX = 16 * 1024 * 1024
+_PAUSE_S = 0.02
+
+
+class Session:
+    """One sink's connections."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self.settings = settings
+        self.coordinator_id = coordinator_id(settings.sink_id)
+        self._reading = settings.for_reading()
+        api_timeout = ReaderSettings({"bootstrap_servers": settings.bootstrap_servers, **self._reading})
+        self.patience_s = api_timeout.default_api_timeout_ms / 1000
+        self.admin = Admin(settings.bootstrap_servers, **self._reading)
+        self._key = settings.sink_id.encode()
+        self._decisions = TransactionLog(self._key)
+        self._has_topics = False
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.admin.close()
+
+    # ---- topics -------------------------------------------------------------------------------------------------
+
+    def ensure_topics(self) -> None:
+        """Make the two topics where they are missing; UserMistake for a control topic that forgets."""
+        if self._has_topics:
+            return
+        settings = self.settings
+        brokers = len(self.admin.cluster().brokers)
+        replicas = min(_REPLICATION_FACTOR_MAX, brokers)
+        shared = {"min.insync.replicas": 2 if replicas >= _REPLICATION_FACTOR_MAX else 1}
+        decisions = {
+            **shared,
+            "cleanup.policy": "compact",
+            "max.message.bytes": _DECISIONS_BYTES_MAX,
+            "segment.bytes": 2 * _DECISIONS_BYTES_MAX,
+            "segment.ms": 600_000,
+            "min.cleanable.dirty.ratio": 0.1,
+        }
+        self._ensure(settings.control_topic, replicas, decisions)
+        self._ensure(settings.markers_topic, replicas, {**shared, "retention.ms": _MARKERS_RETENTION_MS})
+        policy = self.admin.describe_configs(topic=settings.control_topic).get("cleanup.policy")
+        if policy is not None and policy.value != "compact":
+            raise UserMistake(
+                f"topic {settings.control_topic!r} has cleanup.policy={policy.value}, and would lose the sink's "
+                f"decisions in time; set it to compact (ottla topics alter {settings.control_topic} --config "
+                "cleanup.policy=compact)"
+            )
+        self._has_topics = True
+
+    def has_control_topic(self) -> bool:
+        """Whether any sink has ever written there."""
+        return self._exists(self.settings.control_topic) and self._exists(self.settings.markers_topic)
+
+    def _exists(self, topic: str) -> bool:
+        try:
+            self.admin.describe(topic)
+        except KafkaError as error:
+            if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return False
+            raise
+        return True
+
+    def _ensure(self, topic: str, replicas: int, configs: Mapping[str, object]) -> None:
+        if self._exists(topic):
+            return
+        try:
+            self.admin.create_topics(topic, partitions=1, replication_factor=replicas, configs=configs)
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+
+    # ---- reading ------------------------------------------------------------------------------------------------
+
+    def read_decision(self) -> Decision | None:
+        """The last decision, None where there is none.
+
+        A decision that is just being written is not waited for: see `is_deciding`.
+        """
+        log = self._read(self.settings.control_topic, self._decisions)
+        log.forget_old()
+        self._decisions = log
+        last = log.last_committed
+        return None if last is None else decode(last.record.value or b"")
+
+    def read_decisions(self) -> list[Decision]:
+        """All decisions that are still there, in their order; compaction keeps the last one only."""
+        log = self._read(self.settings.control_topic, TransactionLog(self._key))
+        return [decode(each.record.value or b"") for each in log.settled if each.fate is Fate.COMMITTED]
+
+    def is_deciding(self, coordinator: TransactionIdentity | None = None) -> bool:
+        """Whether a decision (of this coordinator) had been read whose transaction was still open."""
+        return any(
+            coordinator is None or (each.producer_id, each.producer_epoch) == coordinator[1:]
+            for each in self._decisions.open
+        )
+
+    def markers_end(self) -> int:
+        """The offset of the next marker."""
+        return self.admin.end_offsets(self.settings.markers_topic)[0]
+
+    def read_markers(self, first_offset: int) -> TransactionLog:
+        """This sink's markers from an offset on, or from the first one that is still there."""
+        log = TransactionLog(self._key)
+        log.next_offset = max(first_offset, self.admin.begin_offsets(self.settings.markers_topic)[0])
+        return self._read(self.settings.markers_topic, log)
+
+    def _read(self, topic: str, log: TransactionLog) -> TransactionLog:
+        end = self.admin.end_offsets(topic)[0]
+        if end < log.next_offset:
+            # An unclean election has taken back what was read.
+            log = TransactionLog(self._key)
+        if end == log.next_offset:
+            return log
+        place = (topic, 0)
+        start = log.next_offset or "earliest"
+        bootstrap_servers = self.settings.bootstrap_servers
+        with Reader(bootstrap_servers, assignments={place: (start, end)}, **self._reading) as reader:
+            for fetched in reader.iter_raw():
+                log.take(fetched.records)
+        return log
+
+    # ---- transactions -------------------------------------------------------------------------------------------
+
+    def fence(self) -> TransactionIdentity:
+        """Become the one who may decide, once what an older driver was deciding is complete; UserMistake."""
+        timeout_ms = self.settings.transaction_timeout_ms
+        try:
+            fenced = self.admin.fence_producers([self.coordinator_id], transaction_timeout_ms=timeout_ms)
+        except KafkaError as error:
+            if error.code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                raise
+            raise UserMistake(
+                f"transaction.timeout.ms={timeout_ms} is more than the brokers allow ({self._timeout_max()}); give "
+                f"sink {self.settings.sink_id!r} a shorter one, or raise transaction.max.timeout.ms"
+            ) from error
+        return fenced[self.coordinator_id]
+
+    def _timeout_max(self) -> str:
+        """What the brokers allow, as far as they tell."""
+        name = "transaction.max.timeout.ms"
+        try:
+            broker_id = self.admin.cluster().brokers[0].broker_id
+            return f"{name}={self.admin.describe_configs(broker_id=broker_id)[name].value}"
+        except (OttlaError, LookupError):
+            return name
+
+    def end(
+        self, identities: Sequence[TransactionIdentity], committed: bool
+    ) -> Mapping[TransactionIdentity, OttlaError | None]:
+        """Commit or abort transactions at the same time; see `ottla.end_transactions`."""
+        if not identities:
+            return {}
+        return end_transactions(identities, committed, self.settings.bootstrap_servers, **self._reading)
+
+    def fates(self, entries: Sequence[Entry]) -> dict[int, Fate | None]:
+        """What became of entries, by their marker's offset; None where neither log nor coordinator can tell."""
+        if not entries:
+            return {}
+        log = self.read_markers(min(entry.marker_offset for entry in entries))
+        found: dict[int, Fate | None] = dict(fates(entries, log))
+        gone = [entry for entry in entries if entry.marker_offset not in found]
+        described = self.admin.describe_transactions(entry.identity.transactional_id for entry in gone)
+        for entry in gone:
+            found[entry.marker_offset] = fate_described(entry, described.get(entry.identity.transactional_id))
+        return found
+
+    def pause(self) -> None:
+        """Let a moment pass before the next look."""
+        time.sleep(_PAUSE_S)
+
+
+_sessions: list[Session] = []
+_owner_pid = os.getpid()
+_lock = threading.Lock()
+
+
+def session_of(settings: SinkSettings) -> Session:
+    """This process's session for these settings."""
+    global _owner_pid
+    with _lock:
+        if _owner_pid != os.getpid():
+            # A fork: its parent's connections are not ours.
+            _sessions.clear()
+            _owner_pid = os.getpid()
+        for session in _sessions:
+            if session.settings == settings:
+                _sessions.remove(session)
+                _sessions.append(session)
+                return session
+        session = Session(settings)
+        _sessions.append(session)
+        oldest = _sessions.pop(0) if len(_sessions) > _SESSIONS_MAX else None
+    if oldest is not None:
+        oldest.close()
+    return session

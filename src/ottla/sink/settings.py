@@ -1,0 +1,88 @@
+"""What one sink is told: who it is, where the brokers are, how long its transactions may stay open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.connection.setting import INT32_MAX
+from ottla.connection.settings import CONNECTION_SETTINGS
+from ottla.errors import ConfigError
+
+CONTROL_TOPIC = "__ottla_sink"
+# Kafka's own default of transaction.max.timeout.ms, and so the longest that every cluster allows.
+TRANSACTION_TIMEOUT_MS = 900_000
+_MARGIN_MS_MAX = 30_000
+_SINK_ID_BYTES_MAX = 200
+# What the mechanism decides by itself.
+_OWN = ("acks", "bootstrap_servers", "enable_idempotence", "transaction_timeout_ms", "transactional_id")
+
+
+@dataclass(slots=True, frozen=True)
+class SinkSettings:
+    """One sink; picklable. ConfigError for what cannot be used.
+
+    `sink_id` names the sink for as long as its query lives; `client_settings` are those of `ottla.Producer`, under
+    either spelling. `atomic`: the whole batch is one transaction. A batch whose transactions have less than `margin_ms`
+    left is not decided any more (None: a tenth of `transaction_timeout_ms`, 30 s at most).
+    """
+
+    sink_id: str
+    bootstrap_servers: str
+    client_settings: Mapping[str, Any] = field(default_factory=dict, repr=False)  # passwords may be among them
+    atomic: bool = False
+    control_topic: str = CONTROL_TOPIC
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    margin_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        sink_id = self.sink_id
+        if not isinstance(sink_id, str) or not sink_id.isprintable() or not sink_id.strip():
+            raise ConfigError(f"sink.id={sink_id!r} cannot name a sink; give it a name of printable characters")
+        if len(sink_id.encode()) > _SINK_ID_BYTES_MAX:
+            raise ConfigError(f"sink.id={sink_id!r} is longer than {_SINK_ID_BYTES_MAX} bytes; give a shorter one")
+        if not 1_000 <= self.transaction_timeout_ms <= INT32_MAX:
+            raise ConfigError(f"transaction.timeout.ms={self.transaction_timeout_ms} must be from 1000 to {INT32_MAX}")
+        if not 0 <= self.margin < self.transaction_timeout_ms:
+            raise ConfigError(
+                f"margin_ms={self.margin_ms} must be from 0 to below transaction.timeout.ms "
+                f"({self.transaction_timeout_ms})"
+            )
+        for name in self.client_settings:
+            if name.replace(".", "_") in _OWN:
+                raise ConfigError(f"{name} is set by the exactly-once sink itself; leave it out")
+
+    @property
+    def margin(self) -> int:
+        """How many milliseconds must be left of every transaction when the batch is decided."""
+        return min(_MARGIN_MS_MAX, self.transaction_timeout_ms // 10) if self.margin_ms is None else self.margin_ms
+
+    @property
+    def markers_topic(self) -> str:
+        """Where each task's transaction leaves a record, so that its fate can be read."""
+        return f"{self.control_topic}_markers"
+
+    def for_reading(self) -> dict[str, Any]:
+        """Keywords for Admin, Reader and `end_transactions`: the connection's settings among those given."""
+        known = {row.name for row in CONNECTION_SETTINGS} | {"default.api.timeout.ms"}
+        keywords = {name.replace(".", "_") for name in known}
+        return {
+            name.replace(".", "_"): value
+            for name, value in self.client_settings.items()
+            if name.replace(".", "_") in keywords
+        }
+
+    def for_sending(self, transactional_id: str) -> dict[str, Any]:
+        """What `Producer.from_config` takes, for a producer of this transactional id."""
+        given = {
+            name: value
+            for name, value in self.client_settings.items()
+            if name.replace(".", "_") != "default_api_timeout_ms"
+        }
+        return {
+            **given,
+            "bootstrap.servers": self.bootstrap_servers,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": self.transaction_timeout_ms,
+        }

@@ -1,0 +1,189 @@
+"""Step 2, in a task: send every row within a transaction, leave a marker in it, and leave its end to the driver.
+
+What the task hands over is an `Entry`: by what its transaction is known, how many rows there are and their digest,
+where its marker stands, and which offsets it wrote; that comes from the acknowledgements, whoever sent the rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ottla.client.interceptors import BatchSeen
+from ottla.client.producer import Producer
+from ottla.errors import OttlaError, TransactionError
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.sink.barriers import TASK_END, TASK_IDENTITY, TASK_MARKER, TASK_PREPARE, TASK_ROWS, reach
+from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
+from ottla.sink.decision import encode_entry
+from ottla.sink.identities import INDEXES, is_free, task_transactional_id
+from ottla.sink.refusals import Role, check_rewritten, role
+from ottla.sink.session import session_of
+from ottla.sink.settings import SinkSettings
+
+_log = logging.getLogger("ottla.sink")
+
+Write = Callable[[Callable[[], Producer]], Totals]
+Drain = Callable[[], Totals]
+
+
+def prepare(
+    settings: SinkSettings, plan: Plan, batch: BatchId, attempt: Attempt, write: Write, drain: Drain
+) -> Prepared | Skipped:
+    """Write a task's rows, or count them where their batch is decided; exactly one of the two is called, once.
+
+    `write(producer)` sends every row by `producer()`, an `ottla.Producer` inside an open transaction that is made with
+    the first call, and returns their totals; it need not wait for deliveries. `drain()` returns the totals alone.
+    Raises UserMistake for a batch that does not fit the last decision, DeliveryError, TransactionError, KafkaError.
+    """
+    what = role(settings.sink_id, plan.last, batch, attempt.partition_id)
+    if what is Role.SKIP:
+        totals = drain()
+        if plan.last is not None and plan.last.lost:
+            check_rewritten(settings.sink_id, plan.last, attempt.partition_id, totals)
+        return Skipped(plan, batch, attempt, totals)
+    task = TaskTransaction(settings, plan, batch, attempt)
+    try:
+        totals = write(task.producer)
+        if what is Role.REWRITE and plan.last is not None:
+            check_rewritten(settings.sink_id, plan.last, attempt.partition_id, totals)
+        entry = task.prepare(totals)
+    except BaseException:
+        task.give_up()
+        raise
+    task.close()
+    reach(TASK_END)
+    return Prepared(plan, batch, attempt, totals, entry)
+
+
+class OffsetsSeen:
+    """An interceptor that remembers which offsets were written, partition by partition."""
+
+    def __init__(self, markers_topic: str) -> None:
+        self._markers_topic = markers_topic
+        self._spans: dict[tuple[str, int], Span] = {}
+
+    def on_ack(self, batch: BatchSeen) -> None:
+        """Take note of a batch that is stored."""
+        if batch.outcome != "acked" or batch.topic == self._markers_topic:
+            return
+        place = batch.topic, batch.partition
+        last_offset = batch.base_offset + batch.record_count - 1
+        known = self._spans.get(place)
+        if known is None:
+            self._spans[place] = Span(*place, batch.base_offset, last_offset, batch.record_count)
+            return
+        self._spans[place] = Span(
+            *place,
+            min(known.first_offset, batch.base_offset),
+            max(known.last_offset, last_offset),
+            known.rows + batch.record_count,
+        )
+
+    def spans(self) -> tuple[Span, ...]:
+        """What was written, by topic and partition."""
+        return tuple(sorted(self._spans.values()))
+
+
+class TaskTransaction:
+    """One attempt's producer and its transaction."""
+
+    def __init__(self, settings: SinkSettings, plan: Plan, batch: BatchId, attempt: Attempt) -> None:
+        self._settings = settings
+        self._plan = plan
+        self._batch = batch
+        self._attempt = attempt
+        self._seen = OffsetsSeen(settings.markers_topic)
+        self._producer: Producer | None = None
+        self._identity: TransactionIdentity | None = None
+
+    def producer(self) -> Producer:
+        """The producer; made, and its transaction begun, with the first call."""
+        if self._producer is None:
+            reach(TASK_IDENTITY)
+            self._identity = identity = self._take_identity()
+            given = self._settings.for_sending(identity.transactional_id)
+            given["interceptor.classes"] = [*_interceptors(given), self._seen]
+            self._producer = Producer.from_config(given)
+            self._producer.init_transactions(identity)
+            self._producer.begin_transaction()
+            reach(TASK_ROWS)
+        return self._producer
+
+    def _take_identity(self) -> TransactionIdentity:
+        """A transactional id that no other attempt has, fenced against those of earlier plans."""
+        admin = session_of(self._settings).admin
+        sink_id, partition_id = self._settings.sink_id, self._attempt.partition_id
+        for index in range(INDEXES):
+            transactional_id = task_transactional_id(sink_id, self._plan.slot, partition_id, index)
+            described = admin.describe_transactions([transactional_id]).get(transactional_id)
+            if is_free(described, self._plan.idle):
+                timeout_ms = self._settings.transaction_timeout_ms
+                return admin.fence_producers([transactional_id], transaction_timeout_ms=timeout_ms)[transactional_id]
+        raise TransactionError(
+            f"partition {partition_id} of {self._batch} has been attempted {INDEXES} times at once; see why its "
+            "attempts neither end nor die, and start the query again"
+        )
+
+    def prepare(self, totals: Totals) -> Entry | None:
+        """Wait until all is stored, leave the marker; what there is to commit, None where there was no row."""
+        producer, identity = self._producer, self._identity
+        if producer is None or identity is None:
+            if totals.rows:
+                raise OttlaError(
+                    f"partition {self._attempt.partition_id} of {self._batch} sent no row of {totals.rows}"
+                )
+            return None
+        producer.flush()
+        spans = self._seen.spans()
+        stored = sum(span.rows for span in spans)
+        if stored != totals.rows:
+            raise OttlaError(
+                f"partition {self._attempt.partition_id} of {self._batch} has {totals.rows} rows, and {stored} were "
+                "stored in its transaction: the batch is given up"
+            )
+        if not stored:
+            producer.abort_transaction()
+            return None
+        reach(TASK_MARKER)
+        entry = Entry(self._attempt.partition_id, identity, totals, -1, spans)
+        marker = producer.send(
+            self._settings.markers_topic, self._marker(entry), self._settings.sink_id.encode(), partition=0
+        )
+        reach(TASK_PREPARE)
+        producer.prepare_transaction()
+        return entry._replace(marker_offset=marker.result().offset)
+
+    def _marker(self, entry: Entry) -> bytes:
+        told: dict[str, Any] = {
+            "query": self._batch.query_id,
+            "batch": self._batch.batch_id,
+            "task_attempt_id": self._attempt.task_attempt_id,
+            **encode_entry(entry),
+        }
+        del told["marker"], told["landed"]
+        return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+
+    def close(self) -> None:
+        """Leave the prepared transaction to whoever ends it."""
+        if self._producer is not None:
+            self._producer.close()
+
+    def give_up(self) -> None:
+        """Abort what was sent; the error that led here is the one to hear of."""
+        if self._producer is not None:
+            try:
+                with contextlib.suppress(OttlaError):
+                    self._producer.abort_transaction()
+                self._producer.close()
+            except (OttlaError, TimeoutError) as error:
+                _log.warning("giving up partition %d of %s: %s", self._attempt.partition_id, self._batch, error)
+
+
+def _interceptors(given: dict[str, Any]) -> list[Any]:
+    """The user's own; whichever spelling they were given under is taken out."""
+    found = given.pop("interceptor_classes", None) or given.pop("interceptor.classes", None) or []
+    return [name.strip() for name in found.split(",")] if isinstance(found, str) else list(found)

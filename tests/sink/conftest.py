@@ -1,0 +1,148 @@
+"""What the sink's tests share: the small engine as a process of its own, held and killed at barriers, and the proof."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.sink import barriers
+
+from . import driver
+from .driver import Job
+
+_PATIENCE_S = 60
+_TASKS = 3
+# How often each barrier is passed in a batch.
+PASSES = {name: _TASKS if name.startswith("task-") else 1 for name in barriers.BARRIERS}
+PASSES[barriers.COMMIT_BETWEEN] = _TASKS - 1
+_BUSY = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ottla.Cluster]:
+    """Three brokers, for the tests of one file."""
+    with ottla.Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def job(cluster: ottla.Cluster, kafka_name: str, tmp_path: Path) -> Job:
+    """A job with a topic and a sink of its own."""
+    return make_job(cluster, kafka_name, tmp_path)
+
+
+def make_job(cluster: ottla.Cluster, name: str, folder: Path, **more: Any) -> Job:
+    cluster.create_topic(name, partitions=3)
+    return Job(cluster.bootstrap_servers, name, str(folder / "checkpoint"), sink_id=name, **more)
+
+
+class Engine:
+    """The small engine in a process of its own."""
+
+    def __init__(self, job: Job, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self.job = job
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        environment = {**os.environ, barriers.FOLDER: str(self._folder)}
+        command = [sys.executable, str(Path(driver.__file__)), self.job.text()]
+        self._process = subprocess.Popen(command, env=environment)
+
+    def hold(self, barrier: str, *, after: int = 0) -> None:
+        """Let it wait at this barrier, once it has passed it so often."""
+        (self._folder / f"{barrier}.hold").write_text(str(after))
+
+    def release(self, barrier: str) -> None:
+        (self._folder / f"{barrier}.hold").unlink()
+
+    def await_held(self, barrier: str) -> None:
+        """Wait until it is held there: the proof that this barrier was reached."""
+        assert self._process is not None
+        held = self._folder / f"{barrier}.{self._process.pid}.held"
+        self.await_true(held.exists, f"{barrier} was not reached")
+
+    def await_true(self, question: Callable[[], bool], otherwise: str) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + _PATIENCE_S
+        while not question():
+            assert self._process.poll() is None, f"{otherwise}: it ended with {self._process.returncode}"
+            assert time.monotonic() < deadline, otherwise
+            time.sleep(0.005)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        assert self._process.wait(_PATIENCE_S) == -signal.SIGKILL
+
+    def finish(self) -> None:
+        assert self._process is not None
+        assert self._process.wait(_PATIENCE_S) == 0
+
+    def kill_at(self, barrier: str, *, after: int = 0) -> None:
+        """Start it, hold it at the barrier, and kill it there."""
+        self.hold(barrier, after=after)
+        self.start()
+        self.await_held(barrier)
+        self.kill()
+        self.release(barrier)
+
+    def end_quietly(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+@pytest.fixture
+def engine(job: Job, tmp_path: Path) -> Iterator[Engine]:
+    """The engine for `job`; it does not outlive the test."""
+    engine = Engine(job, tmp_path / "barriers")
+    yield engine
+    engine.end_quietly()
+
+
+def visible_rows(job: Job) -> dict[int, list[int]]:
+    """What a read_committed reader finds, by partition in offset order."""
+    found: dict[int, list[int]] = {}
+    with ottla.Reader(job.bootstrap_servers, job.topic, isolation_level="read_committed") as reader:
+        for batch in reader:
+            rows = [int(value) for value in batch.column("value").to_pylist()]
+            found.setdefault(batch.column("partition")[0].as_py(), []).extend(rows)
+    return found
+
+
+def busy(job: Job) -> list[Any]:
+    """What ListTransactions says of transactions that are not over, on every broker."""
+    with ottla.Admin(job.bootstrap_servers) as admin:
+        return [each for each in admin.list_transactions() if each.state in _BUSY]
+
+
+def await_quiet(job: Job) -> None:
+    """Wait until no transaction is open; that takes moments, for the timeout is a minute."""
+    deadline = time.monotonic() + 10
+    while busy(job):
+        assert time.monotonic() < deadline, busy(job)
+        time.sleep(0.005)
+
+
+def assert_every_row_once(job: Job, batches: int | None = None) -> None:
+    """Every row once for a read_committed reader, each key's rows in order, and no transaction left open anywhere."""
+    await_quiet(job)
+    found = visible_rows(job)
+    rows = [row for of_partition in found.values() for row in of_partition]
+    count = (job.batches if batches is None else batches) * job.rows_per_batch
+    assert sorted(rows) == list(range(count))
+    for of_partition in found.values():
+        for key in {row % job.keys for row in of_partition}:
+            of_key = [row for row in of_partition if row % job.keys == key]
+            assert of_key == sorted(of_key)

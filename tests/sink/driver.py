@@ -1,0 +1,157 @@
+"""A streaming engine in small: plans, runs tasks and commits, batch after batch, with a checkpoint in two files.
+
+Stands for Spark in these tests, and runs in a process of its own that can be killed. What it is told comes as JSON in
+its argument; every word of it is in `Job`. Like Spark it logs a batch before it runs it (`offsets`) and after it was
+committed (`commits`), in between it knows nothing.
+
+    rows       row n belongs to batch n // rows_per_batch and has key n % keys
+    tasks      a key's rows lie in one task, in order
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ottla.client.producer import Producer
+from ottla.errors import OttlaError
+from ottla.sink import commit as committing
+from ottla.sink.batch import Attempt, BatchId, Prepared, Skipped, Totals
+from ottla.sink.planning import plan
+from ottla.sink.settings import SinkSettings
+from ottla.sink.task import prepare
+
+
+@dataclass
+class Job:
+    """What to do."""
+
+    bootstrap_servers: str
+    topic: str
+    checkpoint: str
+    sink_id: str = "orders"
+    query_id: str = "query-1"
+    batches: int = 3
+    rows_per_batch: int = 60
+    keys: int = 10
+    tasks: int = 3
+    exactly_once: bool = True
+    atomic: bool = False
+    partitions: int = 3
+    transaction_timeout_ms: int = 60_000
+    margin_ms: int = 0
+    client_settings: dict[str, Any] = field(default_factory=dict)
+
+    def settings(self) -> SinkSettings:
+        return SinkSettings(
+            self.sink_id,
+            self.bootstrap_servers,
+            {"retry.backoff.ms": 10, "linger.ms": 0, **self.client_settings},
+            atomic=self.atomic,
+            transaction_timeout_ms=self.transaction_timeout_ms,
+            margin_ms=self.margin_ms,
+        )
+
+    def rows_of(self, batch: int, task: int) -> list[int]:
+        first = batch * self.rows_per_batch
+        return [row for row in range(first, first + self.rows_per_batch) if self._task_of(row) == task]
+
+    def _task_of(self, row: int) -> int:
+        # With `atomic` a Kafka partition belongs to one task.
+        key = row % self.keys
+        return (key % self.partitions) % self.tasks if self.atomic else key % self.tasks
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+
+class Checkpoint:
+    """Spark's offset log and commit log: which batch was begun last, and which one was finished."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def next_batch(self) -> int:
+        path = self._folder / "commits"
+        return int(path.read_text()) + 1 if path.exists() else 0
+
+    def log(self, what: str, batch: int) -> None:
+        partial = self._folder / f"{what}.partial"
+        partial.write_text(str(batch))
+        partial.replace(self._folder / what)
+
+
+def digest_of(row: int) -> int:
+    return int.from_bytes(hashlib.blake2b(b"%d" % row, digest_size=8).digest(), "big")
+
+
+def totals_of(rows: Sequence[int]) -> Totals:
+    totals = Totals()
+    for row in rows:
+        totals = totals.plus(Totals(1, digest_of(row)))
+    return totals
+
+
+def send(producer: Producer, job: Job, rows: Sequence[int]) -> None:
+    for row in rows:
+        key = row % job.keys
+        producer.send(job.topic, b"%d" % row, b"%d" % key, partition=key % job.partitions)
+
+
+def run_task(job: Job, settings: SinkSettings, planned: Any, batch: int, task: int, number: int) -> Prepared | Skipped:
+    rows = job.rows_of(batch, task)
+
+    def write(producer: Callable[[], Producer]) -> Totals:
+        if rows:
+            send(producer(), job, rows)
+        return totals_of(rows)
+
+    return prepare(
+        settings, planned, BatchId(job.query_id, batch), Attempt(number, task), write, lambda: totals_of(rows)
+    )
+
+
+def run_batch(job: Job, settings: SinkSettings, batch: int) -> None:
+    planned = plan(settings)
+    messages = [run_task(job, settings, planned, batch, task, batch * job.tasks + task) for task in range(job.tasks)]
+    try:
+        committing.commit(settings, messages)
+    except OttlaError:
+        # As Spark does, which hands the same messages to abort().
+        committing.abort(settings, messages)
+        raise
+
+
+def run_plainly(job: Job, batch: int) -> None:
+    """At least once: what a sink without any of this does."""
+    from ottla.sink.barriers import COMMIT_APPLY, COMMIT_END, reach
+
+    with Producer(job.bootstrap_servers, linger_ms=0) as producer:
+        for task in range(job.tasks):
+            send(producer, job, job.rows_of(batch, task))
+    # Where the other one would be while its rows are stored and the engine's commit log does not know it.
+    for name in (COMMIT_APPLY, COMMIT_END):
+        reach(name)
+
+
+def main(text: str) -> None:
+    job = Job(**json.loads(text))
+    checkpoint = Checkpoint(job.checkpoint)
+    settings = job.settings()
+    for batch in range(checkpoint.next_batch(), job.batches):
+        checkpoint.log("offsets", batch)
+        if job.exactly_once:
+            run_batch(job, settings, batch)
+        else:
+            run_plainly(job, batch)
+        checkpoint.log("commits", batch)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,73 @@
+"""The driver is killed in front of each step of the mechanism, and started again from its checkpoint.
+
+Afterwards a read_committed reader finds every row once, each key's rows in order, and no transaction is open on any
+broker, though no transaction timeout has passed. A kill counts only where the barrier was reached. The control does the
+same to a sink that is at least once: it must show duplicates, or the kills prove nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.sink import barriers
+
+from . import driver
+from .conftest import PASSES, Engine, assert_every_row_once, visible_rows
+from .driver import Job
+
+KILLED_AT = [name for name in barriers.BARRIERS if not name.startswith("abort-")]
+
+
+@pytest.mark.parametrize("barrier", KILLED_AT)
+def test_every_row_is_there_once_after_a_kill(barrier: str, job: Job, engine: Engine) -> None:
+    engine.kill_at(barrier, after=PASSES[barrier])
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+@pytest.mark.parametrize("barrier", [barriers.PLAN_READ, barriers.TASK_PREPARE, barriers.COMMIT_APPLY])
+def test_the_first_batch_is_as_safe(barrier: str, job: Job, engine: Engine) -> None:
+    engine.kill_at(barrier)
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_a_kill_within_the_recovery_from_a_kill(job: Job, engine: Engine) -> None:
+    engine.kill_at(barriers.COMMIT_APPLY, after=1)
+    # What the first one decided is applied by the second one's plan, one transaction after the other.
+    engine.kill_at(barriers.COMMIT_BETWEEN)
+    engine.kill_at(barriers.PLAN_SWEEP)
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+@pytest.mark.parametrize("fault", ["drop_ack", "drop_request"])
+def test_a_kill_while_the_decision_is_asked_for_and_unanswered(
+    fault: str, cluster: ottla.Cluster, job: Job, engine: Engine
+) -> None:
+    engine.hold(barriers.COMMIT_ASKED, after=1)
+    engine.start()
+    engine.await_held(barriers.COMMIT_ASKED)
+    with getattr(cluster.faults, fault)(api="EndTxn", nth=1) as lost:
+        engine.release(barriers.COMMIT_ASKED)
+        engine.await_true(lambda: lost.fired == 1, "the commit was not asked for")
+        engine.kill()
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+@pytest.mark.parametrize("barrier", [barriers.COMMIT_APPLY, barriers.COMMIT_END])
+def test_the_control_at_least_once_shows_duplicates(barrier: str, job: Job, tmp_path: Path) -> None:
+    plain = dataclasses.replace(job, exactly_once=False)
+    engine = Engine(plain, tmp_path / "barriers")
+    engine.kill_at(barrier, after=1)
+    driver.main(plain.text())
+    found = Counter(row for rows in visible_rows(plain).values() for row in rows)
+    assert sorted(found) == list(range(plain.batches * plain.rows_per_batch))
+    # The second batch, as a whole.
+    assert sorted(row for row, count in found.items() if count > 1) == list(range(60, 120))
