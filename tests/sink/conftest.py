@@ -15,6 +15,7 @@ import pytest
 
 import ottla
 from ottla.sink import barriers
+from ottla.sink.identities import prefix_of
 
 from . import driver
 from .driver import Job
@@ -122,9 +123,9 @@ def visible_rows(job: Job) -> dict[int, list[int]]:
 
 
 def busy(job: Job) -> list[Any]:
-    """What ListTransactions says of transactions that are not over, on every broker."""
+    """What ListTransactions says of the sink's transactions that are not over, on every broker."""
     with ottla.Admin(job.bootstrap_servers) as admin:
-        return [each for each in admin.list_transactions() if each.state in _BUSY]
+        return [each for each in admin.list_transactions(prefix_of(job.sink_id)) if each.state in _BUSY]
 
 
 def await_quiet(job: Job) -> None:

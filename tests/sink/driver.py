@@ -38,7 +38,7 @@ class Job:
     query_id: str = "query-1"
     batches: int = 3
     rows_per_batch: int = 60
-    keys: int = 10
+    keys: int = 12
     tasks: int = 3
     exactly_once: bool = True
     atomic: bool = False
@@ -105,16 +105,26 @@ def send(producer: Producer, job: Job, rows: Sequence[int]) -> None:
 
 
 def run_task(job: Job, settings: SinkSettings, planned: Any, batch: int, task: int, number: int) -> Prepared | Skipped:
-    rows = job.rows_of(batch, task)
+    return prepare_rows(
+        settings, planned, BatchId(job.query_id, batch), task, job, job.rows_of(batch, task), Attempt(number, task)
+    )
 
+
+def prepare_rows(
+    settings: SinkSettings,
+    planned: Any,
+    batch: BatchId,
+    task: int,
+    job: Job,
+    rows: list[int],
+    attempt: Attempt | None = None,
+) -> Prepared | Skipped:
     def write(producer: Callable[[], Producer]) -> Totals:
         if rows:
             send(producer(), job, rows)
         return totals_of(rows)
 
-    return prepare(
-        settings, planned, BatchId(job.query_id, batch), Attempt(number, task), write, lambda: totals_of(rows)
-    )
+    return prepare(settings, planned, batch, attempt or Attempt(0, task), write, lambda: totals_of(rows))
 
 
 def run_batch(job: Job, settings: SinkSettings, batch: int) -> None:

@@ -10,6 +10,7 @@ from ottla.cli.read import read
 from ottla.cli.run import run
 from ottla.cli.serve import serve
 from ottla.cli.simulate import simulate
+from ottla.cli.sink import sink
 from ottla.cli.topics import topics
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 app.add_typer(topics, name="topics")
+app.add_typer(sink, name="sink")
 for command in (run, serve, produce, read, inspect, simulate):
     app.command()(command)
 

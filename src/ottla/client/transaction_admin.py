@@ -1,9 +1,9 @@
 """What transactions there are, asked of their coordinators (KIP-664), and the fencing of producers.
 
 A coordinator is the broker that leads the id's partition of `__transaction_state`: it is remembered, and looked for
-again once it has moved or cannot be reached. Listing asks every broker at the same time, and all of them again while
-one is gone or still loading. What moves from one broker to another meanwhile may be missing: a list says what there is,
-only `describe` says what there is not.
+again once it has moved or cannot be reached. Listing asks every broker at the same time, those again that did not
+answer or are still loading, and all again once one is gone. What moves from one broker to another meanwhile may be
+missing: a list says what there is, only `describe` says what there is not.
 """
 
 from __future__ import annotations
@@ -72,27 +72,33 @@ class TransactionAdmin:
     def listed(self, prefix: str) -> list[ListedTransaction]:
         """All transactional ids that begin so, sorted; see `Admin.list_transactions`."""
         found: dict[int, list[ListedTransaction]] = {}
+        asked: list[int] = []
 
         def attempt() -> OttlaError | None:
             brokers = self._driver.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), ANY_NODE)
             broker_ids = sorted(broker.node_id for broker in brokers.message.brokers)
-            # What a broker coordinated that has gone since it was asked, another one does now: all are asked again.
-            found.clear()
-            answers = self._driver.ask_each([(self._listing(prefix), broker_id) for broker_id in broker_ids])
-            for broker_id, answer in zip(broker_ids, answers, strict=True):
+            if broker_ids != asked:
+                # What a broker coordinated that has gone since it was asked, another one does now: all are asked again.
+                found.clear()
+                asked[:] = broker_ids
+            left = [broker_id for broker_id in broker_ids if broker_id not in found]
+            answers = self._driver.ask_each([(self._listing(prefix), broker_id) for broker_id in left])
+            trouble = None
+            for broker_id, answer in zip(left, answers, strict=True):
                 if prefix and self._takes_patterns and answer.message is None and not answer.sent:
                     # This version of ListTransactions has no place for a pattern, if it is not another trouble.
                     self._takes_patterns = False
                     return attempt()
                 error = _failure(answer, "ListTransactions", broker_id)
                 if error is not None:
-                    return error
+                    trouble = error
+                    continue
                 found[broker_id] = [
                     ListedTransaction(each.transactional_id, each.producer_id, each.transaction_state, broker_id)
                     for each in answer.message.transaction_states
                     if each.transactional_id.startswith(prefix)
                 ]
-            return None
+            return trouble
 
         self._until_well(attempt)
         return sorted((each for of_broker in found.values() for each in of_broker), key=lambda it: it.transactional_id)

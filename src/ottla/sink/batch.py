@@ -87,7 +87,7 @@ class Last(NamedTuple):
 class Plan(NamedTuple):
     """What planning found: who may decide, what was decided last, which ids tasks may take.
 
-    `planned_ms` is the driver's clock; `markers_end` (atomic sinks only) is where claims of this batch begin.
+    `planned_ms` is the driver's clock.
     """
 
     coordinator: TransactionIdentity
@@ -95,17 +95,20 @@ class Plan(NamedTuple):
     last: Last | None
     idle: tuple[TransactionIdentity, ...]
     planned_ms: int
-    markers_end: int = 0
 
 
 class Prepared(NamedTuple):
-    """A task's rows, stored and not yet visible; `entry` is None where it had none."""
+    """A task's rows, stored and not yet visible; `entry` is None where it had none.
+
+    `claim` (atomic sinks only) is the identity by which this attempt has claimed its partition.
+    """
 
     plan: Plan
     batch: BatchId
     attempt: Attempt
     totals: Totals
     entry: Entry | None
+    claim: TransactionIdentity | None = None
 
 
 class Skipped(NamedTuple):

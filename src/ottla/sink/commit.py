@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ottla.client.producer import Producer
 from ottla.errors import KafkaError, OttlaError, ProducerFenced, TransactionError, TransactionUnfinished
@@ -20,7 +20,18 @@ from ottla.sink.applying import apply
 from ottla.sink.barriers import reach
 from ottla.sink.batch import BatchId, Entry, Plan, Prepared, Skipped
 from ottla.sink.decision import Decision, encode
-from ottla.sink.refusals import Message, check_alive, check_skipped, check_together, role, sum_of
+from ottla.sink.identities import are_only_claims
+from ottla.sink.refusals import (
+    Message,
+    attempted_twice,
+    check_alive,
+    check_apart,
+    check_parts,
+    check_skipped,
+    check_together,
+    role,
+    sum_of,
+)
 from ottla.sink.session import Session, session_of
 from ottla.sink.settings import SinkSettings
 
@@ -48,10 +59,12 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
         check_skipped(settings.sink_id, plan.last, messages)
         return
     decision = _to_decide(session, plan, batch, messages, prepared)
+    if settings.atomic:
+        check_apart(batch, prepared)
     entries = [entry for entry in decision.entries if not entry.landed]
-    decide(session, plan, decision, entries)
+    decide(session, plan, decision, entries, _claims(session, batch, prepared) if settings.atomic else None)
     reach(barriers.COMMIT_APPLY)
-    lost = apply(session, batch, entries)
+    lost = () if settings.atomic else apply(session, batch, entries)
     if lost:
         raise TransactionError(
             f"{batch} of sink {settings.sink_id!r} is decided, and {sum(entry.totals.rows for entry in lost)} of its "
@@ -84,11 +97,33 @@ def _to_decide(
             raise OttlaError(f"some tasks of {batch} were skipped and others not: the batch is given up")
     entries = tuple(sorted([*written, *kept]))
     totals = sum_of(messages)
-    return Decision(settings.sink_id, batch, totals, len(messages), entries, plan.coordinator, _now_ms())
+    tasks = len(messages)
+    return Decision(settings.sink_id, batch, totals, tasks, entries, plan.coordinator, _now_ms(), settings.atomic)
 
 
-def decide(session: Session, plan: Plan, decision: Decision, entries: Sequence[Entry]) -> None:
-    """Write R and commit it: when this returns, the batch is decided."""
+def _claims(session: Session, batch: BatchId, prepared: Sequence[Prepared]) -> Callable[[], None]:
+    """What is looked at last of all before an atomic batch is committed: that nobody else takes part."""
+    claims = [message.claim for message in prepared if message.claim is not None]
+
+    def check() -> None:
+        ids = [session.coordinator_id, *(claim.transactional_id for claim in claims)]
+        described = session.admin.describe_transactions(ids)
+        coordinator = described.pop(session.coordinator_id, None)
+        if not are_only_claims(claims, described):
+            raise attempted_twice(batch)
+        check_parts(batch, prepared, coordinator, session.settings.control_topic)
+
+    return check
+
+
+def decide(
+    session: Session,
+    plan: Plan,
+    decision: Decision,
+    entries: Sequence[Entry],
+    check_last: Callable[[], None] | None = None,
+) -> None:
+    """Write R and commit it, unless `check_last` raises: when this returns, the batch is decided."""
     described = session.admin.describe_transactions(entry.identity.transactional_id for entry in entries)
     try:
         check_alive(session.settings, decision.batch, entries, described, plan.planned_ms, _now_ms())
@@ -99,7 +134,7 @@ def decide(session: Session, plan: Plan, decision: Decision, entries: Sequence[E
         raise
     reach(barriers.COMMIT_DECISION)
     try:
-        _write(session, decision)
+        _write(session, decision, check_last)
     except OttlaError as error:
         if is_decided(session, decision.coordinator, decision.batch):
             return
@@ -112,7 +147,7 @@ def is_decided(session: Session, coordinator: tuple[str, int, int], batch: Batch
     return found is not None and found.coordinator == coordinator and found.batch == batch
 
 
-def _write(session: Session, decision: Decision) -> None:
+def _write(session: Session, decision: Decision, check_last: Callable[[], None] | None) -> None:
     settings = session.settings
     given = settings.for_sending(session.coordinator_id)
     own = {"linger.ms": 0, "max.request.size": _REQUEST_BYTES_MAX, "interceptor.classes": None}
@@ -124,6 +159,8 @@ def _write(session: Session, decision: Decision) -> None:
         producer.begin_transaction()
         record = producer.send(settings.control_topic, encode(decision), settings.sink_id.encode(), partition=0)
         record.result()
+        if check_last is not None:
+            check_last()
         reach(barriers.COMMIT_ASKED)
         _ask_for_commit(producer)
     finally:
@@ -183,12 +220,15 @@ def abort(settings: SinkSettings, messages: Sequence[Message | None]) -> None:
     if is_decided(session, plan.coordinator, batch):
         decision = session.read_decision()
         assert decision is not None
-        apply(session, batch, [entry for entry in decision.entries if not entry.landed])
+        if not decision.atomic:
+            apply(session, batch, [entry for entry in decision.entries if not entry.landed])
         return
     if session.is_deciding(plan.coordinator):
         _log.warning("whether %s is decided is not known yet; the next start of the query finds out", batch)
         return
     reach(barriers.ABORT_END)
+    if settings.atomic:
+        return  # that was one transaction
     session.end([entry.identity for entry in entries], committed=False)
 
 

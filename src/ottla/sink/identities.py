@@ -10,11 +10,15 @@ not. Attempt numbers are no help: a stage that is retried counts from 0 again. I
 an id: one that is in use is left alone and the next index is looked at (`is_free`). The slot, which changes with every
 plan, keeps tasks of earlier plans away from ids that are in use now. So the number of ids stays slots times partitions
 for as long as no attempt has a rival, and each attempt that has one may add one.
+
+With `atomic=true` all tasks write in the coordinator's own transaction, and an id only claims a partition: each attempt
+takes the next identity of the partition's one id, and where another one has taken one since the plan, the batch is
+given up (`is_only_claim`, `are_only_claims`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ottla.client.transaction_admin import TransactionDescription
 from ottla.producer.transaction_states import TransactionIdentity
@@ -55,3 +59,17 @@ def is_free(described: TransactionDescription | None, idle: Collection[Transacti
         return True
     known = TransactionIdentity(described.transactional_id, described.producer_id, described.producer_epoch)
     return described.state == "Empty" and known in idle
+
+
+def is_only_claim(described: TransactionDescription | None, claim: TransactionIdentity) -> bool:
+    """Whether nobody was given an identity between the look (`described`) and the claim that followed it."""
+    if described is None:
+        return claim.producer_epoch == 0
+    # A producer id whose epochs are used up is replaced: nobody can tell, and the batch is run again.
+    return (claim.producer_id, claim.producer_epoch) == (described.producer_id, described.producer_epoch + 1)
+
+
+def are_only_claims(claims: Collection[TransactionIdentity], described: Mapping[str, TransactionDescription]) -> bool:
+    """Whether these claims are the newest of their ids, so that no other attempt came after them."""
+    now = {(each.transactional_id, each.producer_id, each.producer_epoch) for each in described.values()}
+    return all(tuple(claim) in now for claim in claims)

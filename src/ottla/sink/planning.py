@@ -12,9 +12,9 @@ import time
 
 from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
-from ottla.sink.applying import apply, settle
+from ottla.sink.applying import Lost, apply, settle
 from ottla.sink.barriers import PLAN_END, PLAN_FENCE, PLAN_READ, PLAN_ROLL, PLAN_SWEEP, reach
-from ottla.sink.batch import Entry, Last, Plan
+from ottla.sink.batch import Last, Plan
 from ottla.sink.decision import Decision
 from ottla.sink.identities import prefix_of, slot_of
 from ottla.sink.session import Session, session_of
@@ -35,16 +35,10 @@ def plan(settings: SinkSettings) -> Plan:
     coordinator = session.fence()
     reach(PLAN_READ)
     decision = read_settled(session)
-    last, found = clean(session, decision)
+    lost, found = clean(session, decision)
     reach(PLAN_END)
-    return Plan(
-        coordinator,
-        slot_of(coordinator),
-        last,
-        found.idle,
-        planned_ms,
-        session.markers_end() if settings.atomic else 0,
-    )
+    last = None if decision is None else _last(decision, lost)
+    return Plan(coordinator, slot_of(coordinator), last, found.idle, planned_ms)
 
 
 def read_settled(session: Session) -> Decision | None:
@@ -62,11 +56,11 @@ def read_settled(session: Session) -> Decision | None:
         session.pause()
 
 
-def clean(session: Session, decision: Decision | None) -> tuple[Last | None, Sweep]:
-    """Commit what is decided, abort what is not; the last decision for tasks, and what was found."""
-    found = _look(session, decision)
+def clean(session: Session, decision: Decision | None) -> tuple[Lost, Sweep]:
+    """Commit what is decided, abort what is not; entries that a timeout has taken back, and what was found."""
+    found = look(session, decision)
     reach(PLAN_ROLL)
-    lost: tuple[Entry, ...] = ()
+    lost: Lost = ()
     if decision is not None:
         lost = (
             *apply(session, decision.batch, found.commit),
@@ -74,10 +68,11 @@ def clean(session: Session, decision: Decision | None) -> tuple[Last | None, Swe
         )
     reach(PLAN_SWEEP)
     abort(session, found.abort)
-    return None if decision is None else _last(decision, lost), found
+    return lost, found
 
 
-def _look(session: Session, decision: Decision | None) -> Sweep:
+def look(session: Session, decision: Decision | None) -> Sweep:
+    """What there is of this sink's transactions, and what should become of it."""
     listed = session.admin.list_transactions(prefix_of(session.settings.sink_id))
     described = session.admin.describe_transactions(to_describe(listed, session.coordinator_id))
     return sweep(listed, described, decision)
@@ -92,7 +87,7 @@ def abort(session: Session, identities: tuple[TransactionIdentity, ...]) -> None
             ) from error
 
 
-def _last(decision: Decision, lost: tuple[Entry, ...]) -> Last:
+def _last(decision: Decision, lost: Lost) -> Last:
     gone, kept = lost_of(decision, {entry.marker_offset for entry in lost})
     return Last(
         decision.batch,

@@ -164,16 +164,30 @@ def check_apart(batch: BatchId, prepared: Iterable[Prepared]) -> None:
                 )
 
 
-def check_claims(batch: BatchId, messages: Iterable[Message], claims: Iterable[tuple[int, int]]) -> None:
-    """In an atomic batch no partition was attempted twice; TransactionError where one was.
-
-    `claims` are (partition, task attempt id) of all attempts that may have written.
-    """
-    winners = {(message.attempt.partition_id, message.attempt.task_attempt_id) for message in messages}
-    for partition_id, task_attempt_id in claims:
-        if (partition_id, task_attempt_id) not in winners:
+def check_parts(
+    batch: BatchId,
+    prepared: Iterable[Prepared],
+    coordinator: TransactionDescription | None,
+    control_topic: str,
+) -> None:
+    """In an atomic batch nobody but these tasks has written into the transaction; TransactionError where somebody has."""
+    known = {(control_topic, 0)}
+    for message in prepared:
+        known.update(
+            (span.topic, span.partition) for span in (message.entry.spans if message.entry is not None else ())
+        )
+    for topic, partition in () if coordinator is None else coordinator.partitions:
+        if (topic, partition) not in known:
             raise TransactionError(
-                f"partition {partition_id} of {batch} was attempted more than once, and with atomic=true all attempts "
-                "write in one transaction: the batch is given up and will be run again; switch speculation off for "
-                "such queries"
+                f"an attempt that does not count has written to {topic}-{partition} in the transaction of {batch}: the "
+                "batch is given up and will be run again"
             )
+
+
+def attempted_twice(batch: BatchId, partition_id: int | None = None) -> TransactionError:
+    """In an atomic batch each partition is attempted once, or all of it is given up."""
+    which = "a partition" if partition_id is None else f"partition {partition_id}"
+    return TransactionError(
+        f"{which} of {batch} was attempted more than once, and with atomic=true all attempts write in one transaction: "
+        "the batch is given up and will be run again; switch speculation off for such queries"
+    )

@@ -83,7 +83,7 @@ class Session:
             )
         self._has_topics = True
 
-    def has_control_topic(self) -> bool:
+    def has_topics(self) -> bool:
         """Whether any sink has ever written there."""
         return self._exists(self.settings.control_topic) and self._exists(self.settings.markers_topic)
 
@@ -129,10 +129,6 @@ class Session:
             coordinator is None or (each.producer_id, each.producer_epoch) == coordinator[1:]
             for each in self._decisions.open
         )
-
-    def markers_end(self) -> int:
-        """The offset of the next marker."""
-        return self.admin.end_offsets(self.settings.markers_topic)[0]
 
     def read_markers(self, first_offset: int) -> TransactionLog:
         """This sink's markers from an offset on, or from the first one that is still there."""

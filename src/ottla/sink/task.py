@@ -19,8 +19,8 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.barriers import TASK_END, TASK_IDENTITY, TASK_MARKER, TASK_PREPARE, TASK_ROWS, reach
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
 from ottla.sink.decision import encode_entry
-from ottla.sink.identities import INDEXES, is_free, task_transactional_id
-from ottla.sink.refusals import Role, check_rewritten, role
+from ottla.sink.identities import INDEXES, is_free, is_only_claim, task_transactional_id
+from ottla.sink.refusals import Role, attempted_twice, check_rewritten, role
 from ottla.sink.session import session_of
 from ottla.sink.settings import SinkSettings
 
@@ -56,7 +56,7 @@ def prepare(
         raise
     task.close()
     reach(TASK_END)
-    return Prepared(plan, batch, attempt, totals, entry)
+    return Prepared(plan, batch, attempt, totals, entry, task.claim)
 
 
 class OffsetsSeen:
@@ -97,6 +97,8 @@ class TaskTransaction:
         self._batch = batch
         self._attempt = attempt
         self._seen = OffsetsSeen(settings.markers_topic)
+        # With atomic=true: the identity by which the partition is this attempt's.
+        self.claim: TransactionIdentity | None = None
         self._producer: Producer | None = None
         self._identity: TransactionIdentity | None = None
 
@@ -104,7 +106,7 @@ class TaskTransaction:
         """The producer; made, and its transaction begun, with the first call."""
         if self._producer is None:
             reach(TASK_IDENTITY)
-            self._identity = identity = self._take_identity()
+            self._identity = identity = self._share_identity() if self._settings.atomic else self._take_identity()
             given = self._settings.for_sending(identity.transactional_id)
             given["interceptor.classes"] = [*_interceptors(given), self._seen]
             self._producer = Producer.from_config(given)
@@ -128,6 +130,21 @@ class TaskTransaction:
             "attempts neither end nor die, and start the query again"
         )
 
+    def _share_identity(self) -> TransactionIdentity:
+        """The coordinator's, once the partition is claimed."""
+        partition_id = self._attempt.partition_id
+        if self._attempt.attempt_number:
+            raise attempted_twice(self._batch, partition_id)
+        admin = session_of(self._settings).admin
+        transactional_id = task_transactional_id(self._settings.sink_id, self._plan.slot, partition_id, 0)
+        described = admin.describe_transactions([transactional_id]).get(transactional_id)
+        if not is_free(described, self._plan.idle):
+            raise attempted_twice(self._batch, partition_id)
+        self.claim = claim = admin.fence_producers([transactional_id])[transactional_id]
+        if not is_only_claim(described, claim):
+            raise attempted_twice(self._batch, partition_id)
+        return self._plan.coordinator
+
     def prepare(self, totals: Totals) -> Entry | None:
         """Wait until all is stored, leave the marker; what there is to commit, None where there was no row."""
         producer, identity = self._producer, self._identity
@@ -148,8 +165,13 @@ class TaskTransaction:
         if not stored:
             producer.abort_transaction()
             return None
-        reach(TASK_MARKER)
         entry = Entry(self._attempt.partition_id, identity, totals, -1, spans)
+        if self._settings.atomic:
+            # The decision is in the same transaction: nothing needs to be told apart later.
+            reach(TASK_PREPARE)
+            producer.prepare_transaction()
+            return entry
+        reach(TASK_MARKER)
         marker = producer.send(
             self._settings.markers_topic, self._marker(entry), self._settings.sink_id.encode(), partition=0
         )

@@ -1,0 +1,252 @@
+"""`ottla sink`: what an exactly-once sink has written where, and an end to what it has left behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli.command_config import CommandConfig, client_arguments
+from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
+from ottla.errors import UserMistake
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ottla.sink.batch import Entry, Span
+    from ottla.sink.decision import Decision
+    from ottla.sink.recovery import SinkState
+    from ottla.sink.settings import SinkSettings
+
+_PATIENCE_MS = 10_000
+# Of the coordinator's own transaction, which nothing is written in here.
+_TIMEOUT_MS = 60_000
+
+SinkId = Annotated[str, typer.Argument(metavar="ID", help="The sink's sink.id.")]
+ControlTopic = Annotated[
+    str, typer.Option("--control-topic", help="Where the sink keeps its decisions.", metavar="TOPIC")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+sink = typer.Typer(
+    no_args_is_help=True,
+    help="Show which micro-batch an exactly-once sink wrote where, and bring to an end what a dead driver has left.\n\n"
+    "For example: `ottla sink show orders -b localhost:9092`",
+)
+
+
+@sink.command()
+def show(
+    sink_id: SinkId,
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    control_topic: ControlTopic = "__ottla_sink",
+    history: Annotated[bool, typer.Option("--history", help="Also show earlier batches that are still known.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show the last batch that was decided: its tasks, what became of them, and the offsets they wrote.
+
+    Changes nothing; the query may be running.
+    """
+    from ottla.sink.recovery import describe
+
+    settings = _settings(sink_id, bootstrap_servers, command_config, control_topic)
+    state = describe(settings)
+    if not state.is_known:
+        raise UserMistake(
+            f"no sink {sink_id!r} is known at {settings.bootstrap_servers}: it has decided nothing in topic "
+            f"{control_topic!r}; see the sink.id of the query, and --control-topic if it has another one"
+        )
+    if as_json:
+        typer.echo(json.dumps(_as_json(state, history)))
+    else:
+        _show(state, history)
+
+
+@sink.command()
+def recover(
+    sink_id: SinkId,
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    control_topic: ControlTopic = "__ottla_sink",
+    as_json: Json = False,
+) -> None:
+    """Commit what a sink has decided and not carried out, and abort what it has not decided.
+
+    For a query that does not come back: one that starts again does all of this by itself. One that is running is fenced
+    by it, and fails.
+    """
+    from ottla.sink import recovery
+
+    settings = _settings(sink_id, bootstrap_servers, command_config, control_topic)
+    done = recovery.recover(settings)
+    if as_json:
+        told = {
+            "sink": sink_id,
+            "batch": None if done.decision is None else _batch_as_json(done.decision),
+            "committed": [_entry_as_json(entry) for entry in done.committed],
+            "aborted": [list(identity) for identity in done.aborted],
+            "lost": [_entry_as_json(entry) for entry in done.lost],
+        }
+        typer.echo(json.dumps(told))
+    else:
+        decided = "nothing was decided" if done.decision is None else f"the last decision is {done.decision.batch}"
+        _print(f"sink {sink_id}: {decided}")
+        _print(f"{_count(len(done.committed), 'transaction')} committed, {len(done.aborted)} aborted")
+    if done.lost:
+        assert done.decision is not None
+        raise UserMistake(
+            f"{sum(entry.totals.rows for entry in done.lost)} rows of {done.decision.batch} were taken back by "
+            "transaction.timeout.ms after it was decided; only the query, started again from its checkpoint, can write "
+            "them again"
+        )
+
+
+def _settings(sink_id: str, bootstrap_servers: str, command_config: Path | None, control_topic: str) -> SinkSettings:
+    from ottla.reader.settings import READER_SETTINGS
+    from ottla.sink.settings import SinkSettings
+
+    addresses, settings = client_arguments(
+        command_config, READER_SETTINGS, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
+    )
+    return SinkSettings(sink_id, addresses, settings, control_topic=control_topic, transaction_timeout_ms=_TIMEOUT_MS)
+
+
+# ---- for machines -------------------------------------------------------------------------------------------------
+
+
+def _as_json(state: SinkState, history: bool) -> dict[str, Any]:
+    last = state.decisions[-1] if state.decisions else None
+    told: dict[str, Any] = {
+        "sink": state.sink_id,
+        "batch": None if last is None else _batch_as_json(last),
+        "tasks": [] if last is None else [_task_as_json(state, entry) for entry in last.entries],
+        "open": [list(identity) for identity in state.open],
+        "deciding": state.deciding,
+    }
+    if history:
+        told["history"] = [
+            {**_batch_as_json(each), "tasks": [_entry_as_json(entry) for entry in each.entries]}
+            for each in state.decisions
+        ]
+    return told
+
+
+def _batch_as_json(decision: Decision) -> dict[str, Any]:
+    return {
+        "query": decision.batch.query_id,
+        "batch": decision.batch.batch_id,
+        "rows": decision.totals.rows,
+        "tasks": decision.tasks,
+        "atomic": decision.atomic,
+        "decided": _time(decision.decided_ms),
+    }
+
+
+def _entry_as_json(entry: Entry) -> dict[str, Any]:
+    return {
+        "task": entry.partition_id,
+        "transactional_id": entry.identity.transactional_id,
+        "producer_id": entry.identity.producer_id,
+        "producer_epoch": entry.identity.producer_epoch,
+        "rows": entry.totals.rows,
+        "offsets": [span._asdict() for span in entry.spans],
+    }
+
+
+def _task_as_json(state: SinkState, entry: Entry) -> dict[str, Any]:
+    return {**_entry_as_json(entry), "state": _fate(state, entry)}
+
+
+# ---- for people ---------------------------------------------------------------------------------------------------
+
+
+def _show(state: SinkState, history: bool) -> None:
+    if state.decisions:
+        last = state.decisions[-1]
+        whole = ", in one transaction" if last.atomic else ""
+        _print(
+            f"sink {state.sink_id}: {last.batch}, {_count(last.totals.rows, 'row')} of {_count(last.tasks, 'task')}"
+            f"{whole}, decided {_time(last.decided_ms)}"
+        )
+        table = _table("task", "state", "rows", "topic", "offsets")
+        for entry in last.entries:
+            for number, place in enumerate(_places(entry.spans) or [("", "")]):
+                first = (f"{entry.partition_id}", _fate(state, entry), f"{entry.totals.rows:,}")
+                table.add_row(*(first if not number else ("", "", "")), *place)
+        if last.entries:
+            _print(table)
+    else:
+        _print(f"sink {state.sink_id}: nothing is decided yet")
+    if history and len(state.decisions) > 1:
+        _print("earlier batches that are still known:")
+        table = _table("batch", "decided", "rows", "topic", "offsets")
+        for decision in reversed(state.decisions[:-1]):
+            spans = _joined(span for entry in decision.entries for span in entry.spans)
+            for number, place in enumerate(_places(spans) or [("", "")]):
+                name = decision.batch.query_id if decision.batch.batch_id < 0 else f"{decision.batch.batch_id}"
+                first = (name, _time(decision.decided_ms), f"{decision.totals.rows:,}")
+                table.add_row(*(first if not number else ("", "", "")), *place)
+        _print(table)
+    if state.deciding:
+        _print("the next batch is being decided just now")
+    if state.open:
+        _print(
+            f"{_count(len(state.open), 'transaction')} of tasks open, in no decision: a batch that is running, or what "
+            f"a dead one left, which holds back read_committed readers (ottla sink recover {state.sink_id})"
+        )
+
+
+def _fate(state: SinkState, entry: Entry) -> str:
+    fate = state.fates.get(entry.marker_offset)
+    if fate is None:
+        return "unknown"
+    return {"open": "to be committed", "aborted": "lost by timeout"}.get(fate.value, fate.value)
+
+
+def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """What all tasks together wrote to each partition."""
+    found: dict[tuple[str, int], Span] = {}
+    for span in spans:
+        place = span.topic, span.partition
+        known = found.get(place, span._replace(rows=0))
+        found[place] = span._replace(
+            first_offset=min(known.first_offset, span.first_offset),
+            last_offset=max(known.last_offset, span.last_offset),
+            rows=known.rows + span.rows,
+        )
+    return tuple(sorted(found.values()))
+
+
+def _places(spans: Iterable[Span]) -> list[tuple[str, str]]:
+    return [
+        (f"{span.topic}-{span.partition}", f"{span.first_offset} to {span.last_offset} ({span.rows:,})")
+        for span in spans
+    ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+
+
+def _print(what: Table | str) -> None:
+    from ottla.trial.screen import open_console
+
+    open_console().print(what, soft_wrap=isinstance(what, str))
+
+
+def _table(*names: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in names:
+        table.add_column(name, justify="right" if name in ("rows", "offsets") else "left", overflow="fold")
+    return table

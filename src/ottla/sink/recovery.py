@@ -1,0 +1,81 @@
+"""What a sink has done and what it has left, told; and what a driver that never came back has left, brought to an end.
+
+`describe` changes nothing and may be called while the query runs. `recover` is a plan without a batch: it fences the
+driver, so a query that runs is ended by it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.sink.batch import Entry
+from ottla.sink.decision import Decision
+from ottla.sink.planning import clean, look, read_settled
+from ottla.sink.session import Session, session_of
+from ottla.sink.settings import SinkSettings
+from ottla.sink.transaction_log import Fate
+
+
+class SinkState(NamedTuple):
+    """One sink as it is now.
+
+    `decisions` are those still there, the last one behind; `fates` of the last one's entries by their marker's offset
+    (None: nobody can tell). `open` are transactions that no decision names. `deciding`: a decision is being written.
+    """
+
+    sink_id: str
+    decisions: tuple[Decision, ...]
+    fates: dict[int, Fate | None]
+    open: tuple[TransactionIdentity, ...]
+    deciding: bool
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is any trace of it."""
+        return bool(self.decisions or self.open or self.deciding)
+
+
+class Recovered(NamedTuple):
+    """What was done: entries that were committed, transactions that were aborted, entries whose rows a timeout took."""
+
+    decision: Decision | None
+    committed: tuple[Entry, ...]
+    aborted: tuple[TransactionIdentity, ...]
+    lost: tuple[Entry, ...]
+
+
+def describe(settings: SinkSettings) -> SinkState:
+    """Tell what was decided and what became of it; raises Unreachable, KafkaError."""
+    session = session_of(settings)
+    if not session.has_topics():
+        return SinkState(settings.sink_id, (), {}, (), False)
+    session.read_decision()
+    deciding = session.is_deciding()
+    decisions = tuple(session.read_decisions())
+    last = decisions[-1] if decisions else None
+    found = look(session, last)
+    fates = {} if last is None else _fates(session, last, found.commit, found.doubtful)
+    return SinkState(settings.sink_id, decisions, fates, found.abort, deciding)
+
+
+def _fates(
+    session: Session, last: Decision, still_open: tuple[Entry, ...], doubtful: tuple[Entry, ...]
+) -> dict[int, Fate | None]:
+    fates: dict[int, Fate | None] = {entry.marker_offset: Fate.COMMITTED for entry in last.entries}
+    fates.update((entry.marker_offset, Fate.OPEN) for entry in still_open)
+    fates.update(session.fates(doubtful))
+    return fates
+
+
+def recover(settings: SinkSettings) -> Recovered:
+    """Commit what is decided, abort what is not, and fence whoever may still be at it; raises what `plan` raises."""
+    session = session_of(settings)
+    if not session.has_topics():
+        return Recovered(None, (), (), ())
+    session.fence()
+    decision = read_settled(session)
+    lost, found = clean(session, decision)
+    gone = {entry.marker_offset for entry in lost}
+    committed = tuple(entry for entry in (*found.commit, *found.doubtful) if entry.marker_offset not in gone)
+    return Recovered(decision, committed, found.abort, lost)

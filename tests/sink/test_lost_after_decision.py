@@ -1,0 +1,138 @@
+"""Rows that a timeout takes back after the batch was decided: written again by the same tasks, or refused.
+
+The one window that two-phase commit leaves open until KIP-939: the driver dies between the decision and its last
+EndTxn, and nobody starts again within the transaction timeout.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import ottla
+from ottla.sink import barriers
+from ottla.sink.commit import _to_decide, commit, decide
+from ottla.sink.planning import plan
+from ottla.sink.session import session_of
+
+from . import driver
+from .conftest import Engine, assert_every_row_once, await_quiet, visible_rows
+from .driver import Job, run_batch, run_task
+
+
+def decided(job: Job, lost: tuple[int, ...], landed: tuple[int, ...] = ()) -> None:
+    """Decide batch 0; these tasks' transactions are taken back, those are committed, others stay open."""
+    settings = job.settings()
+    planned = plan(settings)
+    messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    session = session_of(settings)
+    decision = _to_decide(session, planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
+    decide(session, planned, decision, decision.entries)
+    for tasks, committed in ((lost, False), (landed, True)):
+        identities = [decision.entries[task].identity for task in tasks]
+        if identities:
+            told = ottla.end_transactions(identities, committed, job.bootstrap_servers)
+            assert not any(told.values())
+
+
+@pytest.mark.parametrize(("lost", "landed"), [((1,), ()), ((0, 2), (1,)), ((0, 1, 2), ())])
+def test_the_same_tasks_write_again_what_was_lost_and_nothing_else(
+    lost: tuple[int, ...], landed: tuple[int, ...], job: Job
+) -> None:
+    decided(job, lost, landed)
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_a_kill_while_lost_rows_are_written_again(job: Job, engine: Engine) -> None:
+    decided(job, (0, 2))
+    for barrier in (barriers.TASK_PREPARE, barriers.COMMIT_ASKED, barriers.COMMIT_BETWEEN, barriers.COMMIT_END):
+        engine.kill_at(barrier)
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_rows_lost_again_are_written_again(job: Job) -> None:
+    decided(job, (0, 2))
+    settings = job.settings()
+    planned = plan(settings)
+    messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    session = session_of(settings)
+    prepared = [message for message in messages if hasattr(message, "entry")]
+    decision = _to_decide(session, planned, messages[0].batch, messages, prepared)  # type: ignore[arg-type]
+    decide(session, planned, decision, [entry for entry in decision.entries if not entry.landed])
+    again = [entry.identity for entry in decision.entries if entry.partition_id == 2]
+    ottla.end_transactions(again, False, job.bootstrap_servers)
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (
+            {"tasks": 2},
+            r"partition . of batch 0 .* rows where .* were decided: the rows that transaction.timeout.ms took",
+        ),
+        ({"tasks": 4}, r"run it with the number of partitions it had"),
+        ({"rows_per_batch": 50}, r"rows where 20 were decided"),
+    ],
+)
+def test_lost_rows_are_refused_from_other_tasks(changed: dict[str, int], told: str, job: Job) -> None:
+    decided(job, (1,))
+    with pytest.raises(ottla.UserMistake, match=told):
+        driver.main(dataclasses.replace(job, **changed).text())  # type: ignore[arg-type]
+    # What was decided and could be committed is there, and nothing twice.
+    rows = [row for of_partition in visible_rows(job).values() for row in of_partition]
+    assert sorted(rows) == sorted([*job.rows_of(0, 0), *job.rows_of(0, 2)])
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_the_next_batch_cannot_pass_by_lost_rows(job: Job) -> None:
+    decided(job, (1,))
+    settings = job.settings()
+    with pytest.raises(ottla.UserMistake, match="20 rows of batch 0 of query query-1 are lost to sink"):
+        run_batch(job, settings, 1)
+
+
+def test_downtime_beyond_the_timeout_before_the_decision(job: Job, engine: Engine) -> None:
+    job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 1_000
+    engine.kill_at(barriers.COMMIT_DECISION)
+    # The coordinators' timers end what the killed one left; no plan does.
+    await_quiet(job)
+    assert visible_rows(job) == {}
+    driver.main(dataclasses.replace(job, transaction_timeout_ms=60_000).text())
+    assert_every_row_once(job)
+
+
+@pytest.mark.parametrize(("barrier", "after"), [(barriers.COMMIT_APPLY, 0), (barriers.COMMIT_BETWEEN, 1)])
+def test_downtime_beyond_the_timeout_after_the_decision(barrier: str, after: int, job: Job, engine: Engine) -> None:
+    job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 1_500
+    engine.kill_at(barrier, after=after)
+    await_quiet(job)
+    landed = sum(map(len, visible_rows(job).values()))
+    assert landed == (0 if barrier == barriers.COMMIT_APPLY else 40)
+    driver.main(dataclasses.replace(job, transaction_timeout_ms=60_000).text())
+    assert_every_row_once(job)
+
+
+def test_a_timeout_between_the_decision_and_its_commits_is_told(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    entry = messages[1].entry  # type: ignore[union-attr]
+    assert entry is not None
+
+    def reach(name: str) -> None:
+        if name == barriers.COMMIT_APPLY:
+            ottla.end_transactions([entry.identity], False, job.bootstrap_servers)
+
+    monkeypatch.setattr("ottla.sink.commit.reach", reach)
+    with pytest.raises(
+        ottla.TransactionError, match=r"is decided, and 20 of its rows were taken back by transaction.tim"
+    ):
+        commit(settings, messages)
+    driver.main(job.text())
+    assert_every_row_once(job)

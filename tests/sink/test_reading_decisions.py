@@ -1,0 +1,282 @@
+"""What is decided without asking anybody: reading logs, telling transactions apart, choosing ids, reading records."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ottla
+from ottla.client.transaction_admin import ListedTransaction, TransactionDescription
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.records.plain import Record, encode_batch
+from ottla.sink.batch import BatchId, Entry, Span, Totals
+from ottla.sink.decision import Decision, decode, encode
+from ottla.sink.identities import coordinator_id, is_free, prefix_of, slot_of, task_transactional_id
+from ottla.sink.sweep import fate_described, fates, sweep, to_describe
+from ottla.sink.transaction_log import Fate, TransactionLog
+
+KEY = b"orders"
+COMMIT, ABORT = b"\0\0\0\1", b"\0\0\0\0"
+
+
+class Log:
+    """A partition being written by transactional producers."""
+
+    def __init__(self) -> None:
+        self.stored = b""
+        self.end = 0
+
+    def data(self, producer_id: int, value: bytes, *, key: bytes = KEY, epoch: int = 0, plain: bool = False) -> int:
+        self._append(Record(self.end, 1, key, value), producer_id, epoch, plain=plain)
+        return self.end - 1
+
+    def marker(self, producer_id: int, kind: bytes, epoch: int = 1) -> None:
+        self._append(Record(self.end, 1, kind, b"\0\0\0\0\0\0"), producer_id, epoch, is_control=True)
+
+    def _append(self, record: Record, producer_id: int, epoch: int, *, plain: bool = False, is_control: bool = False):  # type: ignore[no-untyped-def]
+        self.stored += encode_batch(
+            [record],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=-1 if is_control else 0,
+            is_transactional=not plain,
+            is_control=is_control,
+        )
+        self.end += 1
+
+    def read(self) -> TransactionLog:
+        log = TransactionLog(KEY)
+        log.take(self.stored)
+        return log
+
+
+def value_of(log: TransactionLog) -> bytes | None:
+    last = log.last_committed
+    return None if last is None else last.record.value
+
+
+class TestReading:
+    def test_a_commit_marker_decides_and_nothing_else(self) -> None:
+        log = Log()
+        assert value_of(log.read()) is None
+        log.data(1, b"one")
+        assert value_of(log.read()) is None
+        assert [each.fate for each in log.read().open] == [Fate.OPEN]
+        log.marker(1, COMMIT)
+        assert value_of(log.read()) == b"one"
+        log.data(1, b"two", epoch=1)
+        log.marker(1, ABORT, epoch=2)
+        assert value_of(log.read()) == b"one"
+        assert log.read().open == []
+
+    def test_others_markers_and_keys_and_plain_records_count_for_nothing(self) -> None:
+        log = Log()
+        log.data(1, b"ours")
+        log.data(2, b"theirs", key=b"orders-2")
+        log.data(3, b"a stranger's", plain=True)
+        log.marker(2, COMMIT)
+        assert value_of(log.read()) is None
+        log.marker(1, COMMIT)
+        assert value_of(log.read()) == b"ours"
+
+    def test_an_open_transaction_of_another_sink_hides_nothing(self) -> None:
+        log = Log()
+        log.data(2, b"theirs, for ever open", key=b"slow")
+        log.data(1, b"ours")
+        log.marker(1, COMMIT)
+        assert value_of(log.read()) == b"ours"
+
+    def test_what_was_read_before_is_passed_over(self) -> None:
+        log = Log()
+        log.data(1, b"one")
+        log.marker(1, COMMIT)
+        read = log.read()
+        read.forget_old()
+        log.data(1, b"two", epoch=1)
+        log.marker(1, COMMIT, epoch=2)
+        read.take(log.stored)
+        assert value_of(read) == b"two"
+        assert read.next_offset == log.end
+        assert len(read.settled) == 2
+
+    @given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["data", "commit", "abort"])), max_size=30))
+    def test_any_interleaving_reads_as_each_producer_meant_it(self, steps: list[tuple[int, str]]) -> None:
+        log, expected = Log(), None
+        opened: dict[int, bytes] = {}
+        for number, (producer_id, step) in enumerate(steps):
+            if step == "data":
+                opened[producer_id] = b"%d" % number
+                log.data(producer_id, b"%d" % number)
+            else:
+                value = opened.pop(producer_id, None)
+                if value is not None and step == "commit":
+                    expected = value
+                log.marker(producer_id, COMMIT if step == "commit" else ABORT)
+        assert value_of(log.read()) == expected
+        assert len({each.producer_id for each in log.read().open}) == len(opened)
+
+
+def identity(name: str, producer_id: int = 1, epoch: int = 0) -> TransactionIdentity:
+    return TransactionIdentity(name, producer_id, epoch)
+
+
+def entry(number: int, marker_offset: int = 0, **more: object) -> Entry:
+    return Entry(number, identity(f"t{number}", number), Totals(1, 1), marker_offset, ())._replace(**more)  # type: ignore[arg-type]
+
+
+def decision(*entries: Entry, **more: object) -> Decision:
+    made = Decision("orders", BatchId("q", 1), Totals(1, 1), 3, entries, identity("driver", 9), 0)
+    return made._replace(**more)  # type: ignore[arg-type]
+
+
+def described(of: TransactionIdentity, state: str, **more: object) -> TransactionDescription:
+    told = {"timeout_ms": 1000, "started_ms": 1, "partitions": (), "coordinator_id": 1, **more}
+    return TransactionDescription(*of, state, **told)  # type: ignore[arg-type]
+
+
+def listed(of: TransactionIdentity, state: str) -> ListedTransaction:
+    return ListedTransaction(of.transactional_id, of.producer_id, state, 1)
+
+
+class TestSweeping:
+    def test_what_is_decided_is_committed_and_what_is_not_is_aborted(self) -> None:
+        ours, stray = entry(1), identity("t2", 2)
+        found = sweep(
+            [listed(ours.identity, "Ongoing"), listed(stray, "Ongoing"), listed(identity("driver", 9), "Ongoing")],
+            {"t1": described(ours.identity, "Ongoing"), "t2": described(stray, "Ongoing")},
+            decision(ours),
+        )
+        assert found == ((ours,), (stray,), (), ())
+
+    @pytest.mark.parametrize("state", ["CompleteCommit", "PrepareCommit"])
+    def test_what_has_landed_needs_nothing(self, state: str) -> None:
+        ours = entry(1)
+        assert sweep([listed(ours.identity, state)], {}, decision(ours)) == ((), (), (), ())
+
+    @pytest.mark.parametrize("state", ["CompleteAbort", "PrepareAbort", "Empty", "Dead"])
+    def test_what_does_not_look_so_is_looked_up(self, state: str) -> None:
+        ours = entry(1)
+        assert sweep([listed(ours.identity, state)], {}, decision(ours)).doubtful == (ours,)
+
+    def test_an_id_that_was_taken_again_is_looked_up_and_the_new_transaction_aborted(self) -> None:
+        ours = entry(1)
+        newer = ours.identity._replace(producer_epoch=5)
+        found = sweep([listed(newer, "Ongoing")], {"t1": described(newer, "Ongoing")}, decision(ours))
+        assert found == ((), (newer,), (ours,), ())
+
+    def test_what_no_broker_lists_is_looked_up(self) -> None:
+        assert sweep([], {}, decision(entry(1))).doubtful == (entry(1),)
+
+    def test_a_producer_id_that_was_replaced_is_looked_up(self) -> None:
+        found = sweep([listed(identity("t1", 77), "CompleteCommit")], {}, decision(entry(1)))
+        assert found.doubtful == (entry(1),)
+
+    def test_what_was_known_to_have_landed_and_atomic_batches_are_left_alone(self) -> None:
+        landed = entry(1, landed=True)
+        assert sweep([], {}, decision(landed)) == ((), (), (), ())
+        assert sweep([], {}, decision(entry(1), atomic=True)) == ((), (), (), ())
+
+    def test_identities_without_a_transaction_are_told(self) -> None:
+        idle = identity("t2", 2)
+        assert sweep([listed(idle, "Empty")], {"t2": described(idle, "Empty")}, None).idle == (idle,)
+
+    def test_epochs_are_asked_for_where_they_matter(self) -> None:
+        all_states = ("Ongoing", "Empty", "CompleteCommit", "PrepareAbort")
+        names = [listed(identity(state), state) for state in all_states]
+        assert to_describe([*names, listed(identity("driver"), "Ongoing")], "driver") == ["Ongoing", "Empty"]
+
+
+class TestFates:
+    def test_the_marker_of_the_very_transaction_tells(self) -> None:
+        log = Log()
+        offsets = {name: log.data(number, b"", epoch=3) for number, name in enumerate(("kept", "lost", "open"))}
+        log.marker(0, COMMIT, epoch=4)
+        log.marker(1, ABORT, epoch=4)
+        entries = [entry(n, offset, identity=identity("t", n, 3)) for n, offset in enumerate(offsets.values())]
+        found = fates(entries, log.read())
+        assert [found[offset] for offset in offsets.values()] == [Fate.COMMITTED, Fate.ABORTED, Fate.OPEN]
+        other_epoch = entry(0, offsets["kept"], identity=identity("t", 0, 2))
+        assert fates([other_epoch, entry(7, 99)], log.read()) == {}
+
+    @pytest.mark.parametrize(
+        ("state", "epoch", "fate"),
+        [
+            ("CompleteCommit", 3, Fate.COMMITTED),
+            ("CompleteCommit", 4, Fate.COMMITTED),
+            ("CompleteCommit", 5, None),
+            ("CompleteAbort", 4, Fate.ABORTED),
+            ("Ongoing", 3, Fate.OPEN),
+            ("Ongoing", 4, None),
+            ("Empty", 4, None),
+        ],
+    )
+    def test_a_coordinators_memory_tells_less(self, state: str, epoch: int, fate: Fate | None) -> None:
+        ours = entry(1, identity=identity("t1", 1, 3))
+        assert fate_described(ours, described(identity("t1", 1, epoch), state)) is fate
+        assert fate_described(ours, described(identity("t1", 2, epoch), state)) is None
+        assert fate_described(ours, None) is None
+
+
+class TestIdentities:
+    @given(st.text(min_size=1), st.text(min_size=1))
+    def test_no_sinks_prefix_begins_another_ones(self, one: str, other: str) -> None:
+        if one != other:
+            assert not prefix_of(other).startswith(prefix_of(one))
+            assert not task_transactional_id(other, 0, 0, 0).startswith(prefix_of(one))
+
+    def test_names_that_begin_alike(self) -> None:
+        assert coordinator_id("orders") == "ottla-sink-6-orders/driver"
+        assert task_transactional_id("orders", 2, 17, 0) == "ottla-sink-6-orders/2/17/0"
+        assert not coordinator_id("orders-2").startswith(prefix_of("orders"))
+        assert not coordinator_id("orders/driver").startswith(prefix_of("orders"))
+
+    @pytest.mark.parametrize("step", [1, 2])
+    def test_slots_change_with_every_plan_in_either_version(self, step: int) -> None:
+        slots = [slot_of(identity("d", 1, epoch * step)) for epoch in range(9)]
+        assert all(len({*slots[at : at + 3]}) == 3 for at in range(7))
+
+    @pytest.mark.parametrize(
+        ("state", "is_idle", "free"),
+        [
+            ("CompleteCommit", False, True),
+            ("CompleteAbort", False, True),
+            ("Ongoing", False, False),
+            ("PrepareCommit", False, False),
+            ("Empty", False, False),
+            ("Empty", True, True),
+        ],
+    )
+    def test_an_id_that_may_have_an_owner_is_not_free(self, state: str, is_idle: bool, free: bool) -> None:
+        of = identity("t", 4, 7)
+        assert is_free(described(of, state), [of] if is_idle else []) is free
+        # Given an identity since it was planned.
+        if state == "Empty":
+            assert not is_free(described(of._replace(producer_epoch=8), state), [of])
+        assert is_free(None, [])
+
+
+class TestRecords:
+    def test_a_decision_is_read_as_it_was_written(self) -> None:
+        spans = (Span("t", 0, 3, 9, 5), Span("t-ü", 2, 0, 0, 1))
+        made = decision(entry(0, 5, spans=spans), entry(2, 6, landed=True), totals=Totals(6, (1 << 64) - 1))
+        assert decode(encode(made)) == made
+
+    def test_offsets_are_left_out_where_there_are_too_many(self) -> None:
+        spans = tuple(Span("a-topic-with-a-long-name" * 4, number, 1 << 40, 1 << 40, 1) for number in range(1000))
+        made = decision(*(entry(number, spans=spans) for number in range(100)))
+        assert len(encode(made)) < 100_000
+        assert decode(encode(made)).entries[99] == entry(99)
+
+    @pytest.mark.parametrize("value", [b"", b"x", b"[]", b"{}", b'{"version": 1}'])
+    def test_what_is_no_decision_is_told_so(self, value: bytes) -> None:
+        with pytest.raises(ottla.OttlaError, match="no decision of a sink"):
+            decode(value)
+
+    def test_a_decision_of_a_newer_version_is_told_so(self) -> None:
+        with pytest.raises(ottla.OttlaError, match="has format 2, which this version of ottla does not know"):
+            decode(b'{"version": 2}')
+
+    def test_totals_do_not_depend_on_order(self) -> None:
+        one, other = Totals(1, (1 << 64) - 1), Totals(2, 5)
+        assert one.plus(other) == other.plus(one) == Totals(3, 4)

@@ -1,0 +1,175 @@
+"""What the sink refuses: before anything becomes visible, with the reason and the remedy."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.sink.batch import WRITE, BatchId
+from ottla.sink.commit import commit
+from ottla.sink.planning import plan
+from ottla.sink.settings import SinkSettings
+
+from . import driver
+from .conftest import assert_every_row_once, await_quiet, visible_rows
+from .driver import Job, run_batch, run_task
+
+
+def test_a_lost_checkpoint_is_refused(job: Job) -> None:
+    driver.main(job.text())
+    shutil.rmtree(job.checkpoint)
+    job.query_id = "query-2"
+    with pytest.raises(ottla.UserMistake, match=r"belongs to batch 2 of query query-1, and this is batch 0 of query q"):
+        driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_a_sink_id_used_by_another_query_is_refused(job: Job, tmp_path: Path) -> None:
+    driver.main(job.text())
+    other = dataclasses.replace(job, query_id="query-2", checkpoint=str(tmp_path / "other"))
+    with pytest.raises(ottla.UserMistake, match=r"another query has the same sink.id; .* give this query a sink.id of"):
+        driver.main(other.text())
+    assert_every_row_once(job)
+
+
+def test_a_checkpoint_that_was_rolled_back_is_refused(job: Job) -> None:
+    driver.main(job.text())
+    (Path(job.checkpoint) / "commits").write_text("0")
+    with pytest.raises(
+        ottla.UserMistake, match=r"has written batch 2, and this is batch 1 .* rolled back; restore the"
+    ):
+        driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_a_decided_batch_with_other_rows_is_refused(job: Job) -> None:
+    driver.main(job.text())
+    (Path(job.checkpoint) / "commits").write_text("1")
+    other = dataclasses.replace(job, rows_per_batch=50)
+    with pytest.raises(ottla.UserMistake, match=r"has 50 rows where 60 were decided .* nothing was written"):
+        driver.main(other.text())
+    assert_every_row_once(job)
+
+
+def test_a_restart_with_other_parallelism_is_well(job: Job) -> None:
+    settings = job.settings()
+    run_batch(job, settings, 0)
+    # Decided, and not yet in the engine's own log: it comes again, divided otherwise, and is skipped.
+    wider = dataclasses.replace(job, tasks=5)
+    for batch in (0, 1):
+        run_batch(wider, settings, batch)
+    run_batch(dataclasses.replace(job, tasks=1), settings, 2)
+    assert_every_row_once(job)
+
+
+def test_an_older_checkpoint_of_the_same_batch_is_skipped(job: Job) -> None:
+    driver.main(job.text())
+    (Path(job.checkpoint) / "commits").write_text("1")
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_a_transaction_timeout_beyond_the_brokers_is_refused_at_start(job: Job) -> None:
+    settings = dataclasses.replace(job.settings(), transaction_timeout_ms=3_600_000)
+    with pytest.raises(
+        ottla.UserMistake, match=r"is more than the brokers allow \(transaction.max.timeout.ms=900000\)"
+    ):
+        plan(settings)
+
+
+def test_a_batch_with_too_little_time_left_is_refused(job: Job) -> None:
+    settings = dataclasses.replace(job.settings(), margin_ms=59_999)
+    planned = plan(settings)
+    messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    with pytest.raises(
+        ottla.TransactionError, match=r"ms left of transaction.timeout.ms \(60000\), and 59999 are needed"
+    ):
+        commit(settings, messages)
+    assert visible_rows(job) == {}
+
+
+def test_a_batch_that_took_longer_than_its_transactions_is_refused(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    assert messages[1].entry is not None  # type: ignore[union-attr]
+    # What the coordinator does when the time is up.
+    ottla.end_transactions([messages[1].entry.identity], False, job.bootstrap_servers)  # type: ignore[union-attr]
+    with pytest.raises(
+        ottla.TransactionError, match=r"task 1 of batch 0 .* before the batch was decided .* make batches"
+    ):
+        commit(settings, messages)
+    run_batch(job, settings, 0)
+    assert_every_row_once(job, batches=1)
+
+
+def test_tasks_of_two_plans_are_not_committed_together(job: Job) -> None:
+    settings = job.settings()
+    first, second = plan(settings), plan(settings)
+    messages = [run_task(job, settings, planned, 0, task, task) for task, planned in enumerate((first, second))]
+    with pytest.raises(ottla.OttlaError, match="tasks of two plans came to one commit"):
+        commit(settings, messages)
+    doubled = [run_task(job, settings, second, 0, 2, number) for number in (5, 6)]
+    with pytest.raises(ottla.OttlaError, match="came to one commit twice"):
+        commit(settings, doubled)
+    assert visible_rows(job) == {}
+    plan(settings)
+    await_quiet(job)
+
+
+def test_batch_writes_follow_one_another_each_under_its_own_id(job: Job) -> None:
+    settings = job.settings()
+
+    def write(name: str, rows_of: int) -> None:
+        planned = plan(settings)
+        messages = [
+            driver.prepare_rows(settings, planned, BatchId(name, WRITE), task, job, job.rows_of(rows_of, task))
+            for task in range(job.tasks)
+        ]
+        commit(settings, messages)
+
+    for _ in range(2):
+        write("monday", 0)  # and again, by whoever was not sure
+    write("tuesday", 1)
+    assert_every_row_once(job, batches=2)
+    with pytest.raises(ottla.UserMistake, match="belongs to write tuesday, and this is batch 2 of query query-1"):
+        run_batch(job, settings, 2)
+
+
+def test_a_control_topic_that_forgets_is_refused(cluster: ottla.Cluster, job: Job) -> None:
+    cluster.create_topic("forgetful")
+    settings = dataclasses.replace(job.settings(), control_topic="forgetful")
+    with pytest.raises(
+        ottla.UserMistake, match=r"'forgetful' has cleanup.policy=delete, .*ottla topics alter forgetful"
+    ):
+        plan(settings)
+
+
+def test_topics_are_made_as_safe_as_the_cluster_allows(job: Job) -> None:
+    settings = dataclasses.replace(job.settings(), control_topic=f"{job.topic}-control")
+    plan(settings)
+    with ottla.Admin(job.bootstrap_servers) as admin:
+        for topic in (settings.control_topic, settings.markers_topic):
+            assert [len(place.replicas) for place in admin.describe(topic).partitions] == [3]
+            assert admin.describe_configs(topic=topic)["min.insync.replicas"].value == "2"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"sink_id": ""}, "sink.id='' cannot name a sink"),
+        ({"sink_id": "a\nb"}, "cannot name a sink"),
+        ({"sink_id": "x" * 201}, "longer than 200 bytes"),
+        ({"transaction_timeout_ms": 10}, "transaction.timeout.ms=10 must be from 1000"),
+        ({"margin_ms": 900_000}, "margin_ms=900000 must be from 0 to below transaction.timeout.ms"),
+        ({"client_settings": {"transactional.id": "mine"}}, "transactional.id is set by the exactly-once sink itself"),
+        ({"client_settings": {"acks": "1"}}, "acks is set by the exactly-once sink itself"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(given: dict[str, object], told: str) -> None:
+    with pytest.raises(ottla.ConfigError, match=told):
+        SinkSettings(**{"sink_id": "orders", "bootstrap_servers": "localhost:9092", **given})  # type: ignore[arg-type]

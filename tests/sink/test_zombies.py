@@ -1,0 +1,183 @@
+"""Drivers and attempts that wake up late: they can neither decide nor make anything visible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import ottla
+from ottla.client.producer import Producer
+from ottla.sink.batch import Attempt, BatchId, Totals
+from ottla.sink.commit import abort, commit
+from ottla.sink.planning import plan
+from ottla.sink.task import prepare
+
+from .conftest import assert_every_row_once, await_quiet, visible_rows
+from .driver import Job, run_batch, run_task, send, totals_of
+
+
+def tasks(job: Job, planned: object, batch: int = 0) -> list:  # type: ignore[type-arg]
+    return [run_task(job, job.settings(), planned, batch, task, task) for task in range(job.tasks)]
+
+
+def test_an_old_driver_that_wakes_up_cannot_decide(job: Job) -> None:
+    settings = job.settings()
+    old = tasks(job, plan(settings))
+    new = tasks(job, plan(settings))
+    with pytest.raises(ottla.TransactionError, match="lost its transaction before the batch was decided"):
+        commit(settings, old)
+    commit(settings, new)
+    abort(settings, old)
+    assert_every_row_once(job, batches=1)
+
+
+def test_an_old_driver_without_rows_cannot_decide_either(job: Job) -> None:
+    job.rows_per_batch = 0
+    settings = job.settings()
+    old = tasks(job, plan(settings))
+    new = tasks(job, plan(settings))
+    with pytest.raises(ottla.ProducerFenced, match="another driver has taken the sink over"):
+        commit(settings, old)
+    commit(settings, new)
+    assert visible_rows(job) == {}
+
+
+def test_an_old_drivers_abort_leaves_the_new_ones_batch_alone(job: Job) -> None:
+    settings = job.settings()
+    old = tasks(job, plan(settings))
+    new = tasks(job, plan(settings))
+    abort(settings, old)
+    commit(settings, new)
+    assert_every_row_once(job, batches=1)
+
+
+def test_abort_after_the_decision_finishes_it(job: Job) -> None:
+    settings = job.settings()
+    messages = tasks(job, plan(settings))
+    commit(settings, messages)
+    abort(settings, messages)
+    assert_every_row_once(job, batches=1)
+
+
+def test_abort_before_the_decision_makes_way_for_readers(job: Job) -> None:
+    settings = job.settings()
+    messages = tasks(job, plan(settings))
+    abort(settings, [messages[0], None, *messages[2:]])
+    abort(settings, messages)
+    await_quiet(job)
+    assert visible_rows(job) == {}
+    with pytest.raises(ottla.TransactionError):
+        commit(settings, messages)
+    run_batch(job, settings, 0)
+    assert_every_row_once(job, batches=1)
+
+
+def test_a_commit_that_is_asked_for_again_does_no_harm(job: Job) -> None:
+    settings = job.settings()
+    messages = tasks(job, plan(settings))
+    for _ in range(2):
+        commit(settings, messages)
+    assert_every_row_once(job, batches=1)
+
+
+def test_two_attempts_of_a_partition_do_not_meet_and_one_counts(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    losers = [run_task(job, settings, planned, 0, 1, number) for number in (100, 101)]
+    messages = tasks(job, planned)
+    ids = {message.entry.identity.transactional_id for message in [*losers, messages[1]] if message.entry}  # type: ignore[union-attr]
+    assert len(ids) == 3
+    commit(settings, messages)
+    # Losers hold readers back until the next plan.
+    plan(settings)
+    assert_every_row_once(job, batches=1)
+
+
+def test_an_attempt_that_has_an_identity_and_no_row_yet_is_not_robbed_of_it(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    rows = job.rows_of(0, 1)
+    inner: list = []  # type: ignore[type-arg]
+
+    def write(producer: Callable[[], Producer]) -> Totals:
+        taken = producer()
+        inner.append(run_task(job, settings, planned, 0, 1, 100))
+        send(taken, job, rows)
+        return totals_of(rows)
+
+    batch = BatchId(job.query_id, 0)
+    outer = prepare(settings, planned, batch, Attempt(101, 1), write, lambda: totals_of(rows))
+    others = [run_task(job, settings, planned, 0, task, task) for task in (0, 2)]
+    commit(settings, [others[0], outer, others[1]])
+    plan(settings)
+    assert_every_row_once(job, batches=1)
+    assert inner[0].entry is not None
+
+
+def test_an_attempt_of_an_old_plan_that_wakes_up_late_is_swept(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    rows = job.rows_of(0, 1)
+
+    def write(producer: Callable[[], Producer]) -> Totals:
+        send(producer(), job, rows[:5])
+        producer().flush()
+        run_batch(job, settings, 0)
+        send(producer(), job, rows[5:])
+        return totals_of(rows)
+
+    with pytest.raises(ottla.OttlaError):
+        prepare(settings, planned, BatchId(job.query_id, 0), Attempt(100, 1), write, lambda: totals_of(rows))
+    assert_every_row_once(job, batches=1)
+
+
+def test_an_identity_that_was_never_used_is_taken_by_a_later_plan(job: Job) -> None:
+    settings = job.settings()
+    for batch in range(5):
+        planned = plan(settings)
+
+        def die(producer: Callable[[], Producer]) -> Totals:
+            producer()
+            raise RuntimeError("the task fails before its first row")
+
+        with pytest.raises(RuntimeError):
+            prepare(settings, planned, BatchId(job.query_id, batch), Attempt(100, 1), die, Totals)
+        commit(settings, tasks(job, planned, batch))
+    with ottla.Admin(job.bootstrap_servers) as admin:
+        ids = [
+            each.transactional_id for each in admin.list_transactions() if f"-{job.sink_id}/" in each.transactional_id
+        ]
+    # The driver's, and three slots of three tasks, of which one has a second index.
+    assert len(ids) <= 1 + 3 * (3 + 1)
+    assert_every_row_once(job, batches=5)
+
+
+def test_an_attempt_that_fails_leaves_nothing_open(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+
+    def fail(producer: Callable[[], Producer]) -> Totals:
+        send(producer(), job, [1, 2, 3])
+        raise RuntimeError("the task fails")
+
+    def miscount(producer: Callable[[], Producer]) -> Totals:
+        send(producer(), job, [1, 2, 3])
+        return Totals(4, 0)
+
+    for write, expected in ((fail, RuntimeError), (miscount, ottla.OttlaError)):
+        with pytest.raises(expected, match=r"the task fails|has 4 rows, and 3 were stored"):
+            prepare(settings, planned, BatchId(job.query_id, 0), Attempt(7, 0), write, Totals)
+    await_quiet(job)
+    assert visible_rows(job) == {}
+
+
+def test_a_sink_does_not_touch_one_whose_name_begins_alike(job: Job) -> None:
+    other = Job(**{**job.__dict__, "sink_id": f"{job.sink_id}-2", "query_id": "query-2"})
+    ours = tasks(job, plan(job.settings()))
+    theirs = tasks(other, plan(other.settings()), batch=1)
+    # Planned again, each with what the other has prepared still open.
+    commit(job.settings(), ours)
+    plan(job.settings())
+    commit(other.settings(), theirs)
+    assert_every_row_once(job, batches=2)
