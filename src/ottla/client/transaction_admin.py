@@ -30,6 +30,8 @@ from ottla.reader.settings import ReaderSettings
 _TRANSACTION = 1
 # The first pause: what is waited for is the end of the transaction before, as a rule.
 _PAUSE_MS = 20
+# After so long, a broker that cannot be reached or does not answer is asked for again: another one may have its part.
+_REACH_MS, _ANSWER_MS = 1_000, 10_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -82,7 +84,7 @@ class TransactionAdmin:
                 found.clear()
                 asked[:] = broker_ids
             left = [broker_id for broker_id in broker_ids if broker_id not in found]
-            answers = self._driver.ask_each([(self._listing(prefix), broker_id) for broker_id in left])
+            answers = self._ask_all([(self._listing(prefix), broker_id) for broker_id in left])
             trouble = None
             for broker_id, answer in zip(left, answers, strict=True):
                 if prefix and self._takes_patterns and answer.message is None and not answer.sent:
@@ -147,6 +149,12 @@ class TransactionAdmin:
 
     # ---- asking -------------------------------------------------------------------------------------------------
 
+    def _ask_all(self, questions: Sequence[tuple[Any, int]]) -> list[Answer]:
+        """One answer to each, its message None where nothing was said."""
+        answers = self._driver.ask_all(questions, _ANSWER_MS, reach_ms=_REACH_MS)
+        late = f"no answer within {_ANSWER_MS} ms"
+        return [Answer(None, None, late, True, None) if answer is None else answer for answer in answers]
+
     def _listing(self, prefix: str) -> ListTransactionsRequest:
         if prefix and self._takes_patterns:
             return ListTransactionsRequest(transactional_id_pattern=re.escape(prefix) + ".*")
@@ -168,7 +176,7 @@ class TransactionAdmin:
             for transactional_id, node_id in self._find(left).items():
                 by_node.setdefault(node_id, []).append(transactional_id)
             places = list(by_node.items())
-            answers = self._driver.ask_each([(ask(asked), node_id) for node_id, asked in places])
+            answers = self._ask_all([(ask(asked), node_id) for node_id, asked in places])
             for (node_id, asked), answer in zip(places, answers, strict=True):
                 if answer.message is None:
                     trouble = _failure(answer, what, node_id)
@@ -199,7 +207,7 @@ class TransactionAdmin:
             left = [each for each in ids if each not in found]
             questions = [(FindCoordinatorRequest(key=each, key_type=_TRANSACTION), ANY_NODE) for each in left]
             trouble = None
-            for key, answer in zip(left, self._driver.ask_each(questions), strict=True):
+            for key, answer in zip(left, self._ask_all(questions), strict=True):
                 error = _failure(answer, f"FindCoordinator of transactional id {key!r}", ANY_NODE)
                 if error is None:
                     found[key] = answer.message.node_id

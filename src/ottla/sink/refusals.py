@@ -170,7 +170,7 @@ def check_parts(
     coordinator: TransactionDescription | None,
     control_topic: str,
 ) -> None:
-    """In an atomic batch nobody but these tasks has written into the transaction; TransactionError where somebody has."""
+    """In an atomic batch nobody but these tasks has written; TransactionError where somebody has."""
     known = {(control_topic, 0)}
     for message in prepared:
         known.update(
