@@ -44,7 +44,7 @@ class Job:
     atomic: bool = False
     partitions: int = 3
     transaction_timeout_ms: int = 60_000
-    margin_ms: int = 0
+    margin_ms: int = 20_000
     client_settings: dict[str, Any] = field(default_factory=dict)
 
     def settings(self) -> SinkSettings:

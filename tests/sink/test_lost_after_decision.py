@@ -12,7 +12,8 @@ import pytest
 
 import ottla
 from ottla.sink import barriers
-from ottla.sink.commit import _to_decide, commit, decide
+from ottla.sink.commit import _to_decide, commit
+from ottla.sink.deciding import decide
 from ottla.sink.planning import plan
 from ottla.sink.session import session_of
 
@@ -28,7 +29,7 @@ def decided(job: Job, lost: tuple[int, ...], landed: tuple[int, ...] = ()) -> No
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     session = session_of(settings)
     decision = _to_decide(session, planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
-    decide(session, planned, decision, decision.entries)
+    decide(session, planned, decision, messages)  # type: ignore[arg-type]
     for tasks, committed in ((lost, False), (landed, True)):
         identities = [decision.entries[task].identity for task in tasks]
         if identities:
@@ -61,7 +62,7 @@ def test_rows_lost_again_are_written_again(job: Job) -> None:
     session = session_of(settings)
     prepared = [message for message in messages if hasattr(message, "entry")]
     decision = _to_decide(session, planned, messages[0].batch, messages, prepared)  # type: ignore[arg-type]
-    decide(session, planned, decision, [entry for entry in decision.entries if not entry.landed])
+    decide(session, planned, decision, prepared)  # type: ignore[arg-type]
     again = [entry.identity for entry in decision.entries if entry.partition_id == 2]
     ottla.end_transactions(again, False, job.bootstrap_servers)
     driver.main(job.text())
@@ -99,6 +100,7 @@ def test_the_next_batch_cannot_pass_by_lost_rows(job: Job) -> None:
 
 def test_downtime_beyond_the_timeout_before_the_decision(job: Job, engine: Engine) -> None:
     job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 1_000
+    job.margin_ms = engine.job.margin_ms = 0
     engine.kill_at(barriers.COMMIT_DECISION)
     # The coordinators' timers end what the killed one left; no plan does.
     await_quiet(job)
@@ -110,6 +112,7 @@ def test_downtime_beyond_the_timeout_before_the_decision(job: Job, engine: Engin
 @pytest.mark.parametrize(("barrier", "after"), [(barriers.COMMIT_APPLY, 0), (barriers.COMMIT_BETWEEN, 1)])
 def test_downtime_beyond_the_timeout_after_the_decision(barrier: str, after: int, job: Job, engine: Engine) -> None:
     job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 1_500
+    job.margin_ms = engine.job.margin_ms = 0
     engine.kill_at(barrier, after=after)
     await_quiet(job)
     landed = sum(map(len, visible_rows(job).values()))

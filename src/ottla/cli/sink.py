@@ -57,10 +57,7 @@ def show(
     settings = _settings(sink_id, bootstrap_servers, command_config, control_topic)
     state = describe(settings)
     if not state.is_known:
-        raise UserMistake(
-            f"no sink {sink_id!r} is known at {settings.bootstrap_servers}: it has decided nothing in topic "
-            f"{control_topic!r}; see the sink.id of the query, and --control-topic if it has another one"
-        )
+        raise _unknown(settings)
     if as_json:
         typer.echo(json.dumps(_as_json(state, history)))
     else:
@@ -83,6 +80,8 @@ def recover(
     from ottla.sink import recovery
 
     settings = _settings(sink_id, bootstrap_servers, command_config, control_topic)
+    if not recovery.describe(settings).is_known:
+        raise _unknown(settings)
     done = recovery.recover(settings)
     if as_json:
         told = {
@@ -104,6 +103,13 @@ def recover(
             "transaction.timeout.ms after it was decided; only the query, started again from its checkpoint, can write "
             "them again"
         )
+
+
+def _unknown(settings: SinkSettings) -> UserMistake:
+    return UserMistake(
+        f"no sink {settings.sink_id!r} is known at {settings.bootstrap_servers}: it has decided nothing in topic "
+        f"{settings.control_topic!r}; see the sink.id of the query, and --control-topic if it has another one"
+    )
 
 
 def _settings(sink_id: str, bootstrap_servers: str, command_config: Path | None, control_topic: str) -> SinkSettings:

@@ -32,6 +32,7 @@ COMMIT_DECISION = "commit-before-decision"
 COMMIT_ASKED = "commit-before-decision-is-committed"
 COMMIT_APPLY = "commit-before-apply"
 COMMIT_BETWEEN = "commit-between-two-ends"
+COMMIT_SWEEP = "commit-before-sweep"
 COMMIT_END = "commit-before-return"
 ABORT_FENCE = "abort-before-fence"
 ABORT_END = "abort-before-ends"
@@ -52,6 +53,7 @@ BARRIERS = (
     COMMIT_ASKED,
     COMMIT_APPLY,
     COMMIT_BETWEEN,
+    COMMIT_SWEEP,
     COMMIT_END,
     ABORT_FENCE,
     ABORT_END,

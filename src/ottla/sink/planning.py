@@ -34,19 +34,19 @@ def plan(settings: SinkSettings) -> Plan:
     planned_ms = time.time_ns() // 1_000_000
     coordinator = session.fence()
     reach(PLAN_READ)
-    decision = read_settled(session)
+    decision = read_settled(session, coordinator)
     lost, found = clean(session, decision)
     reach(PLAN_END)
     last = None if decision is None else _last(decision, lost)
     return Plan(coordinator, slot_of(coordinator), last, found.idle, planned_ms)
 
 
-def read_settled(session: Session) -> Decision | None:
+def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision | None:
     """R after fencing: no decision is under way, so one that seems to be is only not replicated yet."""
     deadline = time.monotonic() + session.patience_s
     while True:
         decision = session.read_decision()
-        if not session.is_deciding():
+        if not session.is_deciding(coordinator.producer_id):
             return decision
         if time.monotonic() >= deadline:
             raise TransactionUnfinished(
@@ -67,7 +67,7 @@ def clean(session: Session, decision: Decision | None) -> tuple[Lost, Sweep]:
             *settle(session, decision.batch, found.doubtful),
         )
     reach(PLAN_SWEEP)
-    abort(session, found.abort)
+    abort_strays(session, found.abort)
     return lost, found
 
 
@@ -78,7 +78,7 @@ def look(session: Session, decision: Decision | None) -> Sweep:
     return sweep(listed, described, decision)
 
 
-def abort(session: Session, identities: tuple[TransactionIdentity, ...]) -> None:
+def abort_strays(session: Session, identities: tuple[TransactionIdentity, ...]) -> None:
     """Abort transactions of nobody; one that ends by itself meanwhile is as good."""
     for error in session.end(identities, committed=False).values():
         if isinstance(error, TransactionUnfinished):

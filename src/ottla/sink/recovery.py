@@ -73,8 +73,7 @@ def recover(settings: SinkSettings) -> Recovered:
     session = session_of(settings)
     if not session.has_topics():
         return Recovered(None, (), (), ())
-    session.fence()
-    decision = read_settled(session)
+    decision = read_settled(session, session.fence())
     lost, found = clean(session, decision)
     gone = {entry.marker_offset for entry in lost}
     committed = tuple(entry for entry in (*found.commit, *found.doubtful) if entry.marker_offset not in gone)

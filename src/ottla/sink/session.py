@@ -28,7 +28,7 @@ from ottla.sink.transaction_log import Fate, TransactionLog
 
 _log = logging.getLogger("ottla.sink")
 
-_SESSIONS_MAX = 8
+_SESSIONS_MAX = 32
 _REPLICATION_FACTOR_MAX = 3
 # Markers are of use until their batch is done, and tell who wrote what for a while after that.
 _MARKERS_RETENTION_MS = 24 * 3_600_000
@@ -49,6 +49,7 @@ class Session:
         self._key = settings.sink_id.encode()
         self._decisions = TransactionLog(self._key)
         self._has_topics = False
+        self._timeout_is_known = False
 
     def close(self) -> None:
         """Close the connections."""
@@ -104,6 +105,9 @@ class Session:
         except KafkaError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
+            # Another sink has just made it, and this broker may hear of it in a moment.
+            while not self._exists(topic):
+                self.pause()
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -123,12 +127,12 @@ class Session:
         log = self._read(self.settings.control_topic, TransactionLog(self._key))
         return [decode(each.record.value or b"") for each in log.settled if each.fate is Fate.COMMITTED]
 
-    def is_deciding(self, coordinator: TransactionIdentity | None = None) -> bool:
-        """Whether a decision (of this coordinator) had been read whose transaction was still open."""
-        return any(
-            coordinator is None or (each.producer_id, each.producer_epoch) == coordinator[1:]
-            for each in self._decisions.open
-        )
+    def is_deciding(self, producer_id: int | None = None) -> bool:
+        """Whether a decision (of this producer id) has been read whose transaction was still open.
+
+        One of another id than the coordinator has now can never be committed.
+        """
+        return any(producer_id in (None, each.producer_id) for each in self._decisions.open)
 
     def read_markers(self, first_offset: int) -> TransactionLog:
         """This sink's markers from an offset on, or from the first one that is still there."""
@@ -155,26 +159,35 @@ class Session:
 
     def fence(self) -> TransactionIdentity:
         """Become the one who may decide, once what an older driver was deciding is complete; UserMistake."""
-        timeout_ms = self.settings.transaction_timeout_ms
+        settings = self.settings
+        if not self._timeout_is_known:
+            # Only to be refused, before anything has begun, where brokers do not allow what tasks will ask for.
+            self.take_identity(self.coordinator_id, settings.transaction_timeout_ms)
+            self._timeout_is_known = True
+        return self.take_identity(self.coordinator_id, settings.decision_timeout_ms)
+
+    def take_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
+        """The next identity of a transactional id, whose transactions may last so long; UserMistake."""
         try:
-            fenced = self.admin.fence_producers([self.coordinator_id], transaction_timeout_ms=timeout_ms)
+            fenced = self.admin.fence_producers([transactional_id], transaction_timeout_ms=timeout_ms)
         except KafkaError as error:
             if error.code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
                 raise
-            raise UserMistake(
-                f"transaction.timeout.ms={timeout_ms} is more than the brokers allow ({self._timeout_max()}); give "
-                f"sink {self.settings.sink_id!r} a shorter one, or raise transaction.max.timeout.ms"
-            ) from error
-        return fenced[self.coordinator_id]
+            raise self._too_long(timeout_ms) from error
+        return fenced[transactional_id]
 
-    def _timeout_max(self) -> str:
-        """What the brokers allow, as far as they tell."""
+    def _too_long(self, timeout_ms: int) -> UserMistake:
         name = "transaction.max.timeout.ms"
         try:
             broker_id = self.admin.cluster().brokers[0].broker_id
-            return f"{name}={self.admin.describe_configs(broker_id=broker_id)[name].value}"
-        except (OttlaError, LookupError):
-            return name
+            name = f"{name}={self.admin.describe_configs(broker_id=broker_id)[name].value}"
+        except (OttlaError, LookupError) as error:
+            # Not everybody may read the brokers' settings.
+            _log.info("%s is not known: %s", name, error)
+        return UserMistake(
+            f"transaction.timeout.ms={timeout_ms} is more than the brokers allow ({name}); give sink "
+            f"{self.settings.sink_id!r} a shorter one, or raise that setting of the brokers"
+        )
 
     def end(
         self, identities: Sequence[TransactionIdentity], committed: bool

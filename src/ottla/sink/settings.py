@@ -13,7 +13,8 @@ from ottla.errors import ConfigError
 CONTROL_TOPIC = "__ottla_sink"
 # Kafka's own default of transaction.max.timeout.ms, and so the longest that every cluster allows.
 TRANSACTION_TIMEOUT_MS = 900_000
-_MARGIN_MS_MAX = 30_000
+_MARGIN_MS_MAX = 60_000
+_DECISION_MS_MIN = 1_000
 _SINK_ID_BYTES_MAX = 200
 # What the mechanism decides by itself.
 _OWN = ("acks", "bootstrap_servers", "enable_idempotence", "transaction_timeout_ms", "transactional_id")
@@ -25,7 +26,7 @@ class SinkSettings:
 
     `sink_id` names the sink for as long as its query lives; `client_settings` are those of `ottla.Producer`, under
     either spelling. `atomic`: the whole batch is one transaction. A batch whose transactions have less than `margin_ms`
-    left is not decided any more (None: a tenth of `transaction_timeout_ms`, 30 s at most).
+    left is not decided any more (None: a tenth of `transaction_timeout_ms`, 60 s at most).
     """
 
     sink_id: str
@@ -59,6 +60,14 @@ class SinkSettings:
         return min(_MARGIN_MS_MAX, self.transaction_timeout_ms // 10) if self.margin_ms is None else self.margin_ms
 
     @property
+    def decision_timeout_ms(self) -> int:
+        """How long the decision's own transaction may take: less than the margin, as far as brokers keep time.
+
+        They look every ten seconds; one second is the least. An atomic batch is decided in its one transaction.
+        """
+        return self.transaction_timeout_ms if self.atomic else max(_DECISION_MS_MIN, self.margin // 2)
+
+    @property
     def markers_topic(self) -> str:
         """Where each task's transaction leaves a record, so that its fate can be read."""
         return f"{self.control_topic}_markers"
@@ -84,5 +93,6 @@ class SinkSettings:
             **given,
             "bootstrap.servers": self.bootstrap_servers,
             "transactional.id": transactional_id,
+            # Told to the coordinator by whoever takes the identity; here it only has to be one a producer may have.
             "transaction.timeout.ms": self.transaction_timeout_ms,
         }

@@ -64,12 +64,16 @@ class OffsetsSeen:
 
     def __init__(self, markers_topic: str) -> None:
         self._markers_topic = markers_topic
+        self.rows = 0
         self._spans: dict[tuple[str, int], Span] = {}
 
     def on_ack(self, batch: BatchSeen) -> None:
         """Take note of a batch that is stored."""
         if batch.outcome != "acked" or batch.topic == self._markers_topic:
             return
+        self.rows += batch.record_count
+        if batch.base_offset < 0:
+            return  # stored, and repeated so often that the broker does not say where
         place = batch.topic, batch.partition
         last_offset = batch.base_offset + batch.record_count - 1
         known = self._spans.get(place)
@@ -117,14 +121,13 @@ class TaskTransaction:
 
     def _take_identity(self) -> TransactionIdentity:
         """A transactional id that no other attempt has, fenced against those of earlier plans."""
-        admin = session_of(self._settings).admin
+        session = session_of(self._settings)
         sink_id, partition_id = self._settings.sink_id, self._attempt.partition_id
         for index in range(INDEXES):
             transactional_id = task_transactional_id(sink_id, self._plan.slot, partition_id, index)
-            described = admin.describe_transactions([transactional_id]).get(transactional_id)
+            described = session.admin.describe_transactions([transactional_id]).get(transactional_id)
             if is_free(described, self._plan.idle):
-                timeout_ms = self._settings.transaction_timeout_ms
-                return admin.fence_producers([transactional_id], transaction_timeout_ms=timeout_ms)[transactional_id]
+                return session.take_identity(transactional_id, self._settings.transaction_timeout_ms)
         raise TransactionError(
             f"partition {partition_id} of {self._batch} has been attempted {INDEXES} times at once; see why its "
             "attempts neither end nor die, and start the query again"
@@ -156,7 +159,7 @@ class TaskTransaction:
             return None
         producer.flush()
         spans = self._seen.spans()
-        stored = sum(span.rows for span in spans)
+        stored = self._seen.rows
         if stored != totals.rows:
             raise OttlaError(
                 f"partition {self._attempt.partition_id} of {self._batch} has {totals.rows} rows, and {stored} were "

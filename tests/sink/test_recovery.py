@@ -1,0 +1,150 @@
+"""What is told of a sink, and what is done for one whose driver does not come back; by function and by command."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.cli import main
+from ottla.sink import barriers
+from ottla.sink.planning import plan
+from ottla.sink.recovery import describe, recover
+from ottla.sink.transaction_log import Fate
+
+from . import driver
+from .conftest import Engine, assert_every_row_once, await_quiet, visible_rows
+from .driver import Job
+from .test_lost_after_decision import decided
+
+
+def run(*arguments: str) -> int:
+    return main(["sink", *arguments])
+
+
+def told(capsys: pytest.CaptureFixture[str], job: Job, verb: str, *more: str) -> Any:
+    assert run(verb, job.sink_id, "-b", job.bootstrap_servers, "--json", *more) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_micro_batchs_offsets_are_told(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    driver.main(job.text())
+    found = told(capsys, job, "show", "--history")
+    assert (found["batch"]["query"], found["batch"]["batch"], found["batch"]["rows"]) == ("query-1", 2, 60)
+    assert [task["state"] for task in found["tasks"]] == ["committed"] * 3
+    # Row by row: the offsets of each batch hold its rows, and all rows of it.
+    rows: dict[int, set[int]] = {}
+    with ottla.Reader(job.bootstrap_servers, job.topic, isolation_level="read_committed") as reader:
+        for batch in reader:
+            for partition, offset, value in zip(
+                *(batch.column(name).to_pylist() for name in ("partition", "offset", "value")), strict=True
+            ):
+                for number, each in enumerate(found["history"]):
+                    for task in each["tasks"]:
+                        for span in task["offsets"]:
+                            inside = span["first_offset"] <= offset <= span["last_offset"]
+                            if span["partition"] == partition and inside:
+                                assert int(value) // 60 == each["batch"] == number
+                                rows.setdefault(number, set()).add(int(value))
+    assert {number: len(of_batch) for number, of_batch in rows.items()} == {0: 60, 1: 60, 2: 60}
+
+
+def test_a_person_is_shown_the_same(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    driver.main(job.text())
+    assert run("show", job.sink_id, "-b", job.bootstrap_servers, "--history") == 0
+    shown = capsys.readouterr().out
+    assert f"sink {job.sink_id}: batch 2 of query query-1, 60 rows of 3 tasks, decided 20" in shown
+    assert "committed" in shown
+    assert "earlier batches that are still known:" in shown
+    assert f"{job.topic}-0" in shown
+
+
+def test_what_a_dead_driver_decided_is_brought_to_its_end(
+    job: Job, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.kill_at(barriers.COMMIT_BETWEEN, after=2)
+    found = told(capsys, job, "show")
+    assert sorted(task["state"] for task in found["tasks"]) == ["committed", "to be committed", "to be committed"]
+    done = told(capsys, job, "recover")
+    assert (len(done["committed"]), done["aborted"], done["lost"]) == (2, [], [])
+    assert_every_row_once(job, batches=2)
+    assert told(capsys, job, "recover")["committed"] == []
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_what_a_dead_driver_did_not_decide_is_taken_back(
+    job: Job, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.kill_at(barriers.COMMIT_DECISION)
+    found = told(capsys, job, "show")
+    assert found["batch"] is None
+    assert len(found["open"]) == 3
+    assert run("show", job.sink_id, "-b", job.bootstrap_servers) == 0
+    assert "3 transactions of tasks open, in no decision" in capsys.readouterr().out
+    assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 0
+    assert "0 transactions committed, 3 aborted" in capsys.readouterr().out
+    await_quiet(job)
+    assert visible_rows(job) == {}
+
+
+def test_a_decision_that_is_being_written_is_told_and_ended(job: Job, engine: Engine) -> None:
+    engine.kill_at(barriers.COMMIT_ASKED, after=1)
+    assert describe(job.settings()).deciding
+    recover(job.settings())
+    state = describe(job.settings())
+    assert not state.deciding
+    assert state.decisions[-1].batch.batch_id == 0
+
+
+def test_rows_that_are_lost_are_told(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    decided(job, lost=(1,), landed=(0,))
+    state = describe(job.settings())
+    assert sorted(fate.value for fate in state.fates.values() if fate) == ["aborted", "committed", "open"]
+    assert run("show", job.sink_id, "-b", job.bootstrap_servers) == 0
+    assert "lost by timeout" in capsys.readouterr().out
+    assert run("recover", job.sink_id, "-b", job.bootstrap_servers) == 2
+    assert "20 rows of batch 0 of query query-1 were taken back by transaction.timeout.ms" in capsys.readouterr().err
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_a_query_that_runs_is_fenced_by_recovery(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    assert len(recover(settings).aborted) == 3
+    with pytest.raises(ottla.ProducerFenced, match="end this one"):
+        driver.committing.commit(settings, messages)
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_telling_changes_nothing(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    messages = [driver.run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    assert len(describe(settings).open) == 3
+    driver.committing.commit(settings, messages)
+    assert set(describe(settings).fates.values()) == {Fate.COMMITTED}
+    assert_every_row_once(job, batches=1)
+
+
+@pytest.mark.parametrize("verb", ["show", "recover"])
+def test_a_sink_nobody_knows_is_a_plain_sentence(
+    verb: str, cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for more in ((), ("--control-topic", "nowhere")):
+        assert run(verb, "ordres", "-b", cluster.bootstrap_servers, *more) == 2
+        said = capsys.readouterr().err
+        assert "no sink 'ordres' is known at 127.0.0.1:" in said
+        assert said.count("\n") == 1
+
+
+def test_help_says_what_is_for_whom(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    assert "recover" in capsys.readouterr().out
+    assert run("recover", "--help") == 0
+    assert "One that is running is fenced" in " ".join(capsys.readouterr().out.replace("│", " ").split())
