@@ -5,12 +5,12 @@ Every compiled module is listed here and nowhere else. Everything else about the
 `LOOPS` run once per record, or byte. They are written for the compiler, with C types in their annotations.
 
 `TURNS` are what the producer's I/O thread does once per batch, request and turn, from the appender's sealed batch to
-`sendmsg` and back, what the brokers share of it (frames, Produce), what brokers do for every batch that is replicated
-and fetched, and what the simulated world does for every message. They are ordinary Python that runs as it is without a
-compiler; the `.pxd` file beside a module says which of its classes become C structs and which of its methods
-C functions. Interpreted, a batch of 16 KiB costs three times as much there, which is as much as its 150 records cost
-in `send`. Attributes of these classes have types: a number that may be larger than 64 bits (a timeout of "never" in
-microseconds) is declared `object`, and a new attribute needs a line in the `.pxd`.
+`sendmsg` and back, what brokers do for every request and batch, from the socket to the log and to followers, and what
+the simulated world does for every message. They are ordinary Python that runs as it is without a compiler; the `.pxd`
+file beside a module says which of its classes become C structs and which of its methods C functions. That is what pays:
+a class that stays Python's is no faster compiled. Interpreted, a batch of 16 KiB costs three times as much there, which
+is as much as its 150 records cost in `send`. Attributes of these classes have types: a number that may be larger than
+64 bits (a timeout of "never" in microseconds) is declared `object`, and a new attribute needs a line in the `.pxd`.
 """
 
 import os
@@ -39,8 +39,20 @@ LOOPS = [
 
 TURNS = [
     "ottla.broker.apis.fetch",
+    "ottla.broker.apis.produce",
+    "ottla.broker.core",
+    "ottla.broker.events",
+    "ottla.broker.log.leader_epochs",
+    "ottla.broker.log.log",
+    "ottla.broker.log.producer_state",
+    "ottla.broker.log.segment",
+    "ottla.broker.log.segment_index",
+    "ottla.broker.metrics",
     "ottla.broker.partition",
+    "ottla.broker.purgatory",
     "ottla.broker.replica",
+    "ottla.broker.request",
+    "ottla.broker.write_back",
     "ottla.client.appender_hooks",
     "ottla.client.channel",
     "ottla.client.delivery_books",
@@ -49,6 +61,9 @@ TURNS = [
     "ottla.client.poller",
     "ottla.client.producer_driver",
     "ottla.client.waiting",
+    "ottla.cluster.client_connection",
+    "ottla.cluster.links",
+    "ottla.cluster.storage",
     "ottla.connection.core",
     "ottla.connection.metadata",
     "ottla.connection.node",
@@ -75,6 +90,7 @@ TURNS = [
     "ottla.simulation.network",
     "ottla.simulation.scheduler",
     "ottla.simulation.trace",
+    "ottla.value",
 ]
 
 

@@ -226,10 +226,11 @@ def test_the_judge_notices_zombies_that_are_let_in(monkeypatch: pytest.MonkeyPat
     from ottla.broker.apis import produce
     from ottla.broker.log import producer_state
 
-    def anything(self: ProducerStates, header: Any) -> Any:
-        return producer_state.NEW_BATCH
+    class Credulous(ProducerStates):
+        def check(self, header: Any) -> Any:
+            return producer_state.NEW_BATCH
 
-    monkeypatch.setattr(ProducerStates, "check", anything)
+    monkeypatch.setattr("ottla.broker.log.log.ProducerStates", Credulous)
     monkeypatch.setattr(produce, "_check_transaction", lambda *_: None)
     monkeypatch.setattr(
         "ottla.broker.transactions.verification.verify_produce", lambda core, request, append, now: append({}, now)

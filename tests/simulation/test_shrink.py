@@ -102,14 +102,13 @@ def test_a_seed_that_fails_for_a_bug_in_a_core_is_shrunk_to_a_handful_and_still_
 
 
 def test_an_exception_inside_a_core_is_a_finding_and_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = BrokerCore.receive
+    class Broken(BrokerCore):
+        def receive(self, event: Any, now_us: int) -> None:
+            if getattr(getattr(event, "message", None), "transactional_id", None) == "tx":
+                raise ZeroDivisionError(f"at {now_us}")
+            super().receive(event, now_us)
 
-    def receive(self: BrokerCore, event: Any, now_us: int) -> None:
-        if getattr(getattr(event, "message", None), "transactional_id", None) == "tx":
-            raise ZeroDivisionError(f"at {now_us}")
-        honest(self, event, now_us)
-
-    monkeypatch.setattr(BrokerCore, "receive", receive)
+    monkeypatch.setattr("ottla.simulation.world.BrokerCore", Broken)
     plan = draw(5)
     found = execute(plan)
     assert not found.is_clean

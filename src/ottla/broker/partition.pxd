@@ -2,6 +2,10 @@
 
 cimport cython
 
+from ottla.broker.log.log cimport Log
+from ottla.broker.metrics cimport TopicTraffic
+from ottla.records.batch_header cimport BatchHeader
+
 
 @cython.final
 cdef class Follower:
@@ -40,7 +44,7 @@ cdef class Partition:
     cdef public object isr
     cdef public object leader
     cdef public object leader_epoch
-    cdef public object log
+    cdef public Log log
     cdef public object partition_epoch
     cdef public object proposed
     cdef public object recent
@@ -48,16 +52,23 @@ cdef class Partition:
     cdef public object settings
     cdef public object topic
     cdef public object topic_id
-    cdef public object traffic
+    cdef public TopicTraffic traffic
     cdef public object weaknesses
 
+    @cython.locals(log=Log)
+    cpdef append(self, records, BatchHeader header, now_us)
+    cpdef await_replication(self, end_offset, order, waiter)
     @cython.locals(follower=Follower)
     cpdef follower_fetched(self, broker_id, fetch_offset, now_us, broker_epoch=*)
     @cython.locals(follower=Follower)
     cpdef follower_begins(self, broker_id, log_start_offset, now_us)
-    @cython.locals(follower=Follower)
+    @cython.locals(follower=Follower, log=Log, waiting=list)
     cpdef advance_high_watermark(self, now_us)
     cpdef follow_high_watermark(self, high_watermark)
     cpdef follow_log_start(self, offset)
     cdef _let_join(self, broker_id, Follower follower)
     cdef _may_join(self, broker_id, Follower follower)
+    @cython.locals(log=Log)
+    cpdef slice_for_follower(self, offset, max_bytes, at_least_one)
+    cpdef append_copies(self, list buffers, list headers)
+    cdef _keep_recent(self, base_offset, next_offset, batch)

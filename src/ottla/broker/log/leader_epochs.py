@@ -38,7 +38,8 @@ class LeaderEpochs:
 
         An epoch of which nothing is left, as retention took it all, began where the new one does: it is forgotten.
         """
-        if epoch > self.latest:
+        epochs = self._epochs
+        if not epochs or epoch > epochs[-1]:
             while self._starts and self._starts[-1] >= start_offset:
                 del self._epochs[-1], self._starts[-1]
             self._epochs.append(epoch)

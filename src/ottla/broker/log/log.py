@@ -282,7 +282,7 @@ class Log:
             largest = max((header.max_timestamp for header in headers), default=-1)
         else:
             largest = first.max_timestamp
-        return max([largest, *(segment.max_timestamp for segment in others)])
+        return max(largest, max((segment.max_timestamp for segment in others), default=-1))
 
     def segment_of(self, offset: int) -> Segment:
         """The segment `offset` belongs to."""

@@ -182,7 +182,7 @@ class ProducerStates:
         return 0
 
     def note(
-        self, header: BatchHeader, base_offset: int, *, end_marker: EndMarker | None = None
+        self, header: BatchHeader, base_offset: int, end_marker: EndMarker | None = None
     ) -> EndedTransaction | None:
         """Remember an appended batch; what it ended, for a marker of a transaction that had records here.
 

@@ -302,7 +302,7 @@ def _interleave(*columns: tuple[array[int], int]) -> bytes:
         if _SWAP:
             numbers = array(numbers.typecode, numbers)
             numbers.byteswap()
-        data = numbers.tobytes()
+        data = bytearray(numbers.tobytes())
         for byte in range(size):
             out[begin + byte :: width] = data[byte::size]
         begin += size

@@ -1,0 +1,29 @@
+"""What of storage.py is C when it is compiled (see setup.py)."""
+
+cimport cython
+
+from ottla.broker.write_back cimport WriteBack
+
+
+@cython.final
+cdef class Space:
+    cdef public bint is_full
+    cdef public object refused
+
+    cpdef check(self, path)
+
+
+cdef class DiskFile:
+    cdef public bint _closed
+    cdef public object _descriptor
+    cdef public bint _failing
+    cdef public object _name
+    cdef public object _open_files
+    cdef public Space _space
+    cdef public WriteBack _write_back
+    cdef public object path
+    cdef public object size
+    cdef public bint used
+
+    cpdef append(self, buffers)
+    cdef _open_descriptor(self)

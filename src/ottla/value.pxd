@@ -1,0 +1,5 @@
+"""What of value.py is C when it is compiled (see setup.py)."""
+
+
+cdef class Value:
+    pass
