@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ottla.records.batch_header import CODECS, CONTROL, HEADER_BYTES, CorruptBatch, stamp_crc
-from ottla.records.decode_columns import decode_columns
+from ottla.records.decode_columns import decode_columns, whole_batches
 from ottla.records.encode_columns import encode_stream
 from ottla.records.plain import Record, decode_batches, encode_batch
 
@@ -50,6 +50,19 @@ def stored(batches, gap=1):
         records += rows
         offset += len(bodies) * gap + skip + 1
     return raw, records
+
+
+def in_pieces(raw, **options):
+    """The records of all pieces; no piece is larger than the batch that fills it makes it."""
+    found, piece, left = [], None, raw
+    while piece is None or piece.tail_bytes:
+        piece = decode_columns(left, after=piece, **options)
+        assert len(piece) < options["rows_enough"] + 12
+        assert piece.tail_bytes < len(left) or not left
+        found += as_records(piece)
+        left = left[len(left) - piece.tail_bytes :]
+    assert piece.next_offset == decode_columns(raw).next_offset
+    return found
 
 
 @settings(deadline=None)
@@ -206,6 +219,44 @@ def test_reader_of_committed_records_leaves_aborted_ones_out():
     assert [record.offset for record in as_records(committed)] == [1, 3, 5]
     assert committed.next_offset == 8
     assert [record.offset for record in as_records(decode_columns(raw, committed=[]))] == [1, 2, 3, 5]
+    raw += data(8, 7)
+    assert [record.offset for record in in_pieces(raw, committed=[(7, 2)], rows_enough=1)] == [1, 3, 5, 8]
+
+
+@settings(deadline=None)
+@given(batches, st.sets(st.sampled_from(SCHEMA.names)))
+def test_columns_that_are_not_wanted_are_left_out_and_the_others_stay_the_same(given_batches, wanted):
+    raw, records = stored(given_batches)
+    names = [name for name in SCHEMA.names if name in wanted]
+    decoded = decode_columns(raw, columns=sorted(wanted))
+    assert decoded.num_rows == len(records)
+    if names:
+        chosen = pa.record_batch(decoded)
+        chosen.validate(full=True)
+        assert chosen.equals(pa.record_batch(decode_columns(raw)).select(names))
+
+
+@settings(deadline=None)
+@given(batches, st.integers(1, 20), st.integers(1, 200))
+def test_pieces_together_are_the_whole(given_batches, rows_enough, bytes_enough):
+    raw, records = stored(given_batches)
+    assert in_pieces(raw, rows_enough=rows_enough, bytes_enough=bytes_enough) == records
+
+
+@settings(deadline=None)
+@given(batches, st.integers(0, 300), st.none() | st.integers(90, 200))
+def test_whole_batches_are_measured_by_their_headers(given_batches, cut, end):
+    raw, _ = stored(given_batches)
+    length = max(0, len(raw) - cut)
+    size, next_offset = 0, -1
+    for header, _ in decode_batches(raw):
+        if header.position + header.size_bytes > length:
+            break
+        next_offset = header.last_offset + 1
+        if end is not None and header.base_offset >= end:
+            break
+        size += header.size_bytes
+    assert whole_batches(raw[:length], end) == (size, next_offset)
 
 
 def test_append_time_is_the_brokers():

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import (
@@ -19,6 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ottla.client.admin import Admin
 from ottla.client.producer import Producer
 
 if TYPE_CHECKING:
@@ -96,7 +101,7 @@ def test_headers_come_when_asked_for(spark: SparkSession, kafka_cluster: Cluster
     assert records.schema == StructType([*KAFKA_SCHEMA.fields, HEADERS])
     rows = records.orderBy("offset").collect()
     assert [tuple(header) for header in rows[3].headers] == [("n", b"3"), ("none", None)]
-    assert not rows[1].headers
+    assert rows[1].headers is None
 
 
 def test_null_keys_and_tombstones_stay_null(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str) -> None:
@@ -148,6 +153,75 @@ def test_several_topics_are_read_as_one(spark: SparkSession, kafka_cluster: Clus
     counted = read(spark, kafka_cluster, subscribe=f"{kafka_topic},{other}").groupBy("topic").count()
     assert {row.topic: row["count"] for row in counted.collect()} == {kafka_topic: 2, other: 3}
     kafka_cluster.delete_topic(other)
+
+
+def test_times_and_patterns_bound_what_is_read(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str) -> None:
+    send(kafka_cluster, kafka_topic, {0: 4, 1: 2, 2: 3})
+    # The n-th record of all is n ms younger than the first; partition 0 holds 0 to 3, 1 holds 4 and 5, 2 holds 6 to 8.
+    times = {"startingTimestamp": SENT_MS + 2, "endingTimestamp": SENT_MS + 7}
+    times["startingOffsetsByTimestampStrategy"] = "latest"
+    rows = read(spark, kafka_cluster, subscribePattern=f"{kafka_topic}$", **times).orderBy("partition", "offset")
+    assert [(row.partition, row.offset) for row in rows.collect()] == [(0, 2), (0, 3), (1, 0), (1, 1), (2, 0)]
+    each = json.dumps({kafka_topic: {"0": SENT_MS + 9, "1": SENT_MS + 5, "2": SENT_MS}})
+    starts = {"startingOffsetsByTimestamp": each, "startingOffsetsByTimestampStrategy": "latest"}
+    rows = read(spark, kafka_cluster, subscribe=kafka_topic, **starts).orderBy("partition", "offset")
+    assert [(row.partition, row.offset) for row in rows.collect()] == [(1, 1), (2, 0), (2, 1), (2, 2)]
+
+
+def test_a_batch_over_offsets_gone_by_retention_says_so_or_reads_what_there_is(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    send(kafka_cluster, kafka_topic, {0: 5})
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        admin.delete_records(kafka_topic, {0: 3})
+    start = {"assign": json.dumps({kafka_topic: [0]}), "startingOffsets": json.dumps({kafka_topic: {"0": 1}})}
+    with pytest.raises(PySparkException, match=f"offset 1 of partition 0 of {kafka_topic}, which holds offsets 3 to 5"):
+        read(spark, kafka_cluster, **start).collect()
+    rows = read(spark, kafka_cluster, failOnDataLoss=False, **start).orderBy("offset").collect()
+    assert [row.offset for row in rows] == [3, 4]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_a_workers_memory_stays_bounded_whatever_the_partitions_size(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    rows, value_bytes = 24_000, 20_000
+    values = pa.table({"value": pa.array([bytes([row % 251]) * value_bytes for row in range(1000)])})
+    with Producer(kafka_cluster.bootstrap_servers, compression_type="lz4") as producer:
+        for _ in range(rows // len(values)):
+            producer.send_table(kafka_topic, values, value="value", partition=None)
+    # Half a gigabyte that came as a few megabytes: a fetch of 8 MiB would hold more than there is.
+    sizes = read(spark, kafka_cluster, subscribe=kafka_topic).selectExpr("count(*)", "sum(length(value))").collect()
+    assert tuple(sizes[0]) == (rows, rows * value_bytes)
+    peaks_mib = worker_peaks_mib()
+    assert peaks_mib
+    assert max(peaks_mib) < 400
+
+
+def worker_peaks_mib() -> list[int]:
+    """The most memory each of Spark's Python workers has had, in MiB."""
+    peaks = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal() and b"pyspark.daemon" in read_quietly(folder / "cmdline"):
+            found = re.search(rb"VmHWM:\s+(\d+) kB", read_quietly(folder / "status"))
+            if found is not None and descends_from(int(folder.name), os.getpid()):
+                peaks.append(int(found[1]) // 1024)
+    return peaks
+
+
+def descends_from(pid: int, ancestor: int) -> bool:
+    while pid > 1 and pid != ancestor:
+        found = re.search(rb"PPid:\s+(\d+)", read_quietly(Path(f"/proc/{pid}/status")))
+        pid = int(found[1]) if found is not None else 0
+    return pid == ancestor
+
+
+def read_quietly(path: Path) -> bytes:
+    """What is in the file; nothing where its process has ended meanwhile."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 @pytest.mark.parametrize(

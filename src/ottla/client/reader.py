@@ -64,6 +64,7 @@ class Reader:
         # Topics whose partitions are not known yet, and partitions that are still being read.
         self._unfinished = len(events)
         self._positions: dict[tuple[str, int], Positioned] = {}
+        self._reached: dict[tuple[str, int], int] = {}
         self._schema: pa.Schema | None = None
         self._driver = driver = ReaderDriver(
             self._settings, Random(), SocketBuffers.of(self._settings.connection, settings)
@@ -110,27 +111,51 @@ class Reader:
         schema = self.schema  # first, for it says what to do where pyarrow is missing
         import pyarrow as pa
 
-        from ottla.records.decode_columns import decode_columns
-
-        position = self._positions.get((fetched.topic, fetched.partition))
-        try:
-            columns_read = decode_columns(
-                fetched.records,
-                start_offset=fetched.fetch_offset,
-                end_offset=None if position is None else position.end,
-                verify_crc=self._settings.check_crcs,
-                committed=fetched.aborted_transactions if self._settings.read_committed else None,
-            )
-        except CorruptBatch as error:
-            topic, partition = fetched.topic, fetched.partition
-            raise CorruptBatch(f"{topic}-{partition}: {error}", topic=topic, partition=partition) from None
-        decoded = pa.record_batch(columns_read)
+        (decoded,) = self.decode_pieces(fetched)
         rows = decoded.num_rows
         columns: list[Any] = [pa.repeat(pa.scalar(fetched.partition, pa.int32()), rows)]
         columns += [decoded.column(name) for name in _DECODED]
         if self._has_topic_column:
             columns.insert(0, pa.repeat(pa.scalar(fetched.topic, pa.string()), rows))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def decode_pieces(
+        self, fetched: Fetched, columns: Sequence[str] | None = None, **enough: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The same in pieces, each decoded when it is asked for, and with no more than the decoder's own columns.
+
+        `columns`: those of key, value, offset, timestamp, timestamp_type and headers that are wanted (None: all).
+        `rows_enough`, `bytes_enough`: a piece ends with the record batch that brings it to as many.
+        """
+        import pyarrow as pa
+
+        from ottla.records.decode_columns import decode_columns
+
+        position = self._positions.get((fetched.topic, fetched.partition))
+        left, piece = fetched.records, None
+        while piece is None or len(left) > piece.tail_bytes > 0:
+            if piece is not None:
+                left = left[len(left) - piece.tail_bytes :]
+            try:
+                piece = decode_columns(
+                    left,
+                    start_offset=fetched.fetch_offset,
+                    end_offset=None if position is None else position.end,
+                    verify_crc=self._settings.check_crcs,
+                    committed=fetched.aborted_transactions if self._settings.read_committed else None,
+                    columns=columns,
+                    after=piece,
+                    **enough,
+                )
+            except CorruptBatch as error:
+                topic, partition = fetched.topic, fetched.partition
+                raise CorruptBatch(f"{topic}-{partition}: {error}", topic=topic, partition=partition) from None
+            self._reached[fetched.topic, fetched.partition] = piece.next_offset
+            yield pa.record_batch(piece)
+
+    def reached(self, topic: str, partition: int) -> int | None:
+        """The offset behind all that was decoded of a partition; None where nothing was yet."""
+        return self._reached.get((topic, partition))
 
     @property
     def schema(self) -> pa.Schema:

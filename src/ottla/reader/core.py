@@ -36,7 +36,8 @@ from ottla.reader.events import (
 )
 from ottla.reader.position import Position, PositionEvent, PositionState
 from ottla.reader.settings import ReaderSettings
-from ottla.records.batch_header import HEADER_BYTES, CorruptBatch, read_header
+from ottla.records.batch_header import CorruptBatch
+from ottla.records.decode_columns import whole_batches
 
 # A topic made a moment ago takes a while to be known everywhere; one that is unknown for longer does not exist.
 _MISSING_TOPIC_PATIENCE_US = 2_000_000
@@ -367,7 +368,7 @@ class ReaderCore:
         if not records:
             return False
         try:
-            size, next_offset = _whole_batches(records, position.end)
+            size, next_offset = whole_batches(records, position.end)
         except CorruptBatch as error:
             self._fail(
                 position,
@@ -460,22 +461,6 @@ class _Asked:
     def __init__(self, positions: list[Position], *, is_fetch: bool) -> None:
         self.positions = positions
         self.is_fetch = is_fetch
-
-
-def _whole_batches(records: memoryview, end: int | None) -> tuple[int, int]:
-    """(bytes of the whole batches before `end`, the offset behind the last whole batch)."""
-    position = size = 0
-    next_offset = -1
-    while len(records) - position >= HEADER_BYTES:
-        header = read_header(records, position)
-        if header.size_bytes > len(records) - position:
-            break
-        position += header.size_bytes
-        next_offset = header.last_offset + 1
-        if end is not None and header.base_offset >= end:
-            break
-        size = position
-    return size, next_offset
 
 
 def _topic_error(topic: str, error_code: int, partition: int | None = None) -> KafkaError:

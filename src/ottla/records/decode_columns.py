@@ -49,6 +49,16 @@ _TOO_MUCH = cython.declare(cython.int, 3)
 
 _RECORD_BYTES_MIN = cython.declare(int64_t, 7)
 
+# The columns, in the order they are exported in; bit i of `_wanted` is the i-th.
+_COLUMNS = ("key", "value", "offset", "timestamp", "timestamp_type", "headers")
+_KEY = cython.declare(cython.int, 1)
+_VALUE = cython.declare(cython.int, 2)
+_OFFSET = cython.declare(cython.int, 4)
+_TIMESTAMP = cython.declare(cython.int, 8)
+_TIMESTAMP_TYPE = cython.declare(cython.int, 16)
+_HEADERS = cython.declare(cython.int, 32)
+_ALL = cython.declare(cython.int, 63)
+
 
 @cython.final
 @cython.cclass
@@ -57,12 +67,15 @@ class DecodedColumns:
 
     Columns: key binary, value binary, offset int64, timestamp timestamp[ms, UTC], timestamp_type int32 (0 the
     producer's clock, 1 the broker's), headers list<struct<key: string, value: binary>>. `next_offset` is the offset
-    to read on from, past control and left-out records too; `tail_bytes` counts the bytes of a last batch that was
-    cut short, as fetches may end.
+    to read on from, past control and left-out records too; `tail_bytes` counts the bytes that were not decoded: a last
+    batch that was cut short, as fetches may end, and what was left for the next piece.
     """
 
     next_offset = cython.declare(int64_t, visibility="readonly")
     tail_bytes = cython.declare(int64_t, visibility="readonly")
+    _wanted = cython.declare(cython.int)
+    # What is known of transactions behind the last batch; None where all records are read.
+    _aborted = cython.declare(object)
     _start = cython.declare(int64_t)
     _end = cython.declare(int64_t)
     _length = cython.declare(int64_t)
@@ -103,12 +116,23 @@ class DecodedColumns:
         return self._keys.data.size + self._values.data.size
 
     def __arrow_c_schema__(self) -> object:
-        return schema_capsule(cython.address(_decoded_schema.schemas[0]), _decoded_schema)
+        schema: _DecodedSchema = _schema_of(self._wanted)
+        return schema_capsule(cython.address(schema.schemas[0]), schema)
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple:
         return self.__arrow_c_schema__(), array_capsule(cython.address(self._arrays[0]), self)
 
     # ------------------------------------------------------------------ parsing
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _blob_bytes(self) -> int64_t:
+        """The bytes of keys, values and headers so far."""
+        return (
+            self._keys.data.size + self._values.data.size + self._header_keys.data.size + self._header_values.data.size
+        )
 
     @cython.cfunc
     @cython.nogil
@@ -121,11 +145,11 @@ class DecodedColumns:
         if self._length == 0:
             cython.cast(cython.pointer(int32_t), self._header_offsets.data)[0] = 0
         return (
-            reserve(cython.address(self._offsets), 8 * rows)
-            and reserve(cython.address(self._timestamps), 8 * rows)
-            and reserve(cython.address(self._timestamp_types), 4 * rows)
-            and reserve_rows(cython.address(self._keys), rows)
-            and reserve_rows(cython.address(self._values), rows)
+            (not self._wanted & _OFFSET or reserve(cython.address(self._offsets), 8 * rows))
+            and (not self._wanted & _TIMESTAMP or reserve(cython.address(self._timestamps), 8 * rows))
+            and (not self._wanted & _TIMESTAMP_TYPE or reserve(cython.address(self._timestamp_types), 4 * rows))
+            and (not self._wanted & _KEY or reserve_rows(cython.address(self._keys), rows))
+            and (not self._wanted & _VALUE or reserve_rows(cython.address(self._values), rows))
         )
 
     @cython.cfunc
@@ -172,29 +196,28 @@ class DecodedColumns:
                 at = record_end
                 continue
             row = self._length
-            cython.cast(cython.pointer(int64_t), self._offsets.data)[row] = offset
-            cython.cast(cython.pointer(int64_t), self._timestamps.data)[row] = (
-                append_timestamp
-                if is_append_time
-                else cython.cast(
-                    int64_t,
-                    cython.cast(uint64_t, base_timestamp) + cython.cast(uint64_t, unzigzag(timestamp_delta)),
+            if self._wanted & _OFFSET:
+                cython.cast(cython.pointer(int64_t), self._offsets.data)[row] = offset
+                self._offsets.size += 8
+            if self._wanted & _TIMESTAMP:
+                cython.cast(cython.pointer(int64_t), self._timestamps.data)[row] = (
+                    append_timestamp
+                    if is_append_time
+                    else cython.cast(
+                        int64_t,
+                        cython.cast(uint64_t, base_timestamp) + cython.cast(uint64_t, unzigzag(timestamp_delta)),
+                    )
                 )
-            )
-            cython.cast(cython.pointer(int32_t), self._timestamp_types.data)[row] = is_append_time
-            status = _take_blob(cython.address(self._keys), cython.address(at), record_end)
-            if status == _DONE:
-                status = _take_blob(cython.address(self._values), cython.address(at), record_end)
-            if status == _DONE:
-                status = self._parse_headers(cython.address(at), record_end)
+                self._timestamps.size += 8
+            if self._wanted & _TIMESTAMP_TYPE:
+                cython.cast(cython.pointer(int32_t), self._timestamp_types.data)[row] = is_append_time
+                self._timestamp_types.size += 4
+            status = self._parse_blobs(cython.address(at), record_end)
             if unlikely(status != _DONE):
                 return status
             if unlikely(at != record_end):
                 return _CORRUPT
             self._length = row + 1
-            self._offsets.size += 8
-            self._timestamps.size += 8
-            self._timestamp_types.size += 4
             if unlikely(self._header_keys.length > 0x7FFFFFFF):
                 return _TOO_MUCH
             cython.cast(cython.pointer(int32_t), self._header_offsets.data)[row + 1] = cython.cast(
@@ -202,6 +225,27 @@ class DecodedColumns:
             )
         self._failed_at = at - begin
         return _DONE if at == end else _CORRUPT
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _parse_blobs(self, position: cython.pointer(cython.p_const_char), end: cython.p_const_char) -> cython.int:
+        """Key, value and headers: taken, or gone past where they are not wanted."""
+        status: cython.int
+        if self._wanted & _KEY:
+            status = _take_blob(cython.address(self._keys), position, end)
+        else:
+            status = _skip_blob(position, end)
+        if status == _DONE and self._wanted & _VALUE:
+            status = _take_blob(cython.address(self._values), position, end)
+        elif status == _DONE:
+            status = _skip_blob(position, end)
+        if status == _DONE and self._wanted & _HEADERS:
+            return self._parse_headers(position, end)
+        # They are the last of a record.
+        position[0] = end
+        return status
 
     @cython.cfunc
     @cython.inline
@@ -255,12 +299,15 @@ class DecodedColumns:
         rows: int64_t = self._length
         headers: int64_t = self._header_keys.length
         i: cython.int
+        columns: cython.int = 0
         for i in range(6):
-            self._children[i] = cython.address(self._arrays[1 + i])
+            if self._wanted >> i & 1:
+                self._children[columns] = cython.address(self._arrays[1 + i])
+                columns += 1
         self._children[6] = cython.address(self._arrays[7])
         self._children[7] = cython.address(self._arrays[8])
         self._children[8] = cython.address(self._arrays[9])
-        self._export(0, 0, 1, rows, 0, 6, 0)
+        self._export(0, 0, 1, rows, 0, columns, 0)
         self._export_blobs(1, 1, cython.address(self._keys))
         self._export_blobs(2, 4, cython.address(self._values))
         self._buffers[8] = self._offsets.data
@@ -351,16 +398,29 @@ def _take_blob(
     return _DONE
 
 
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _skip_blob(position: cython.pointer(cython.p_const_char), end: cython.p_const_char) -> cython.int:
+    """Go past a length and that many bytes."""
+    size: int64_t = 0
+    at: cython.p_const_char = get_int32_varint(position[0], end, cython.address(size))
+    if unlikely(at == cython.NULL or size < -1 or size > end - at):
+        return _CORRUPT
+    position[0] = at + size if size > 0 else at
+    return _DONE
+
+
 @cython.final
 @cython.cclass
 class _DecodedSchema:
-    """The ArrowSchema of every DecodedColumns, made once; all its strings are constants."""
+    """The ArrowSchema of DecodedColumns with these columns, made once; all its strings are constants."""
 
     schemas = cython.declare(ArrowSchema[10])
     children = cython.declare(cython.pointer(ArrowSchema)[9])
 
-    def __cinit__(self):
-        self.fill(0, b"+s", b"", 6, 0)
+    def __cinit__(self, wanted: cython.int):
         self.fill(1, b"z", b"key", 0, 0)
         self.fill(2, b"z", b"value", 0, 0)
         self.fill(3, b"l", b"offset", 0, 0)
@@ -371,8 +431,14 @@ class _DecodedSchema:
         self.fill(8, b"u", b"key", 0, 0)
         self.fill(9, b"z", b"value", 0, 0)
         i: cython.int
-        for i in range(9):
+        columns: cython.int = 0
+        for i in range(6):
+            if wanted >> i & 1:
+                self.children[columns] = cython.address(self.schemas[i + 1])
+                columns += 1
+        for i in range(6, 9):
             self.children[i] = cython.address(self.schemas[i + 1])
+        self.fill(0, b"+s", b"", columns, 0)
         self.schemas[0].flags = 0
 
     @cython.cfunc
@@ -393,7 +459,15 @@ class _DecodedSchema:
         return None
 
 
-_decoded_schema = cython.declare(_DecodedSchema, _DecodedSchema())
+_schemas = cython.declare(dict, {})  # by what is wanted
+
+
+@cython.cfunc
+def _schema_of(wanted: cython.int) -> _DecodedSchema:
+    schema: _DecodedSchema = _schemas.get(wanted)
+    if schema is None:
+        schema = _schemas[wanted] = _DecodedSchema(wanted)
+    return schema
 
 
 def decode_columns(
@@ -404,6 +478,10 @@ def decode_columns(
     verify_crc: bool = True,
     committed: object = None,
     decompressed_bytes_max: int = 1 << 28,
+    columns: object = None,
+    rows_enough: int = (1 << 63) - 1,
+    bytes_enough: int = (1 << 63) - 1,
+    after: object = None,
 ) -> DecodedColumns:
     """Decode record batches, as fetched, into finished Arrow columns without an object per record.
 
@@ -411,21 +489,37 @@ def decode_columns(
     left for the next fetch (`tail_bytes`). `committed`: the aborted transactions a fetch listed, as (producer id,
     first offset), to leave their records out; None reads everything. Raises CorruptBatch for bytes that are not
     record batches, or hold more than `decompressed_bytes_max` in one of them.
+
+    `columns` names those to decode (None: all). A fetch can be decoded in pieces: each ends with the batch that brings
+    `rows_enough` rows or `bytes_enough` bytes of keys, values and headers; the next one is given the bytes that are
+    left, and the columns it comes `after`, for what they have seen of transactions.
     """
     decoded: DecodedColumns = DecodedColumns()
+    earlier: DecodedColumns = after
+    decoded._wanted = _ALL
+    if columns is not None:
+        decoded._wanted = 0
+        for name in columns:
+            decoded._wanted |= 1 << _COLUMNS.index(name)
     decoded._start = max(start_offset, -(1 << 63))
     decoded._end = (1 << 63) - 1 if end_offset is None else end_offset
     decoded.next_offset = start_offset
-    aborted: _Aborted = None if committed is None else _Aborted(committed)
+    if committed is not None:
+        decoded._aborted = _Aborted(committed) if earlier is None else earlier._aborted
     with memoryview(buffer) as given, given.cast("B") as view:
-        _decode_all(decoded, view, verify_crc, aborted, decompressed_bytes_max)
+        _decode_all(decoded, view, verify_crc, decompressed_bytes_max, rows_enough, bytes_enough)
     decoded._finish()
     return decoded
 
 
 @cython.cfunc
 def _decode_all(
-    decoded: DecodedColumns, view: object, verify_crc: cython.bint, aborted: object, limit_bytes: int64_t
+    decoded: DecodedColumns,
+    view: object,
+    verify_crc: cython.bint,
+    limit_bytes: int64_t,
+    rows_enough: int64_t,
+    bytes_enough: int64_t,
 ) -> object:
     whole: cython.const[cython.uchar][::1] = view if len(view) else b"\0"
     size: int64_t = len(view)
@@ -436,16 +530,14 @@ def _decode_all(
     attributes: cython.int
     base_offset: int64_t
     last_offset_delta: int64_t
-    transactions: _Aborted = aborted
+    transactions: _Aborted = decoded._aborted
     # A first guess at the room for the values; it grows with what is really there.
-    if size and not reserve(cython.address(decoded._values.data), size):
+    if size and decoded._wanted & _VALUE and not reserve(cython.address(decoded._values.data), min(size, bytes_enough)):
         raise MemoryError
-    while size - position >= HEADER_BYTES:
+    while size - position >= HEADER_BYTES and decoded._length < rows_enough and decoded._blob_bytes() < bytes_enough:
         at = data + position
         batch_bytes = get_big_endian(at + 8, 4) + 12
-        if at[16] != 2 or batch_bytes < HEADER_BYTES or get_big_endian(at + 57, 4) < 0:
-            read_header(view, position)
-        if get_big_endian(at, 8) < 0 or get_big_endian(at, 8) > OFFSET_MAX or get_big_endian(at + 23, 4) < -1:
+        if _is_odd(at, batch_bytes):
             read_header(view, position)
         if batch_bytes > size - position:
             break
@@ -457,9 +549,11 @@ def _decode_all(
         last_offset_delta = get_big_endian(at + 23, 4)
         attributes = cython.cast(cython.int, get_big_endian(at + 21, 2))
         if attributes & 0x20:
-            if aborted is not None:
+            if transactions is not None:
                 transactions.control(view[position : position + batch_bytes])
-        elif aborted is None or not attributes & 0x10 or transactions.keeps(base_offset, get_big_endian(at + 43, 8)):
+        elif (
+            transactions is None or not attributes & 0x10 or transactions.keeps(base_offset, get_big_endian(at + 43, 8))
+        ):
             _decode_batch(decoded, view, at, position, batch_bytes, attributes, limit_bytes)
         if base_offset + last_offset_delta >= decoded.next_offset:
             decoded.next_offset = base_offset + last_offset_delta + 1
@@ -548,3 +642,53 @@ class _Aborted:
             if records and records[0].key is not None and records[0].key[2:4] == b"\0\0":
                 self._producers.pop(header.producer_id, None)
         return None
+
+
+def whole_batches(records: object, end_offset: object) -> tuple:
+    """(bytes of the whole batches before `end_offset`, the offset behind the last whole batch; -1 where there is none).
+
+    Only headers are looked at. Raises CorruptBatch for bytes that are not record batches.
+    """
+    with memoryview(records) as given, given.cast("B") as view:
+        return _measure(view, (1 << 63) - 1 if end_offset is None else end_offset)
+
+
+@cython.cfunc
+def _measure(view: object, end: int64_t) -> tuple:
+    whole: cython.const[cython.uchar][::1] = view if len(view) else b"\0"
+    length: int64_t = len(view)
+    data: cython.p_const_char = cython.cast(cython.p_const_char, cython.address(whole[0]))
+    at: cython.p_const_char
+    batch_bytes: int64_t
+    position: int64_t = 0
+    size: int64_t = 0
+    next_offset: int64_t = -1
+    while length - position >= HEADER_BYTES:
+        at = data + position
+        batch_bytes = get_big_endian(at + 8, 4) + 12
+        if _is_odd(at, batch_bytes):
+            read_header(view, position)
+        if batch_bytes > length - position:
+            break
+        next_offset = get_big_endian(at, 8) + get_big_endian(at + 23, 4) + 1
+        position += batch_bytes
+        if get_big_endian(at, 8) >= end:
+            break
+        size = position
+    return size, next_offset
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_odd(at: cython.p_const_char, batch_bytes: int64_t) -> cython.bint:
+    """Whether `read_header` would refuse what stands in this header."""
+    return (
+        at[16] != 2
+        or batch_bytes < HEADER_BYTES
+        or get_big_endian(at + 57, 4) < 0
+        or get_big_endian(at, 8) < 0
+        or get_big_endian(at, 8) > OFFSET_MAX
+        or get_big_endian(at + 23, 4) < -1
+    )

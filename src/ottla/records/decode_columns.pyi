@@ -21,4 +21,9 @@ def decode_columns(
     verify_crc: bool = True,
     committed: Sequence[tuple[int, int]] | None = None,
     decompressed_bytes_max: int = 1 << 28,
+    columns: Sequence[str] | None = None,
+    rows_enough: int = ...,
+    bytes_enough: int = ...,
+    after: DecodedColumns | None = None,
 ) -> DecodedColumns: ...
+def whole_batches(records: bytes | bytearray | memoryview, end_offset: int | None) -> tuple[int, int]: ...

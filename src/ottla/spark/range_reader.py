@@ -18,6 +18,7 @@ from ottla.client.reader import Reader
 from ottla.errors import KafkaError, OttlaError, Unreachable, UserMistake
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
 from ottla.spark.offset_ranges import OffsetRange
+from ottla.spark.option_table import HEADERS
 from ottla.spark.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -25,11 +26,19 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ottla.spark")
 
-_SLICE_ROWS_MAX = 16_384
-"""Rows handed to the JVM at once: it holds each slice outside its heap."""
+_PIECE_ROWS = 16_384
+_PIECE_BYTES = 2 << 20
+"""A piece to decode and hand on ends with the record batch that brings it to as many rows or bytes."""
+
+_SLICE_ROWS_MAX = 65_536
+"""Rows handed to the JVM at once, where one record batch has very many: it holds them outside its heap."""
 
 _PREFETCH_MAX_BYTES = 16 << 20
 """Read ahead of Spark, unless kafka.prefetch.max.bytes says otherwise: every task of an executor has as much."""
+
+_CONSTANT = ("topic", "partition")
+# What the decoder calls differently.
+_DECODED = {"timestampType": "timestamp_type"}
 
 _GONE = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION")
 
@@ -65,32 +74,64 @@ class _Progress:
 def _read(options: SourceOptions, progress: _Progress, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     span = progress.span
     settings: dict[str, Any] = {"prefetch.max.bytes": _PREFETCH_MAX_BYTES, **options.settings}
+    wanted = [_DECODED.get(name, name) for name in target.names if name not in _CONSTANT]
+    constants = _Constants(span)
     with Reader(
         options.bootstrap_servers,
         assignments={(span.topic, span.partition): (progress.offset, span.end)},
         **settings,
     ) as reader:
         for fetched in reader.iter_raw(patience_s=options.poll_timeout_ms / 1000):
-            batch = reader.decode(fetched)
-            for first in range(0, batch.num_rows, _SLICE_ROWS_MAX):
-                yield _conform(batch.slice(first, _SLICE_ROWS_MAX), span, target)
-            if batch.num_rows:
-                progress.offset = batch.column("offset")[-1].as_py() + 1
+            for piece in reader.decode_pieces(fetched, wanted, rows_enough=_PIECE_ROWS, bytes_enough=_PIECE_BYTES):
+                for first in range(0, piece.num_rows, _SLICE_ROWS_MAX):
+                    rows = piece if piece.num_rows <= _SLICE_ROWS_MAX else piece.slice(first, _SLICE_ROWS_MAX)
+                    yield _conform(rows, constants, target)
+            progress.offset = reader.reached(span.topic, span.partition) or progress.offset
 
 
-def _conform(batch: pa.RecordBatch, span: OffsetRange, target: pa.Schema) -> pa.RecordBatch:
+class _Constants:
+    """Columns that say the same in every row, made once for as many rows as a piece may have."""
+
+    def __init__(self, span: OffsetRange) -> None:
+        self._values = {"topic": span.topic, "partition": span.partition}
+        self._columns: dict[str, Any] = {}
+
+    def column(self, name: str, kind: pa.DataType, rows: int) -> Any:
+        """`rows` rows of the column."""
+        made = self._columns.get(name)
+        if made is None:
+            import pyarrow as pa
+
+            value: Any = pa.scalar(self._values[name], kind)
+            made = self._columns[name] = pa.repeat(value, _SLICE_ROWS_MAX)
+        return made.slice(0, rows)
+
+
+def _conform(piece: pa.RecordBatch, constants: _Constants, target: pa.Schema) -> pa.RecordBatch:
     """The columns Spark expects, in its types; key, value and offset are handed on as they are."""
     import pyarrow as pa
 
-    constants = {"topic": span.topic, "partition": span.partition}
     columns = []
     for field in target:
-        if field.name in constants:
-            columns.append(pa.repeat(pa.scalar(constants[field.name], field.type), batch.num_rows))
+        if field.name in _CONSTANT:
+            columns.append(constants.column(field.name, field.type, piece.num_rows))
             continue
-        column = batch.column("timestamp_type" if field.name == "timestampType" else field.name)
+        column = piece.column(_DECODED.get(field.name, field.name))
+        if field.name == HEADERS:
+            column = _null_where_none(column)
         columns.append(column if column.type == field.type else column.cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _null_where_none(headers: Any) -> Any:
+    """Spark's own source says null for a record without headers, not an empty list."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not len(headers.values):
+        return pa.nulls(len(headers), headers.type)
+    compute: Any = pc  # whose stubs know nothing of lists
+    return compute.if_else(compute.greater(compute.list_value_length(headers), 0), headers, None)
 
 
 def _report_loss(options: SourceOptions, progress: _Progress, error: KafkaError) -> None:
