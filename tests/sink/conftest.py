@@ -87,8 +87,12 @@ class Engine:
         assert self._process.wait(_PATIENCE_S) == -signal.SIGKILL
 
     def finish(self) -> None:
+        assert self.end() == 0
+
+    def end(self) -> int:
+        """Its exit status, once it has ended by itself."""
         assert self._process is not None
-        assert self._process.wait(_PATIENCE_S) == 0
+        return self._process.wait(_PATIENCE_S)
 
     def kill_at(self, barrier: str, *, after: int = 0) -> None:
         """Start it, hold it at the barrier, and kill it there."""

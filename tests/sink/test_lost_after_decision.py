@@ -14,6 +14,7 @@ import ottla
 from ottla.sink import barriers
 from ottla.sink.commit import _to_decide, commit
 from ottla.sink.deciding import decide
+from ottla.sink.identities import coordinator_id
 from ottla.sink.planning import plan
 from ottla.sink.session import session_of
 
@@ -137,5 +138,23 @@ def test_a_timeout_between_the_decision_and_its_commits_is_told(job: Job, monkey
         ottla.TransactionError, match=r"is decided, and 20 of its rows were taken back by transaction.tim"
     ):
         commit(settings, messages)
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_a_driver_that_was_held_up_finds_its_decision_taken_back(job: Job, engine: Engine) -> None:
+    # Between its last look at the tasks' transactions and the commit; those have most of a minute left.
+    job.margin_ms = engine.job.margin_ms = 2_000
+    engine.hold(barriers.COMMIT_ASKED, after=1)
+    engine.start()
+    engine.await_held(barriers.COMMIT_ASKED)
+    with ottla.Admin(job.bootstrap_servers) as admin:
+        name = coordinator_id(job.sink_id)
+        engine.await_true(
+            lambda: admin.describe_transactions([name])[name].state == "CompleteAbort", "the decision stays open"
+        )
+    engine.release(barriers.COMMIT_ASKED)
+    assert engine.end() != 0
+    assert sum(map(len, visible_rows(job).values())) == 60
     driver.main(job.text())
     assert_every_row_once(job)
