@@ -8,12 +8,15 @@ import pytest
 
 import ottla
 from ottla.client.producer import Producer
+from ottla.sink import barriers
 from ottla.sink.batch import Attempt, BatchId, Totals
-from ottla.sink.commit import abort, commit
+from ottla.sink.commit import _to_decide, abort, commit
+from ottla.sink.deciding import decide
 from ottla.sink.planning import plan
+from ottla.sink.session import session_of
 from ottla.sink.task import prepare
 
-from .conftest import assert_every_row_once, await_quiet, visible_rows
+from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
 from .driver import Job, run_batch, run_task, send, totals_of
 
 
@@ -149,6 +152,42 @@ def test_an_identity_that_was_never_used_is_taken_by_a_later_plan(job: Job) -> N
     # The driver's, and three slots of three tasks, of which one has a second index.
     assert len(ids) <= 1 + 3 * (3 + 1)
     assert_every_row_once(job, batches=5)
+
+
+def test_a_plan_alone_makes_way_for_readers(job: Job) -> None:
+    settings = job.settings()
+    tasks(job, plan(settings))
+    assert len(busy(job)) == 3
+    plan(settings)
+    await_quiet(job)
+    assert visible_rows(job) == {}
+
+
+@pytest.mark.parametrize("barrier", [barriers.PLAN_LOOK, barriers.COMMIT_SWEEP])
+def test_an_old_driver_that_wakes_up_before_it_sweeps_touches_nothing_of_the_new_one(
+    barrier: str, job: Job, engine: Engine
+) -> None:
+    settings = job.settings()
+    engine.hold(barrier)
+    engine.start()
+    engine.await_held(barrier)
+    # The new one has decided, and not committed anything yet, when the old one goes on with what it knows.
+    batch = 0 if barrier == barriers.PLAN_LOOK else 1
+    planned = plan(settings)
+    messages = tasks(job, planned, batch)
+    decision = _to_decide(session_of(settings), planned, messages[0].batch, messages, messages)
+    decide(session_of(settings), planned, decision, messages)
+    # The old one may fence us now, as its next batch comes; not before.
+    engine.hold(barriers.PLAN_FENCE)
+    engine.release(barrier)
+    if barrier == barriers.PLAN_LOOK:
+        assert engine.end() != 0
+    else:
+        engine.await_held(barriers.PLAN_FENCE)
+        engine.kill()
+    assert len(busy(job)) == 3
+    commit(settings, messages)
+    assert_every_row_once(job, batches=batch + 1)
 
 
 def test_an_attempt_that_fails_leaves_nothing_open(job: Job) -> None:

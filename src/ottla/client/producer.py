@@ -150,6 +150,14 @@ class Producer(ProducerFront[ProducerDriver]):
         self._carry_out(self._transactions.end(None))
         return self._prepared()
 
+    @property
+    def transaction_identity(self) -> TransactionIdentity | None:
+        """By what the coordinator knows the open transaction, or the next one; None without `transactional_id`.
+
+        It changes with `init_transactions` and, from transaction version 2 on, with the end of each transaction.
+        """
+        return self._driver.core.transaction_identity
+
     def send_offsets_to_transaction(
         self,
         offsets: Mapping[tuple[str, int], Offset],

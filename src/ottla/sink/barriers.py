@@ -19,6 +19,7 @@ _LOOK_AGAIN_S = 0.005
 
 PLAN_FENCE = "plan-before-fence"
 PLAN_READ = "plan-before-reading-the-decision"
+PLAN_LOOK = "plan-before-looking-for-transactions"
 PLAN_ROLL = "plan-before-roll-forward"
 PLAN_SWEEP = "plan-before-sweep"
 PLAN_END = "plan-before-return"
@@ -40,6 +41,7 @@ ABORT_END = "abort-before-ends"
 BARRIERS = (
     PLAN_FENCE,
     PLAN_READ,
+    PLAN_LOOK,
     PLAN_ROLL,
     PLAN_SWEEP,
     PLAN_END,

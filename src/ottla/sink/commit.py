@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 
 from ottla.errors import OttlaError, TransactionError
+from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink import barriers
 from ottla.sink.applying import Lost, apply
 from ottla.sink.barriers import reach
@@ -45,7 +46,7 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
     decision = _to_decide(session, plan, batch, messages, prepared)
     if settings.atomic:
         check_apart(batch, prepared)
-    decide(session, plan, decision, prepared)
+    coordinator = decide(session, plan, decision, prepared)
     reach(barriers.COMMIT_APPLY)
     lost = carry_out(session, decision)
     if lost:
@@ -55,7 +56,7 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
             "committed; start the query again, and it writes them once more"
         )
     reach(barriers.COMMIT_SWEEP)
-    _sweep(session, decision)
+    _sweep(session, coordinator, decision)
     reach(barriers.COMMIT_END)
 
 
@@ -66,13 +67,18 @@ def carry_out(session: Session, decision: Decision) -> Lost:
     return apply(session, decision.batch, [entry for entry in decision.entries if not entry.landed])
 
 
-def _sweep(session: Session, decision: Decision) -> None:
+def _sweep(session: Session, coordinator: TransactionIdentity | None, decision: Decision) -> None:
     """Abort what attempts that do not count have left: the next plan, which would, may be an hour away.
 
-    No task of the next batch can have begun. What goes wrong here concerns nobody: the batch is done.
+    No task of the next batch can have begun while this coordinator is the newest. What goes wrong here concerns nobody:
+    the batch is done.
     """
+    if coordinator is None:
+        return
     try:
-        abort_strays(session, look(session, decision).abort)
+        found = look(session, coordinator, decision)
+        if found is not None:
+            abort_strays(session, found.abort)
     except OttlaError as error:
         _log.warning("attempts of %s that do not count stay open until the next batch: %s", decision.batch, error)
 

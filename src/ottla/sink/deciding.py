@@ -44,18 +44,21 @@ class _Refused(Exception):
         self.error = error
 
 
-def decide(session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared]) -> None:
+def decide(
+    session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared]
+) -> TransactionIdentity | None:
     """Write R and commit it, if all that these tasks prepared is as it should be; when this returns, it is decided.
 
-    Raises TransactionError or ProducerFenced where it is not, TransactionUnfinished where that is not known.
+    Returns the coordinator's identity after that, None where nobody has told. Raises TransactionError or ProducerFenced
+    where it is not decided, TransactionUnfinished where that is not known.
     """
     reach(barriers.COMMIT_DECISION)
     try:
-        _write(session, plan, decision, prepared)
+        return _write(session, plan, decision, prepared)
     except (_Refused, OttlaError) as error:
         # A commit that is asked for again finds its tasks' transactions ended, as they should be.
         if is_decided(session, decision.coordinator, decision.batch):
-            return
+            return None
         raise (error.error if isinstance(error, _Refused) else _undecided(session, decision, error)) from error
 
 
@@ -65,7 +68,9 @@ def is_decided(session: Session, coordinator: TransactionIdentity, batch: BatchI
     return found is not None and found.coordinator == coordinator and found.batch == batch
 
 
-def _write(session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared]) -> None:
+def _write(
+    session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared]
+) -> TransactionIdentity | None:
     settings = session.settings
     given = settings.for_sending(session.coordinator_id)
     for name in _OWN:
@@ -82,6 +87,7 @@ def _write(session: Session, plan: Plan, decision: Decision, prepared: Sequence[
             raise _Refused(error) from error
         reach(barriers.COMMIT_ASKED)
         _ask_for_commit(producer)
+        return producer.transaction_identity
     finally:
         # What went wrong is known already, or nothing did; a transaction that is still open is aborted.
         with contextlib.suppress(OttlaError, TimeoutError):

@@ -3,7 +3,7 @@
 The order matters. Once the coordinator's new identity is there, nobody else can decide, and what somebody was deciding
 is complete: R, read after that, is what holds until this plan decides. Then everything open that R names is committed
 and everything open that it does not name is aborted, by exact producer id and epoch: an id that was taken again
-meanwhile is not hit.
+meanwhile is not hit. Nothing is aborted by whoever is not the newest driver after having looked (`look`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import time
 
 from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
+from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.applying import Lost, apply, settle
-from ottla.sink.barriers import PLAN_END, PLAN_FENCE, PLAN_READ, PLAN_ROLL, PLAN_SWEEP, reach
+from ottla.sink.barriers import PLAN_END, PLAN_FENCE, PLAN_LOOK, PLAN_READ, PLAN_ROLL, PLAN_SWEEP, reach
 from ottla.sink.batch import Last, Plan
 from ottla.sink.decision import Decision
 from ottla.sink.identities import prefix_of, slot_of
@@ -35,7 +36,7 @@ def plan(settings: SinkSettings) -> Plan:
     coordinator = session.fence()
     reach(PLAN_READ)
     decision = read_settled(session, coordinator)
-    lost, found = clean(session, decision)
+    lost, found = clean(session, coordinator, decision)
     reach(PLAN_END)
     last = None if decision is None else _last(decision, lost)
     return Plan(coordinator, slot_of(coordinator), last, found.idle, planned_ms)
@@ -56,9 +57,17 @@ def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision
         session.pause()
 
 
-def clean(session: Session, decision: Decision | None) -> tuple[Lost, Sweep]:
-    """Commit what is decided, abort what is not; entries that a timeout has taken back, and what was found."""
-    found = look(session, decision)
+def clean(session: Session, coordinator: TransactionIdentity, decision: Decision | None) -> tuple[Lost, Sweep]:
+    """Commit what is decided, abort what is not; entries that a timeout has taken back, and what was found.
+
+    Raises ProducerFenced where `coordinator` is not the newest any more: R may be a newer one by now, and what is open
+    another driver's.
+    """
+    reach(PLAN_LOOK)
+    found = look(session, coordinator, decision)
+    if found is None:
+        said = f"sink {session.settings.sink_id!r} was taken over by another driver; end this one"
+        raise kafka_error(ErrorCode.PRODUCER_FENCED, said)
     reach(PLAN_ROLL)
     lost: Lost = ()
     if decision is not None:
@@ -71,8 +80,18 @@ def clean(session: Session, decision: Decision | None) -> tuple[Lost, Sweep]:
     return lost, found
 
 
-def look(session: Session, decision: Decision | None) -> Sweep:
-    """What there is of this sink's transactions, and what should become of it."""
+def look(session: Session, coordinator: TransactionIdentity, decision: Decision | None) -> Sweep | None:
+    """What there is of this sink's transactions, and what should become of it; None for who is not the coordinator.
+
+    Whoever was held up before this may see a newer driver's transactions, which R does not name as far as he knows it.
+    Nobody has planned since if the coordinator is the same after looking, so all that was seen is older than that.
+    """
+    found = survey(session, decision)
+    return found if session.is_newest(coordinator) else None
+
+
+def survey(session: Session, decision: Decision | None) -> Sweep:
+    """The same for who will change nothing."""
     listed = session.admin.list_transactions(prefix_of(session.settings.sink_id))
     described = session.admin.describe_transactions(to_describe(listed, session.coordinator_id))
     return sweep(listed, described, decision)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision
-from ottla.sink.planning import clean, look, read_settled
+from ottla.sink.planning import clean, read_settled, survey
 from ottla.sink.session import Session, session_of
 from ottla.sink.settings import SinkSettings
 from ottla.sink.transaction_log import Fate
@@ -54,7 +54,7 @@ def describe(settings: SinkSettings) -> SinkState:
     deciding = session.is_deciding()
     decisions = tuple(session.read_decisions())
     last = decisions[-1] if decisions else None
-    found = look(session, last)
+    found = survey(session, last)
     fates = {} if last is None else _fates(session, last, found.commit, found.doubtful)
     return SinkState(settings.sink_id, decisions, fates, found.abort, deciding)
 
@@ -73,8 +73,9 @@ def recover(settings: SinkSettings) -> Recovered:
     session = session_of(settings)
     if not session.has_topics():
         return Recovered(None, (), (), ())
-    decision = read_settled(session, session.fence())
-    lost, found = clean(session, decision)
+    coordinator = session.fence()
+    decision = read_settled(session, coordinator)
+    lost, found = clean(session, coordinator, decision)
     gone = {entry.marker_offset for entry in lost}
     committed = tuple(entry for entry in (*found.commit, *found.doubtful) if entry.marker_offset not in gone)
     return Recovered(decision, committed, found.abort, lost)

@@ -166,6 +166,11 @@ class Session:
             self._timeout_is_known = True
         return self.take_identity(self.coordinator_id, settings.decision_timeout_ms)
 
+    def is_newest(self, coordinator: TransactionIdentity) -> bool:
+        """Whether nobody has fenced this identity of the coordinator's so far."""
+        known = self.admin.describe_transactions([self.coordinator_id]).get(self.coordinator_id)
+        return known is not None and (known.producer_id, known.producer_epoch) == coordinator[1:]
+
     def take_identity(self, transactional_id: str, timeout_ms: int) -> TransactionIdentity:
         """The next identity of a transactional id, whose transactions may last so long; UserMistake."""
         try:
