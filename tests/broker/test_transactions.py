@@ -343,6 +343,20 @@ def test_a_restarted_cluster_goes_on_with_open_and_half_ended_transactions(
     assert committed_values(again) == []
 
 
+@pytest.mark.parametrize("ahead_h", [-2, 0, 2])
+def test_a_transaction_begun_under_a_wrong_clock_ends_in_time_under_the_right_one(ahead_h: int) -> None:
+    world = World(1)
+    world.create_topic()
+    world.brokers[1].wall_offset_us += ahead_h * 3_600_000_000
+    producer = Producer(world, timeout_ms=5000)
+    producer.init()
+    producer.send(b"lost")
+    producer.world = again = World(1, world.storages)
+    again.pass_time(6000)
+    assert producer.state == "CompleteAbort"
+    assert committed_values(again) == []
+
+
 def test_a_topic_deleted_meanwhile_needs_no_marker(world: World) -> None:
     from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 

@@ -296,7 +296,8 @@ class TransactionCoordinator:
         core, data = self.core, transaction.data
         core.purgatory.remove(transaction)
         if data.state is TransactionState.ONGOING:
-            left_ms = data.started_ms + data.timeout_ms - core.wall_ms(now_us)
+            # None has begun in the future, whatever the clock said then: one that was hours ahead adds no hours.
+            left_ms = min(data.started_ms - core.wall_ms(now_us), 0) + data.timeout_ms
             core.purgatory.add(transaction, now_us + max(0, left_ms) * 1000)
         elif data.state in PREPARED:
             transaction.prepare(completed_data(data, core.wall_ms(now_us)))
