@@ -29,6 +29,8 @@ _PATIENCE_US = 600_000_000
 # What was held up longest arrives within the first; transactions that nobody ends are aborted within the second, and
 # the longest time after which a transaction may be.
 _SETTLE_US_MIN = 6_000_000
+# transaction.timeout.ms of a producer that says nothing of it.
+_TRANSACTION_TIMEOUT_MS = 60_000
 _SETTLE_US = 10_000_000
 # What one run alone never shows.
 _OF_MANY_RUNS = (UNCONTROLLED, UNREPEATABLE)
@@ -254,7 +256,12 @@ class Run:
 
     def _longest_transaction_us(self) -> int:
         return 1000 * max(
-            (producer.settings.get("transaction_timeout_ms", 0) for producer in self.plan.producers), default=0
+            (
+                producer.settings.get("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS)
+                for producer in self.plan.producers
+                if "transactional_id" in producer.settings
+            ),
+            default=0,
         )
 
 
