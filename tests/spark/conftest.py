@@ -14,6 +14,17 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
+def find_java() -> None:
+    """Skips where Spark finds no Java."""
+    from ottla.spark.java import find_java
+
+    try:
+        find_java()
+    except UserMistake as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     from ottla.spark.session import local_session
 

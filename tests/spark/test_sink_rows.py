@@ -11,8 +11,9 @@ from pyspark.sql.types import StructType
 from ottla.client.producer import Producer
 from ottla.client.tables import read_table
 from ottla.errors import RecordError, UserMistake
+from ottla.sink.batch import Totals
 from ottla.spark import sink_rows
-from ottla.spark.sink_rows import SinkRows, Totals, count_rows, plan_rows, send_rows
+from ottla.spark.sink_rows import SinkRows, count_rows, plan_rows, send_rows
 
 if TYPE_CHECKING:
     from ottla.cluster.cluster import Cluster

@@ -3,7 +3,7 @@
 Spark asks for a writer on the driver when a write is planned (for a streaming query: once for every micro-batch), and
 there everything is checked that can be: options, columns, the topic. It calls `write` in one task for each of Spark's
 partitions, with the rows as Arrow RecordBatches. At-least-once sends them and waits for every acknowledgement: a task
-that runs again writes its rows again.
+that runs again writes its rows again. Exactly-once is in `exactly_once.py`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,12 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     """The writer for `df.write.format("ottla")`; UserMistake for what cannot be written."""
     if overwrite:
         raise UserMistake('A topic cannot be overwritten: write with .mode("append").')
-    return AtLeastOnceWriter(_plan(read_sink_options(options, streaming=False), schema))
+    plan = _plan(read_sink_options(options, streaming=False), schema)
+    if not plan.options.exactly_once:
+        return AtLeastOnceWriter(plan)
+    from ottla.spark.exactly_once import ExactlyOnceWriter
+
+    return ExactlyOnceWriter(plan.options, plan.rows)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType) -> DataSourceStreamArrowWriter:
@@ -82,12 +87,15 @@ def stream_writer(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
     In output mode "complete" every micro-batch appends the whole result, as Spark's own sink does.
     """
-    return AtLeastOnceStreamWriter(_plan(read_sink_options(options, streaming=True), schema))
+    plan = _plan(read_sink_options(options, streaming=True), schema)
+    if not plan.options.exactly_once:
+        return AtLeastOnceStreamWriter(plan)
+    from ottla.spark.exactly_once import ExactlyOnceStreamWriter
+
+    return ExactlyOnceStreamWriter(plan.options, plan.rows)
 
 
 def _plan(options: SinkOptions, schema: StructType) -> SinkPlan:
-    if options.exactly_once:
-        raise UserMistake("delivery=exactly-once is not there yet in this version: give delivery=at-least-once.")
     rows = plan_rows(schema, options.topic)
     if rows.topic is not None:
         _check_topic(options, rows.topic)

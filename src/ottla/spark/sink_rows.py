@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from ottla.errors import RecordError, UserMistake
+from ottla.sink.batch import Totals
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ottla.client.producer import Producer
 
 _PIECE_BYTES = 4 << 20
-_MASK_64 = (1 << 64) - 1
 _ROW = re.compile(r"(?<=[Rr]ow )\d+")
 
 _BYTES = (StringType, BinaryType)
@@ -46,17 +46,6 @@ _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
     "partition": ((IntegerType,), "int"),
     "timestamp": ((TimestampType, TimestampNTZType), "timestamp"),
 }
-
-
-class Totals(NamedTuple):
-    """What some rows come to: how many, and the sum of their hashes modulo 2^64; parts add up to the whole."""
-
-    rows: int
-    digest: int
-
-    def plus(self, other: Totals) -> Totals:
-        """Of both together."""
-        return Totals(self.rows + other.rows, (self.digest + other.digest) & _MASK_64)
 
 
 class SinkRows(NamedTuple):

@@ -1,0 +1,160 @@
+"""The exactly-once sink as Spark meets it: where in Spark's calls each step of the mechanism (`ottla.sink`) is taken.
+
+Spark makes a writer twice for each micro-batch, in two processes on the driver: in the one it is pickled for the tasks,
+in the other it commits, and neither says which one it is. Planning fences whoever planned before, so it must happen in
+the first alone; being pickled is what tells it, and as Spark pickles a writer twice, the plan is made once and kept.
+What was planned goes into every task with the writer, and comes to `commit` in the tasks' messages: the writer that
+commits a micro-batch has never seen it. A batch write is planned when its writer is made, which Spark does once.
+
+Query and batch are known to tasks alone, by their local properties; a batch write within foreachBatch has them, too.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from ottla.errors import UserMistake
+from ottla.sink.batch import WRITE, Attempt, BatchId, Plan, Prepared, Skipped
+from ottla.sink.commit import abort, commit
+from ottla.sink.planning import plan
+from ottla.sink.settings import TRANSACTION_TIMEOUT_MS, SinkSettings
+from ottla.sink.task import prepare
+from ottla.spark.sink_options import SinkOptions
+from ottla.spark.sink_rows import SinkRows, count_rows, send_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
+_IS_CONTINUOUS = "__is_continuous_processing"
+
+
+class Outcome(WriterCommitMessage):
+    """What a task tells the driver: what the mechanism has to say."""
+
+    def __init__(self, message: Prepared | Skipped) -> None:
+        self.message = message
+
+
+class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
+    """One micro-batch of a streaming query."""
+
+    def __init__(self, options: SinkOptions, rows: SinkRows) -> None:
+        self._settings = sink_settings(options)
+        self._rows = rows
+        self._plan: Plan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Spark pickles the writer in the planning process, and nowhere else."""
+        if self._plan is None:
+            self._plan = plan(self._settings)
+        return dict(self.__dict__)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Outcome:  # type: ignore[override]  # as its base class does
+        """Write one task's rows and leave them invisible."""
+        assert self._plan is not None
+        context = _task_context()
+        batch = _micro_batch(context)
+        if batch is None:
+            raise UserMistake("The exactly-once sink was called for a streaming query, and Spark does not say which.")
+        return _write(self._settings, self._plan, batch, context, self._rows, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Decide the micro-batch and make it visible."""
+        commit(self._settings, _all(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Give up what tasks prepared, unless it is decided."""
+        abort(self._settings, _told(messages))
+
+
+class ExactlyOnceWriter(DataSourceArrowWriter):
+    """One batch write; within foreachBatch, one micro-batch."""
+
+    def __init__(self, options: SinkOptions, rows: SinkRows) -> None:
+        self._settings = sink_settings(options)
+        self._rows = rows
+        self._write_id = options.write_id
+        self._own_id = uuid.uuid4().hex
+        self._plan = plan(self._settings)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Outcome:  # type: ignore[override]  # as its base class does
+        """Write one task's rows and leave them invisible."""
+        context = _task_context()
+        batch = _micro_batch(context) if self._write_id is None else None
+        if batch is None:
+            batch = BatchId(self._write_id or self._own_id, WRITE)
+        return _write(self._settings, self._plan, batch, context, self._rows, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Decide the write and make it visible."""
+        commit(self._settings, _all(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Give up what tasks prepared, unless it is decided."""
+        abort(self._settings, _told(messages))
+
+
+def sink_settings(options: SinkOptions) -> SinkSettings:
+    """What the mechanism is told; ConfigError for a sink id that cannot be one."""
+    assert options.sink_id is not None
+    settings = dict(options.settings)
+    timeout_ms = int(settings.pop("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
+    return SinkSettings(
+        options.sink_id,
+        options.bootstrap_servers,
+        settings,
+        atomic=options.atomic,
+        transaction_timeout_ms=timeout_ms,
+    )
+
+
+def _write(
+    settings: SinkSettings,
+    planned: Plan,
+    batch: BatchId,
+    context: TaskContext,
+    rows: SinkRows,
+    batches: Iterator[pa.RecordBatch],
+) -> Outcome:
+    attempt = Attempt(context.taskAttemptId(), context.partitionId(), context.attemptNumber())
+    message = prepare(
+        settings,
+        planned,
+        batch,
+        attempt,
+        write=lambda producer: send_rows(batches, rows, producer, digest=True),
+        drain=lambda: count_rows(batches, rows),
+    )
+    return Outcome(message)
+
+
+def _task_context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None
+    if context.getLocalProperty(_IS_CONTINUOUS) == "true":
+        raise UserMistake(
+            "Continuous processing does not go with the ottla sink, for it has no batches that could be decided: use "
+            "trigger(processingTime=...) or trigger(availableNow=True)."
+        )
+    return context
+
+
+def _micro_batch(context: TaskContext) -> BatchId | None:
+    """Which micro-batch of which query a task belongs to; None where Spark runs no streaming query."""
+    query_id, batch_id = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+    return None if query_id is None or batch_id is None else BatchId(query_id, int(batch_id))
+
+
+def _all(messages: Sequence[WriterCommitMessage | None]) -> list[Prepared | Skipped]:
+    return [cast(Outcome, message).message for message in messages]
+
+
+def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Prepared | Skipped | None]:
+    return [message.message if isinstance(message, Outcome) else None for message in messages]

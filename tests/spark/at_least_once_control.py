@@ -1,0 +1,36 @@
+"""The at-least-once sink with barriers where its rows are stored and Spark has not yet written down that they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from ottla.sink.barriers import COMMIT_END, TASK_END, reach
+from ottla.spark.sink import AtLeastOnceStreamWriter, Written, stream_writer
+from ottla.spark.source import OttlaDataSource
+
+
+class ControlWriter(AtLeastOnceStreamWriter):
+    """Stops behind the append, and before the commit log."""
+
+    def write(self, iterator: Any) -> Written:
+        written = super().write(iterator)
+        reach(TASK_END)
+        return written
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        reach(COMMIT_END)
+
+
+class ControlSource(OttlaDataSource):
+    """`format("ottla-control")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla-control"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> ControlWriter:  # noqa: N802
+        writer = stream_writer(self.options, schema)
+        assert isinstance(writer, AtLeastOnceStreamWriter)
+        return ControlWriter(writer._plan)

@@ -1,0 +1,98 @@
+"""A Spark driver that streams files of rows through sinks: a process of its own, told by lines what to do.
+
+Argument: the job as JSON (`Job`). Standard input: "start NAME N" (begin or go on with a query, N tasks a batch), "end
+NAME" (wait until a query that failed is over) and "stop NAME"; what was done is said on standard output. Each query has
+a topic, a sink and a checkpoint of its name. A file in its folder `rows` is a micro-batch: each line is a row's number,
+row n has key n modulo `KEYS`, and a key's rows lie in one task, in order.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+KEYS = 10
+# What a session costs at its start is mostly the compilers' work; these sessions are too short for it to pay.
+QUICK_START = {
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.streaming.pollingDelay": "50ms",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+
+
+@dataclass
+class Job:
+    """What to stream: in `controls` are the queries that are at least once."""
+
+    bootstrap_servers: str
+    folder: str
+    cores: int
+    controls: list[str] = field(default_factory=list)
+    options: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+    def rows(self, name: str) -> Path:
+        return Path(self.folder, name, "rows")
+
+    def checkpoint(self, name: str) -> Path:
+        return Path(self.folder, name, "checkpoint")
+
+
+def start(session: SparkSession, job: Job, name: str, tasks: int) -> StreamingQuery:
+    lines = session.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(str(job.rows(name)))
+    rows = lines.selectExpr("value", f"cast(cast(value as long) % {KEYS} as string) key").repartition(tasks, "key")
+    is_control = name in job.controls
+    return (
+        rows.writeStream.format("ottla-control" if is_control else "ottla")
+        .option("kafka.bootstrap.servers", job.bootstrap_servers)
+        .option("topic", name)
+        .options(**{"delivery": "at-least-once"} if is_control else {"sink.id": name})
+        .options(**job.options)
+        .option("checkpointLocation", str(job.checkpoint(name)))
+        .start()
+    )
+
+
+def say(*words: Any) -> None:
+    print(*words, flush=True)  # noqa: T201
+
+
+def main() -> None:
+    from ottla.spark.session import local_session
+
+    job = Job(**json.loads(sys.argv[1]))
+    session = local_session("ottla-sink-tests", cores=job.cores, settings=QUICK_START | job.settings)
+    if job.controls:
+        from tests.spark.at_least_once_control import ControlSource
+
+        session.dataSource.register(ControlSource)
+    queries: dict[str, StreamingQuery] = {}
+    say("ready")
+    for line in sys.stdin:
+        word, name, *arguments = line.split()
+        if word == "start":
+            queries[name] = start(session, job, name, int(arguments[0]))
+        elif word == "stop":
+            queries[name].stop()
+        else:
+            try:
+                queries[name].awaitTermination()
+            except Exception as error:
+                say(error)
+        say(f"{word}:{name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Holds Spark queries at barriers of the sink's mechanism, kills their driver or parts of it, goes on, and checks.
+
+The driver (`sink_driver`) runs in a session of processes of its own: Python, the JVM, and the JVM's Python processes
+that plan, write and commit. It has many queries, so that each can be held at another barrier and one kill hits all:
+holds are set from the last barrier to the first, and no query comes to those of the others. Files of rows are given to
+a query one by one, so that nothing runs between two of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.spark import sink_driver
+from tests.spark.sink_driver import KEYS, Job
+
+import ottla
+from ottla.sink import barriers
+
+PATIENCE_S = 240
+QUIET_S = 10
+ROWS = 40
+TASKS = 2
+_BUSY = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+def await_true(question: Callable[[], bool], otherwise: Callable[[], str], patience_s: float = PATIENCE_S) -> None:
+    """Wait until something is so; AssertionError with the words for what is not."""
+    deadline = time.monotonic() + patience_s
+    while not question():
+        assert time.monotonic() < deadline, otherwise()
+        time.sleep(0.01)
+
+
+class Driver:
+    """One run of the driver program."""
+
+    def __init__(self, job: Job, said: Path, barriers_folder: Path) -> None:
+        self.said = said
+        root = str(Path(sink_driver.__file__).parents[2])
+        path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+        with said.open("w") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, sink_driver.__file__, job.text()],
+                env={**os.environ, barriers.FOLDER: str(barriers_folder), "PYTHONPATH": path},
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def tell(self, command: str, name: str, *arguments: object, wait: bool = True) -> None:
+        """Have it carry out a command, and wait until it has."""
+        word = f"{command}:{name}"
+        times = self._times_said(word)
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{command} {name} {' '.join(map(str, arguments))}\n".encode())
+        self._process.stdin.flush()
+        if wait:
+            self.await_said(word, times + 1)
+
+    def await_said(self, word: str, times: int = 1) -> None:
+        """Wait until it has said a word (so often)."""
+        self.await_true(lambda: self._times_said(word) >= times, f"it never said {word}")
+
+    def _times_said(self, word: str) -> int:
+        return self.said.read_text().split().count(word)
+
+    def await_true(self, question: Callable[[], bool], otherwise: str) -> None:
+        """Wait while it lives."""
+
+        def answered() -> bool:
+            if question():
+                return True
+            assert self._process.poll() is None, f"{otherwise}: it ended with {self._process.returncode}{self.words()}"
+            return False
+
+        await_true(answered, lambda: f"{otherwise}{self.words()}")
+
+    def words(self) -> str:
+        """The end of what it said."""
+        return f"\n--- {self.said.name}\n{self.said.read_text()[-4000:]}"
+
+    def processes(self) -> dict[int, str]:
+        """Its processes and their commands. Workers make groups of their own; the session is what they share."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdecimal():
+                continue
+            try:
+                after_name = (entry / "stat").read_text().rpartition(")")[2].split()
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if int(after_name[3]) == self._process.pid and after_name[0] != "Z":
+                found[int(entry.name)] = command
+        return found
+
+    def signal_all(self, number: int) -> None:
+        """The JVM first, lest it hear of its children's end."""
+        processes = self.processes()
+        for pid in sorted(processes, key=lambda pid: not _is_java(processes[pid])):
+            send_signal(pid, number)
+
+    def kill(self) -> None:
+        """All of it, at once."""
+        while self.processes():
+            self.signal_all(signal.SIGKILL)
+            self._process.poll()
+            time.sleep(0.01)
+        self._process.wait()
+
+    def kill_java(self) -> None:
+        """The JVM alone; its Python processes find out."""
+        [java] = [pid for pid, command in self.processes().items() if _is_java(command)]
+        send_signal(java, signal.SIGKILL)
+
+
+class Engine:
+    """Queries, driver after driver, and what has become of their rows."""
+
+    def __init__(self, cluster: ottla.Cluster, folder: Path, names: list[str], **more: object) -> None:
+        self._folder = folder
+        self._barriers = folder / "barriers"
+        self._barriers.mkdir(parents=True)
+        self.names = names
+        self.job = Job(cluster.bootstrap_servers, str(folder), **more)  # type: ignore[arg-type]
+        for name in names:
+            self.job.rows(name).mkdir(parents=True)
+            cluster.create_topic(name, partitions=3)
+        self.files = dict.fromkeys(names, 0)
+        self._drivers: list[Driver] = []
+
+    # ---- driving ------------------------------------------------------------------------------------------------
+
+    @property
+    def driver(self) -> Driver:
+        """The one that was started last."""
+        return self._drivers[-1]
+
+    def start(self, tasks: int = TASKS) -> None:
+        """Start a driver and, one after the other, its queries, each up to the end of what it has to do."""
+        said = self._folder / f"driver-{len(self._drivers)}.out"
+        self._drivers.append(Driver(self.job, said, self._barriers))
+        self.driver.await_said("ready")
+        for name in self.names:
+            self.go_on(name, tasks)
+
+    def go_on(self, name: str, tasks: int = TASKS) -> None:
+        """Start the query and wait until it has nothing to do."""
+        if self.files[name] == 0:
+            self.add_file(name)
+        self.driver.tell("start", name, tasks)
+        self.await_done(name)
+
+    def add_file(self, name: str) -> None:
+        """Give the query its next micro-batch."""
+        number = self.files[name]
+        partial = self._folder / name / "partial"
+        partial.write_text("\n".join(map(str, range(number * ROWS, (number + 1) * ROWS))) + "\n")
+        partial.rename(self.job.rows(name) / f"{number:05}.txt")
+        self.files[name] += 1
+
+    def await_done(self, name: str) -> None:
+        """Wait until Spark has written down that the query's last micro-batch is done."""
+        number = self.files[name] - 1
+        commit = self.job.checkpoint(name) / "commits" / str(number)
+        self.driver.await_true(commit.exists, f"micro-batch {number} of {name} was not done")
+
+    def end(self) -> None:
+        """Nothing of it stays."""
+        for driver in self._drivers:
+            driver.kill()
+
+    # ---- barriers -----------------------------------------------------------------------------------------------
+
+    def stop_at(self, stops: dict[str, str]) -> dict[str, list[int]]:
+        """{query: barrier}: begin a micro-batch of each and have it held there; who is held.
+
+        That it is held proves that the barrier was reached.
+        """
+        for old in self._barriers.iterdir():
+            old.unlink()
+        held: dict[str, list[int]] = {}
+        for name in sorted(stops, key=lambda name: barriers.BARRIERS.index(stops[name]), reverse=True):
+            barrier = stops[name]
+            (self._barriers / f"{barrier}.hold").write_text("0")
+            before = self._held(barrier)
+            # Both tasks come to a task's barrier.
+            count = len(before) + (TASKS if barrier.startswith("task-") else 1)
+            self.add_file(name)
+            self.driver.await_true(lambda b=barrier, c=count: len(self._held(b)) >= c, f"{name} came not to {barrier}")  # type: ignore[misc]
+            held[name] = sorted(self._held(barrier) - before)
+        assert self.driver.processes().keys() >= {pid for pids in held.values() for pid in pids}
+        return held
+
+    def release(self) -> None:
+        """Let all go on that are held and alive."""
+        for hold in self._barriers.glob("*.hold"):
+            hold.unlink()
+
+    def _held(self, barrier: str) -> set[int]:
+        return {int(path.name.split(".")[-2]) for path in self._barriers.glob(f"{barrier}.*.held")}
+
+    # ---- proof --------------------------------------------------------------------------------------------------
+
+    def visible_rows(self, name: str) -> dict[int, list[int]]:
+        """What a read_committed reader finds, by partition in offset order."""
+        found: dict[int, list[int]] = {}
+        with ottla.Reader(self.job.bootstrap_servers, name, isolation_level="read_committed") as reader:
+            for batch in reader:
+                rows = [int(value) for value in batch.column("value").to_pylist()]
+                found.setdefault(batch.column("partition")[0].as_py(), []).extend(rows)
+        return found
+
+    def duplicates(self, name: str) -> list[int]:
+        """Rows that are there more often than once."""
+        counts = Counter(row for rows in self.visible_rows(name).values() for row in rows)
+        return sorted(row for row, count in counts.items() if count > 1)
+
+    def assert_quiet(self) -> None:
+        """No transaction is open on any broker, without waiting for a timeout, which is minutes away."""
+        with ottla.Admin(self.job.bootstrap_servers) as admin:
+
+            def busy() -> list[object]:
+                return [each for each in admin.list_transactions() if each.state in _BUSY]
+
+            await_true(lambda: not busy(), lambda: f"still open: {busy()}", QUIET_S)
+
+    def assert_every_row_once(self, name: str) -> None:
+        """Every row of every file once for a read_committed reader, each key's rows in order."""
+        found = self.visible_rows(name)
+        assert sorted(row for rows in found.values() for row in rows) == list(range(self.files[name] * ROWS)), name
+        for rows in found.values():
+            for key in range(KEYS):
+                of_key = [row for row in rows if row % KEYS == key]
+                assert of_key == sorted(of_key), name
+
+
+def send_signal(pid: int, number: int) -> None:
+    """To a process that may be gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _is_java(command: str) -> bool:
+    return "java" in command.partition(" ")[0]

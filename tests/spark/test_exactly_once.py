@@ -1,0 +1,197 @@
+"""`delivery=exactly-once` as users meet it: streaming, foreachBatch and batch writes, repeated and refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from ottla.client.admin import Admin
+from ottla.client.tables import read_table
+from ottla.sink.recovery import describe
+from ottla.spark.exactly_once import sink_settings
+from ottla.spark.sink_options import read_sink_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.cluster.cluster import Cluster
+
+pytestmark = pytest.mark.spark
+
+
+def visible(cluster: Cluster, topic: str) -> list[int]:
+    table = read_table(cluster.bootstrap_servers, topic, isolation_level="read_committed")
+    return sorted(map(int, table["value"].to_pylist()))
+
+
+def write(frame: DataFrame, cluster: Cluster, topic: str, **options: str) -> None:
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    writer = frame.write.format("ottla").mode("append").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    writer.option("topic", topic).options(**given).save()
+
+
+def numbers(spark: SparkSession, first: int, end: int, tasks: int = 2) -> DataFrame:
+    return spark.range(first, end, 1, tasks).selectExpr("cast(id as string) value", "cast(id % 7 as string) key")
+
+
+class Stream:
+    """A query over a folder of files, a micro-batch each."""
+
+    def __init__(self, spark: SparkSession, cluster: Cluster, topic: str, folder: Path) -> None:
+        self._spark = spark
+        self._cluster = cluster
+        self.topic = topic
+        self.rows = folder / "rows"
+        self.checkpoint = folder / "checkpoint"
+        self.rows.mkdir()
+
+    def add(self, *lines: Any) -> None:
+        (self.rows / f"{len(list(self.rows.iterdir())):03}.txt").write_text("".join(f"{line}\n" for line in lines))
+
+    def run(
+        self, change: Callable[[DataFrame], DataFrame] = lambda rows: rows, foreach: Any = None, **options: str
+    ) -> None:
+        """Everything there is, to the end; raises what the query raises."""
+        rows = change(
+            self._spark.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(str(self.rows))
+        )
+        writer = rows.writeStream.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True)
+        if foreach is None:
+            given = {name.replace("__", "."): value for name, value in options.items()}
+            writer = writer.format("ottla").option("kafka.bootstrap.servers", self._cluster.bootstrap_servers)
+            writer = writer.option("topic", self.topic).options(**given)
+        else:
+            writer = writer.foreachBatch(foreach)
+        writer.start().awaitTermination()
+
+    def forget(self, batch: int) -> None:
+        """Make Spark believe that it did not finish this micro-batch, as after a crash."""
+        for name in (str(batch), f".{batch}.crc"):
+            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, tmp_path: Path) -> Stream:
+    return Stream(spark, kafka_cluster, kafka_topic, tmp_path)
+
+
+def test_a_micro_batch_that_spark_repeats_is_there_once_and_its_offsets_can_be_read_back(
+    stream: Stream, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    stream.add(1, 2, 3)
+    stream.add(4, 5)
+    stream.run()
+    assert visible(kafka_cluster, kafka_topic) == [1, 2, 3, 4, 5]
+    stream.forget(1)
+    stream.run(lambda rows: rows.repartition(3))
+    assert visible(kafka_cluster, kafka_topic) == [1, 2, 3, 4, 5]
+    # The sink has the name of its checkpoint, and knows what it has written where.
+    options = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers, "checkpointlocation": str(stream.checkpoint)}
+    state = describe(sink_settings(read_sink_options(options, streaming=True)))
+    told = [(decision.batch.batch_id, decision.totals.rows) for decision in state.decisions]
+    assert told == [(0, 3), (1, 2)]
+    assert sum(span.rows for entry in state.decisions[-1].entries for span in entry.spans) == 2
+
+
+def test_micro_batches_without_rows_are_no_trouble(stream: Stream, kafka_cluster: Cluster, kafka_topic: str) -> None:
+    stream.add(1)
+    stream.add(-1)
+    stream.add(2)
+    stream.run(lambda rows: rows.where("value > 0"))
+    stream.forget(2)
+    stream.run(lambda rows: rows.where("value > 0"))
+    assert visible(kafka_cluster, kafka_topic) == [1, 2]
+
+
+def test_a_row_that_cannot_be_written_leaves_nothing_of_its_batch(
+    stream: Stream, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    stream.add(1)
+    stream.run(sink__id=kafka_topic)
+    stream.add(*range(2, 200))
+
+    def with_partition(bad: int) -> Callable[[DataFrame], DataFrame]:
+        return lambda rows: rows.selectExpr("value", f"if(value = '{bad}', 77, 0) partition").repartition(2)
+
+    with pytest.raises(PySparkException, match="names partition 77 in row"):
+        stream.run(with_partition(bad=150), sink__id=kafka_topic)
+    assert visible(kafka_cluster, kafka_topic) == [1]
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        assert not [each for each in admin.list_transactions() if each.state == "Ongoing"]
+    stream.run(with_partition(bad=-1), sink__id=kafka_topic)
+    assert visible(kafka_cluster, kafka_topic) == list(range(1, 200))
+
+
+def test_a_checkpoint_that_was_lost_is_refused(stream: Stream, kafka_cluster: Cluster, kafka_topic: str) -> None:
+    stream.add(1)
+    stream.run(sink__id=kafka_topic)
+    shutil.rmtree(stream.checkpoint)
+    with pytest.raises(PySparkException, match=r"checkpoint was lost, or another query has the same sink\.id"):
+        stream.run(sink__id=kafka_topic)
+    assert visible(kafka_cluster, kafka_topic) == [1]
+
+
+def test_a_checkpoint_that_was_rolled_back_is_refused(
+    stream: Stream, kafka_cluster: Cluster, kafka_topic: str, tmp_path: Path
+) -> None:
+    stream.add(1)
+    stream.run(sink__id=kafka_topic)
+    shutil.copytree(stream.checkpoint, tmp_path / "backup")
+    stream.add(2)
+    stream.run(sink__id=kafka_topic)
+    stream.add(3)
+    stream.run(sink__id=kafka_topic)
+    shutil.rmtree(stream.checkpoint)
+    shutil.copytree(tmp_path / "backup", stream.checkpoint)
+    with pytest.raises(PySparkException, match="checkpoint was rolled back"):
+        stream.run(sink__id=kafka_topic)
+    assert visible(kafka_cluster, kafka_topic) == [1, 2, 3]
+
+
+def test_foreach_batch_is_exactly_once_by_its_sink_id(stream: Stream, kafka_cluster: Cluster, kafka_topic: str) -> None:
+    def each(rows: DataFrame, batch_id: int) -> None:
+        write(rows, kafka_cluster, kafka_topic, sink__id=kafka_topic)
+
+    stream.add(1, 2)
+    stream.add(3)
+    stream.run(foreach=each)
+    stream.forget(1)
+    stream.add(4)
+    stream.run(foreach=each)
+    assert visible(kafka_cluster, kafka_topic) == [1, 2, 3, 4]
+
+
+def test_a_batch_write_with_an_id_is_there_once_however_often_it_runs(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    for tasks in (2, 3):
+        write(numbers(spark, 0, 500, tasks), kafka_cluster, kafka_topic, write__id=f"{kafka_topic}-monday")
+    write(numbers(spark, 500, 600), kafka_cluster, kafka_topic, write__id=f"{kafka_topic}-tuesday")
+    write(numbers(spark, 0, 500), kafka_cluster, kafka_topic, write__id=f"{kafka_topic}-monday")
+    assert visible(kafka_cluster, kafka_topic) == list(range(600))
+    with pytest.raises(PySparkException, match="499 rows where 500 were decided"):
+        write(numbers(spark, 0, 499), kafka_cluster, kafka_topic, write__id=f"{kafka_topic}-monday")
+    assert visible(kafka_cluster, kafka_topic) == list(range(600))
+
+
+def test_writes_of_one_sink_follow_one_another(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str) -> None:
+    write(numbers(spark, 0, 10), kafka_cluster, kafka_topic, sink__id=kafka_topic, write__id="1")
+    write(numbers(spark, 0, 10), kafka_cluster, kafka_topic, sink__id=kafka_topic, write__id="1")
+    write(numbers(spark, 10, 20), kafka_cluster, kafka_topic, sink__id=kafka_topic)
+    write(numbers(spark, 20, 30), kafka_cluster, kafka_topic, sink__id=kafka_topic)
+    assert visible(kafka_cluster, kafka_topic) == list(range(30))
+
+
+def test_a_transaction_timeout_that_brokers_do_not_allow_is_refused_when_planning(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    with pytest.raises(PySparkException, match=r"transaction\.timeout\.ms=2000000 is more than the brokers allow"):
+        write(
+            numbers(spark, 0, 9), kafka_cluster, kafka_topic, write__id="w", kafka__transaction__timeout__ms="2000000"
+        )
+    assert visible(kafka_cluster, kafka_topic) == []

@@ -1,0 +1,63 @@
+"""Spark drivers are killed in front of each step of the exactly-once sink, and started again from their checkpoints.
+
+Afterwards a read_committed reader finds every row once, each key's rows in order, and no transaction is open on any
+broker, though no transaction timeout has passed. A kill counts only where the barrier was reached. The controls do the
+same with the sink that is at least once, and must show duplicates: otherwise the kills prove nothing.
+
+One driver has a query for every barrier, and each round of kills hits all of them: starting drivers is what these tests
+spend their time on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.spark.sink_engine import ROWS, Engine
+
+import ottla
+from ottla.sink import barriers
+
+pytestmark = pytest.mark.spark
+
+STEPS = [name for name in barriers.BARRIERS if not name.startswith("abort-")]
+TASK_STEPS = [name for name in STEPS if name.startswith("task-")]
+CONTROLS = {"control-task": barriers.TASK_END, "control-commit": barriers.COMMIT_END}
+# As many tasks as may be held at once, and a batch beside them.
+CORES = 2 * len(TASK_STEPS) + 4
+
+
+@pytest.fixture(scope="module")
+def engine(find_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A running driver with a query for every barrier, over three brokers."""
+    with ottla.Cluster(brokers=3) as cluster:
+        engine = Engine(
+            cluster, tmp_path_factory.mktemp("kills"), [*STEPS, *CONTROLS], cores=CORES, controls=list(CONTROLS)
+        )
+        try:
+            engine.start()
+            yield engine
+        finally:
+            engine.end()
+
+
+@pytest.fixture(scope="module")
+def driver_killed(engine: Engine) -> Engine:
+    """The driver was killed, JVM and Python, with every query in front of another step; a new one has gone on."""
+    engine.stop_at({name: name for name in STEPS} | CONTROLS)
+    engine.driver.kill()
+    engine.release()
+    engine.start()
+    engine.assert_quiet()
+    return engine
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_row_is_there_once_after_the_driver_was_killed(driver_killed: Engine, step: str) -> None:
+    driver_killed.assert_every_row_once(step)
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_the_control_at_least_once_shows_duplicates(driver_killed: Engine, control: str) -> None:
+    # The second micro-batch, as a whole.
+    assert driver_killed.duplicates(control) == list(range(ROWS, 2 * ROWS))
