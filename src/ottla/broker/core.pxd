@@ -2,6 +2,9 @@
 
 cimport cython
 
+from ottla.broker.heartbeats cimport Heartbeats
+from ottla.broker.isr_proposals cimport IsrProposals
+from ottla.broker.log.upkeep cimport LogUpkeep
 from ottla.broker.metrics cimport BrokerMetrics
 from ottla.broker.purgatory cimport Purgatory
 from ottla.broker.replica cimport ReplicaFetcher
@@ -16,11 +19,11 @@ cdef class BrokerCore:
     cdef public object _due
     cdef public dict _fetchers
     cdef public object _groups
-    cdef public object _heartbeats
+    cdef public Heartbeats _heartbeats
     cdef public object _number
     cdef public list _outputs
     cdef public dict _peers_asked
-    cdef public object _proposals
+    cdef public IsrProposals _proposals
     cdef public object _transactions
     cdef public WriteBack _write_back
     cdef public object broker_epoch
@@ -37,7 +40,7 @@ cdef class BrokerCore:
     cdef public object storage
     cdef public object topic_ids
     cdef public dict topics
-    cdef public object upkeep
+    cdef public LogUpkeep upkeep
     cdef public object wall_offset_us
     cdef public dict woken
 

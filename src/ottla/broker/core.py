@@ -411,8 +411,13 @@ class BrokerCore:
             before = old.topics.get(name)
             if before is topic and not reconfigured:
                 continue
-            settings = TopicSettings(topic.configs, self.settings)
             known = before.partitions if before is not None and before.topic_id == topic.topic_id else ()
+            kept = self.topics.get(name)
+            if kept and before is not None and topic.configs == before.configs and not reconfigured:
+                # Somebody leads or is in sync who was not, which is what most images say: no setting has changed.
+                settings = next(iter(kept.values())).settings
+            else:
+                settings = TopicSettings(topic.configs, self.settings)
             for index, role in enumerate(topic.partitions):
                 if index < len(known) and known[index] is not role:
                     self.metrics.partition_changed(known[index], role, self.broker_id)

@@ -81,8 +81,10 @@ class IsrProposals:
 
     def send(self, now_us: int) -> None:
         """Ask the controller for what has gathered, unless it is being asked."""
-        if not self._waiting or self._is_asking or now_us < self.send_us:
-            return
+        if self._waiting and not self._is_asking and now_us >= self.send_us:
+            self._ask_controller()
+
+    def _ask_controller(self) -> None:
         waiting, self._waiting = self._waiting, {}
         topics: dict[bytes, RequestTopicData] = {}
         asked: dict[tuple[bytes, int], Partition] = {}

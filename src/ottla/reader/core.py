@@ -167,8 +167,9 @@ class ReaderCore:
             self._ask(now_us)
             if not answers:
                 break
-        if any(position.is_over for position in self._open):
-            self._open = [position for position in self._open if not position.is_over]
+        still_open = [position for position in self._open if not position.is_over]
+        if len(still_open) < len(self._open):
+            self._open = still_open
 
     def _ask(self, now_us: int) -> None:
         questions: dict[int, list[Position]] = {}

@@ -41,6 +41,7 @@ class LogUpkeep:
 
     def __init__(self, core: BrokerCore) -> None:
         self._core = core
+        self._directory = core.directory
         self._next_us: int | None = None
         self._poll_us = 0
         self._flush_checked_us = 0
@@ -66,7 +67,7 @@ class LogUpkeep:
         due = self._next_us
         if due is None:
             return None
-        directory = self._core.directory
+        directory = self._directory
         remove_us = directory.remove_due_us
         if remove_us is not None and remove_us < due:
             due = remove_us
@@ -78,7 +79,7 @@ class LogUpkeep:
 
     def tick(self, now_us: int) -> None:
         """Do what is due."""
-        directory = self._core.directory
+        directory = self._directory
         for log in list(directory.syncing):
             del directory.syncing[log]
             with contextlib.suppress(OSError):
@@ -97,7 +98,7 @@ class LogUpkeep:
             if job.due_us <= now_us:
                 job.due_us = now_us + job.interval_us
                 job.run(now_us)
-        self._next_us = min(job.due_us for job in self._jobs)
+        self._next_us = min([job.due_us for job in self._jobs])
 
     def close_in_order(self) -> None:
         """Flush all logs and write down where they stand; the mark that says so comes last. OSError."""
@@ -108,7 +109,7 @@ class LogUpkeep:
                 ends[log.folder] = log.log_end_offset, log.active.size
         self._store_high_watermarks(0)
         self._store_recovery_points(0)
-        self._core.directory.mark_clean(ends)
+        self._directory.mark_clean(ends)
 
     def _partitions(self) -> Iterator[Partition]:
         for partitions in self._core.topics.values():
@@ -126,7 +127,7 @@ class LogUpkeep:
             if partition.log is not None and partition.high_watermark
         }
         with contextlib.suppress(OSError):
-            self._core.directory.write(HIGH_WATERMARKS, marks)
+            self._directory.write(HIGH_WATERMARKS, marks)
 
     def _store_recovery_points(self, now_us: int) -> None:
         points = {log.folder: log.recovery_point for log in self._logs() if log.recovery_point}
@@ -136,8 +137,8 @@ class LogUpkeep:
             if log.log_start_offset > log.segments[0].base_offset
         }
         with contextlib.suppress(OSError):
-            self._core.directory.write(RECOVERY_POINTS, points)
-            self._core.directory.write(LOG_STARTS, starts)
+            self._directory.write(RECOVERY_POINTS, points)
+            self._directory.write(LOG_STARTS, starts)
 
     def _flush(self, now_us: int) -> None:
         """Begin to flush the logs that want it; where nothing says how often, the scheduler's own interval does."""

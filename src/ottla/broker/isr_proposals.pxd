@@ -1,0 +1,19 @@
+"""What of isr_proposals.py is C when it is compiled (see setup.py)."""
+
+cimport cython
+
+
+@cython.final
+cdef class IsrProposals:
+    cdef public object _check_us
+    cdef public object _core
+    cdef public object _half_lag_us
+    cdef public bint _is_asking
+    cdef public dict _waiting
+    cdef public dict alive
+    cdef public object lag_us
+    cdef public object send_us
+
+    cpdef propose(self, partition)
+    cpdef tick(self, now_us)
+    cpdef send(self, now_us)

@@ -1,0 +1,45 @@
+"""What of core.py is C when it is compiled (see setup.py)."""
+
+cimport cython
+
+from ottla.connection.core cimport ConnectionCore
+from ottla.reader.position cimport Position
+
+
+@cython.final
+cdef class ReaderCore:
+    cdef public dict _fetching
+    cdef public object _isolation_level
+    cdef public list _open
+    cdef public list _outputs
+    cdef public dict _positions
+    cdef public object _rng
+    cdef public object _settings
+    cdef public dict _topics
+    cdef public ConnectionCore connection
+
+    @cython.locals(position=Position)
+    cpdef receive(self, event, now_us)
+    cpdef outputs(self)
+    @cython.locals(position=Position)
+    cpdef deadline_us(self)
+    cpdef tick(self, now_us)
+    @cython.locals(position=Position)
+    cdef _advance(self, now_us)
+    @cython.locals(position=Position)
+    cdef _ask(self, now_us)
+    cdef _reachable_leader(self, Position position, now_us)
+    cdef _gives_up(self, Position position, now_us)
+
+
+@cython.final
+cdef class _WantedTopic:
+    cdef public object event
+    cdef public object missing_since_us
+    cdef public object since_us
+
+
+@cython.final
+cdef class _Asked:
+    cdef public bint is_fetch
+    cdef public list positions

@@ -1,0 +1,25 @@
+"""What of position.py is C when it is compiled (see setup.py)."""
+
+cimport cython
+
+
+@cython.final
+cdef class Position:
+    cdef public object buffered_bytes
+    cdef public object end
+    cdef public object failures
+    cdef public object fetch_offset
+    cdef public bint in_flight
+    cdef public bint is_bounded
+    cdef public object not_before_us
+    cdef public object partition
+    cdef public object start
+    cdef public bint start_is_timestamp
+    cdef public object state
+    cdef public object stuck_reason
+    cdef public object stuck_since_us
+    cdef public object topic
+    cdef public object wanted_start
+
+    cpdef asks_for(self)
+    cpdef is_stuck(self, reason, now_us)
