@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from pyspark.sql.types import StructType
 
 import ottla
-from ottla.errors import UserMistake
+from ottla.errors import Unreachable, UserMistake
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.spark.offset_resolution import explained
 from ottla.spark.options import read_options
@@ -229,6 +229,23 @@ def test_offsets_that_go_between_planning_and_reading_fail_the_task_or_are_left_
     assert list(readers[1].read(planned[1])) == []
     assert f"partition 0 of {kafka_topic} is gone; offsets 0 to 8 were still to be read" in caplog.text
     kafka_cluster.create_topic(kafka_topic)
+
+
+def test_a_partition_that_falls_silent_fails_the_task_with_the_place_it_had_come_to(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open
+) -> None:
+    send(kafka_cluster, kafka_topic, p1=4)
+    reader = stream(subscribe=kafka_topic, **{"kafkaConsumer.pollTimeoutMs": 200})
+    start = reader.initialOffset()
+    (partition,) = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    with (
+        kafka_cluster.faults.delay_request(api="Fetch", topic=kafka_topic, delay_ms=3000) as delayed,
+        pytest.raises(Unreachable) as silent,
+    ):
+        list(reader.read(partition))
+    assert f"Partition 1 of {kafka_topic} could not be read on from offset 0 to 4" in str(silent.value)
+    assert "kafkaConsumer.pollTimeoutMs=200" in str(silent.value)
+    assert delayed.fired
 
 
 def test_a_topic_made_anew_is_not_taken_for_the_old_one(

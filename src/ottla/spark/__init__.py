@@ -1,1 +1,5 @@
-"""PySpark meets ottla: a batch source by Spark's Python Data Source API (no jar), and a local session to try it in."""
+"""PySpark meets ottla: source and sink by Spark's Python Data Source API (no jar), and a session to try them in."""
+
+from ottla.spark.stream_offsets import consumer_lag
+
+__all__ = ["consumer_lag"]

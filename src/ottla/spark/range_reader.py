@@ -40,6 +40,11 @@ _CONSTANT = ("topic", "partition")
 # What the decoder calls differently.
 _DECODED = {"timestampType": "timestamp_type"}
 
+# A range of few records is not worth a fetch of 8 MiB; what a guess leaves out, the next fetch brings.
+_RECORD_BYTES_GUESSED = 1024
+_FETCH_BYTES_MIN = 64 << 10
+_FETCH_BYTES_MAX = 8 << 20
+
 _GONE = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -73,7 +78,12 @@ class _Progress:
 
 def _read(options: SourceOptions, progress: _Progress, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     span = progress.span
-    settings: dict[str, Any] = {"prefetch.max.bytes": _PREFETCH_MAX_BYTES, **options.settings}
+    fetch_bytes = min(max((span.end - progress.offset) * _RECORD_BYTES_GUESSED, _FETCH_BYTES_MIN), _FETCH_BYTES_MAX)
+    settings: dict[str, Any] = {
+        "prefetch.max.bytes": _PREFETCH_MAX_BYTES,
+        "max.partition.fetch.bytes": fetch_bytes,
+        **options.settings,
+    }
     wanted = [_DECODED.get(name, name) for name in target.names if name not in _CONSTANT]
     constants = _Constants(span)
     with Reader(
