@@ -101,7 +101,7 @@ def test_producers_share_a_transaction_under_an_identity_they_were_given(
             producer.init_transactions(identity)
             producer.begin_transaction()
             producer.send(name, b"%d" % number, partition=number)
-            assert producer.prepare_transaction() == identity
+            assert producer.prepare_transaction() == identity == producer.transaction_identity
         one.commit_transaction()
     assert committed(cluster, name) == [b"0", b"1"]
 

@@ -50,7 +50,7 @@ class Engine:
     """The small engine in a process of its own."""
 
     def __init__(self, job: Job, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.job = job
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
@@ -72,6 +72,16 @@ class Engine:
         assert self._process is not None
         held = self._folder / f"{barrier}.{self._process.pid}.held"
         self.await_true(held.exists, f"{barrier} was not reached")
+
+    def held_or_ended(self, barrier: str) -> bool:
+        """Wait for either, and tell whether it is held there."""
+        assert self._process is not None
+        held = self._folder / f"{barrier}.{self._process.pid}.held"
+        deadline = time.monotonic() + _PATIENCE_S
+        while not held.exists() and self._process.poll() is None:
+            assert time.monotonic() < deadline, f"{barrier} was not reached"
+            time.sleep(0.005)
+        return held.exists()
 
     def await_true(self, question: Callable[[], bool], otherwise: str) -> None:
         assert self._process is not None

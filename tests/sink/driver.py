@@ -1,4 +1,4 @@
-"""A streaming engine in small: plans, runs tasks and commits, batch after batch, with a checkpoint in two files.
+"""A streaming engine in small: plans, runs tasks and commits, batch after batch, with a checkpoint in two folders.
 
 Stands for Spark in these tests, and runs in a process of its own that can be killed. What it is told comes as JSON in
 its argument; every word of it is in `Job`. Like Spark it logs a batch before it runs it (`offsets`) and after it was
@@ -71,20 +71,28 @@ class Job:
 
 
 class Checkpoint:
-    """Spark's offset log and commit log: which batch was begun last, and which one was finished."""
+    """Spark's offset log and commit log: which batches were begun, and which were finished; one file each, for ever."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        for log in ("offsets", "commits"):
+            (self._folder / log).mkdir(parents=True, exist_ok=True)
 
     def next_batch(self) -> int:
-        path = self._folder / "commits"
-        return int(path.read_text()) + 1 if path.exists() else 0
+        return max((int(path.name) for path in (self._folder / "commits").iterdir()), default=-1) + 1
 
-    def log(self, what: str, batch: int) -> None:
-        partial = self._folder / f"{what}.partial"
-        partial.write_text(str(batch))
-        partial.replace(self._folder / what)
+    def begin(self, batch: int) -> None:
+        (self._folder / "offsets" / str(batch)).touch()
+
+    def finish(self, batch: int) -> None:
+        # Who comes second is told so, as in Spark: another driver is at work.
+        (self._folder / "commits" / str(batch)).touch(exist_ok=False)
+
+    def roll_back(self, batch: int) -> None:
+        """Forget what came after this batch."""
+        for path in (self._folder / "commits").iterdir():
+            if int(path.name) > batch:
+                path.unlink()
 
 
 def digest_of(row: int) -> int:
@@ -155,12 +163,12 @@ def main(text: str) -> None:
     checkpoint = Checkpoint(job.checkpoint)
     settings = job.settings()
     for batch in range(checkpoint.next_batch(), job.batches):
-        checkpoint.log("offsets", batch)
+        checkpoint.begin(batch)
         if job.exactly_once:
             run_batch(job, settings, batch)
         else:
             run_plainly(job, batch)
-        checkpoint.log("commits", batch)
+        checkpoint.finish(batch)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,12 @@ import pytest
 
 import ottla
 from ottla.sink import barriers
+from ottla.sink.batch import WRITE, BatchId, Last, Totals
 from ottla.sink.commit import _to_decide, commit
 from ottla.sink.deciding import decide
 from ottla.sink.identities import coordinator_id
 from ottla.sink.planning import plan
+from ottla.sink.refusals import Role, role
 from ottla.sink.session import session_of
 
 from . import driver
@@ -97,6 +99,16 @@ def test_the_next_batch_cannot_pass_by_lost_rows(job: Job) -> None:
     settings = job.settings()
     with pytest.raises(ottla.UserMistake, match="20 rows of batch 0 of query query-1 are lost to sink"):
         run_batch(job, settings, 1)
+
+
+def test_a_write_that_lost_rows_says_under_which_id_it_is_to_be_run_again() -> None:
+    last = Last(BatchId("monday", WRITE), Totals(3, 1), 2, {1: Totals(2, 0)}, {0: Totals(1, 1)})
+    with pytest.raises(
+        ottla.UserMistake, match=r"2 rows of write monday are lost .* run again with write.id=monday, b"
+    ):
+        role("orders", last, BatchId("tuesday", WRITE), 0)
+    assert role("orders", last, BatchId("monday", WRITE), 1) is Role.REWRITE
+    assert role("orders", last, BatchId("monday", WRITE), 0) is Role.SKIP
 
 
 def test_downtime_beyond_the_timeout_before_the_decision(job: Job, engine: Engine) -> None:

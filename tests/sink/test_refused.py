@@ -16,7 +16,7 @@ from ottla.sink.settings import SinkSettings
 
 from . import driver
 from .conftest import assert_every_row_once, await_quiet, visible_rows
-from .driver import Job, run_batch, run_task
+from .driver import Checkpoint, Job, run_batch, run_task
 
 
 def test_a_lost_checkpoint_is_refused(job: Job) -> None:
@@ -38,7 +38,7 @@ def test_a_sink_id_used_by_another_query_is_refused(job: Job, tmp_path: Path) ->
 
 def test_a_checkpoint_that_was_rolled_back_is_refused(job: Job) -> None:
     driver.main(job.text())
-    (Path(job.checkpoint) / "commits").write_text("0")
+    Checkpoint(job.checkpoint).roll_back(0)
     with pytest.raises(
         ottla.UserMistake, match=r"has written batch 2, and this is batch 1 .* rolled back; restore the"
     ):
@@ -48,7 +48,7 @@ def test_a_checkpoint_that_was_rolled_back_is_refused(job: Job) -> None:
 
 def test_a_decided_batch_with_other_rows_is_refused(job: Job) -> None:
     driver.main(job.text())
-    (Path(job.checkpoint) / "commits").write_text("1")
+    Checkpoint(job.checkpoint).roll_back(1)
     other = dataclasses.replace(job, rows_per_batch=50)
     with pytest.raises(ottla.UserMistake, match=r"has 50 rows where 60 were decided .* nothing was written"):
         driver.main(other.text())
@@ -68,7 +68,7 @@ def test_a_restart_with_other_parallelism_is_well(job: Job) -> None:
 
 def test_an_older_checkpoint_of_the_same_batch_is_skipped(job: Job) -> None:
     driver.main(job.text())
-    (Path(job.checkpoint) / "commits").write_text("1")
+    Checkpoint(job.checkpoint).roll_back(1)
     driver.main(job.text())
     assert_every_row_once(job)
 

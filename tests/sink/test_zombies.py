@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -73,6 +74,18 @@ def test_abort_before_the_decision_makes_way_for_readers(job: Job) -> None:
     with pytest.raises(ottla.ProducerFenced, match="or this batch was aborted"):
         commit(settings, messages)
     run_batch(job, settings, 0)
+    assert_every_row_once(job, batches=1)
+
+
+def test_abort_leaves_all_as_it_is_where_nobody_can_tell_what_is_decided(cluster: ottla.Cluster, job: Job) -> None:
+    settings = dataclasses.replace(job.settings(), client_settings={"default.api.timeout.ms": 300})
+    messages = tasks(job, plan(settings))
+    with cluster.faults.lose_request(api="EndTxn") as lost:
+        abort(settings, messages)
+    assert lost.fired
+    assert len(busy(job)) == 3
+    # The commit may still have been on its way.
+    commit(settings, messages)
     assert_every_row_once(job, batches=1)
 
 

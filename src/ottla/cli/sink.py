@@ -100,8 +100,8 @@ def recover(
         assert done.decision is not None
         raise UserMistake(
             f"{sum(entry.totals.rows for entry in done.lost)} rows of {done.decision.batch} were taken back by "
-            "transaction.timeout.ms after it was decided; only the query, started again from its checkpoint, can write "
-            "them again"
+            "transaction.timeout.ms after it was decided; only the query, started again from its checkpoint, or the "
+            "write under the same write.id, can write them again"
         )
 
 

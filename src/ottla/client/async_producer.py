@@ -124,9 +124,9 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
             raise
         return delivery
 
-    async def init_transactions(self) -> None:
+    async def init_transactions(self, identity: TransactionIdentity | tuple[str, int, int] | None = None) -> None:
         """`Producer.init_transactions`, awaited; the first `begin_transaction` does it, too."""
-        await self._carry_out(self._transactions.initialize())
+        await self._carry_out(self._transactions.initialize(identity))
 
     async def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on counts when it is committed, all of it or nothing.

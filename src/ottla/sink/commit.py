@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from ottla.errors import OttlaError, TransactionError
+from ottla.errors import OttlaError, TransactionError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink import barriers
 from ottla.sink.applying import Lost, apply
@@ -122,14 +122,14 @@ def abort(settings: SinkSettings, messages: Sequence[Message | None]) -> None:
     plan, batch = known[0].plan, known[0].batch
     entries = [message.entry for message in known if isinstance(message, Prepared) and message.entry is not None]
     reach(barriers.ABORT_FENCE)
-    # From here on a decision of this plan is either complete or impossible.
-    session.end([plan.coordinator], committed=False)
+    # Unless nobody answers, a decision of this plan is either complete or impossible from here on.
+    ended = session.end([plan.coordinator], committed=False)[plan.coordinator]
     if is_decided(session, plan.coordinator, batch):
         decision = session.read_decision()
         assert decision is not None
         carry_out(session, decision)
         return
-    if session.is_deciding(plan.coordinator.producer_id):
+    if isinstance(ended, TransactionUnfinished) or session.is_deciding(plan.coordinator.producer_id):
         _log.warning("whether %s is decided is not known yet; the next start of the query finds out", batch)
         return
     reach(barriers.ABORT_END)

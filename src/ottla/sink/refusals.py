@@ -57,9 +57,12 @@ def role(sink_id: str, last: Last | None, batch: BatchId, partition_id: int) -> 
 def _refuse_lost(sink_id: str, last: Last) -> None:
     if last.lost:
         rows = sum(totals.rows for totals in last.lost.values())
+        is_write = last.batch.batch_id == WRITE
+        again = f"write, run again with write.id={last.batch.query_id}," if is_write else "batch, run again,"
+        remedy = f"only that {again}"
         raise UserMistake(
             f"{rows} rows of {last.batch} are lost to sink {sink_id!r}: it was decided, and transaction.timeout.ms ran "
-            f"out before all of it was committed; only that batch, run again from its checkpoint, brings them back"
+            f"out before all of it was committed; {remedy} brings them back"
         )
 
 

@@ -75,14 +75,21 @@ class Session:
         }
         self._ensure(settings.control_topic, replicas, decisions)
         self._ensure(settings.markers_topic, replicas, {**shared, "retention.ms": _MARKERS_RETENTION_MS})
-        policy = self.admin.describe_configs(topic=settings.control_topic).get("cleanup.policy")
-        if policy is not None and policy.value != "compact":
-            raise UserMistake(
-                f"topic {settings.control_topic!r} has cleanup.policy={policy.value}, and would lose the sink's "
-                f"decisions in time; set it to compact (ottla topics alter {settings.control_topic} --config "
-                "cleanup.policy=compact)"
-            )
+        self._check_cleanup(settings.control_topic)
         self._has_topics = True
+
+    def _check_cleanup(self, topic: str) -> None:
+        try:
+            policy = self.admin.describe_configs(topic=topic)["cleanup.policy"].value
+        except (KafkaError, LookupError) as error:
+            # Not everybody may read a topic's settings, though all else is allowed.
+            _log.info("whether %s is compacted is not known: %s", topic, error)
+            return
+        if policy != "compact":
+            raise UserMistake(
+                f"topic {topic!r} has cleanup.policy={policy}, and would lose the sink's decisions in time; set it to "
+                f"compact (ottla topics alter {topic} --config cleanup.policy=compact)"
+            )
 
     def has_topics(self) -> bool:
         """Whether any sink has ever written there."""

@@ -1,0 +1,116 @@
+"""Drivers killed, held up and woken again at barriers drawn by seed, while answers are lost and coordinators move.
+
+Whoever is held up is a zombie for its successors: it goes on from where it stood, with what it knew. In the end one
+driver runs undisturbed, and every row is there once. Any seed can be run alone: `-k "[17]"`, after adding it to SEEDS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import ottla
+from ottla.sink import barriers
+from ottla.sink.identities import coordinator_id, task_transactional_id
+
+from . import driver
+from .conftest import PASSES, Engine, assert_every_row_once, make_job
+from .driver import Job
+
+SEEDS = (1, 2)
+_DRIVERS = 6
+_APIS = ("EndTxn", "InitProducerId", "ListTransactions", "DescribeTransactions", "FindCoordinator", "Produce", "Fetch")
+
+
+class Storm:
+    """One seed's bad day."""
+
+    def __init__(self, seed: int, cluster: ottla.Cluster, job: Job, folder: Path) -> None:
+        self._random = Random(seed)
+        self._cluster = cluster
+        self._job = job
+        self._folder = folder
+        self._barriers = [name for name in barriers.BARRIERS if not (job.atomic and name in _NOT_ATOMIC)]
+        self._zombies: list[tuple[Engine, str]] = []
+        self.story: list[str] = []
+
+    def run(self) -> None:
+        with contextlib.ExitStack() as stack:
+            for number in range(_DRIVERS):
+                if self._random.random() < 0.3:
+                    api = self._random.choice(_APIS)
+                    self.story.append(f"answers of {api} are lost")
+                    lost = self._cluster.faults.lose_ack(api=api, probability=0.1, seed=self._random.getrandbits(30))
+                    stack.callback(lost.heal)
+                self._drive(number)
+                if self._zombies and self._random.random() < 0.5:
+                    self._wake(self._random.randrange(len(self._zombies)))
+            while self._zombies:
+                self._wake(0)
+
+    def _drive(self, number: int) -> None:
+        barrier = self._random.choice(self._barriers)
+        after = self._random.randrange(2 * PASSES[barrier] + 1)
+        engine = Engine(self._job, self._folder / f"driver-{number}")
+        engine.hold(barrier, after=after)
+        engine.start()
+        if not engine.held_or_ended(barrier):
+            self.story.append(f"driver {number} ended before {barrier}")
+            return
+        if self._random.random() < 0.3:
+            self.story.append("coordinators move")
+            for name in (coordinator_id(self._job.sink_id), task_transactional_id(self._job.sink_id, 0, 0, 0)):
+                self._cluster.move_coordinator(transactional_id=name)
+        if self._random.random() < 0.5:
+            self.story.append(f"driver {number} is killed at {barrier}")
+            engine.kill()
+        else:
+            self.story.append(f"driver {number} sleeps at {barrier}")
+            self._zombies.append((engine, barrier))
+
+    def _wake(self, index: int) -> None:
+        engine, barrier = self._zombies.pop(index)
+        self.story.append(f"the one at {barrier} wakes up")
+        engine.release(barrier)
+        if self._random.random() < 0.5 or not self._zombies:
+            self.story.append(f"and ends with {engine.end()}")
+        else:
+            self._zombies.append((engine, barrier))
+            engine.hold(barrier)
+
+    def clean(self) -> None:
+        for engine, _ in self._zombies:
+            engine.end_quietly()
+
+
+_NOT_ATOMIC = (barriers.TASK_MARKER, barriers.COMMIT_BETWEEN)
+
+
+@pytest.fixture(scope="module", params=[2, 1], ids=["version-2", "version-1"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(brokers=3, settings={"transaction_version": request.param}) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("atomic", [False, True], ids=["by task", "atomic"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_row_is_there_once_after_a_storm(
+    seed: int, atomic: bool, cluster: ottla.Cluster, kafka_name: str, tmp_path: Path
+) -> None:
+    job = make_job(cluster, kafka_name, tmp_path, atomic=atomic, batches=8)
+    storm = Storm(seed, cluster, job, tmp_path)
+    try:
+        storm.run()
+        last = dataclasses.replace(job, tasks=1 + seed % 4)
+        driver.main(last.text())
+        assert_every_row_once(job)
+    except BaseException as error:
+        error.add_note("\n".join(storm.story))
+        raise
+    finally:
+        storm.clean()
