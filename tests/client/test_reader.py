@@ -104,6 +104,33 @@ def test_assignments_read_their_partitions_only(kafka_cluster: ottla.Cluster, nu
     assert sorted(places) == [(0, 98), (0, 99), (2, 0), (2, 1), (2, 2)]
 
 
+def test_a_buffer_is_decoded_in_pieces_with_the_columns_that_are_wanted(
+    kafka_cluster: ottla.Cluster, numbered: str
+) -> None:
+    with Reader(kafka_cluster.bootstrap_servers, assignments={(numbered, 1): (5, 95)}) as reader:
+        assert reader.reached(numbered, 1) is None
+        pieces = [
+            piece
+            for fetched in reader.iter_raw(patience_s=60)
+            for piece in reader.decode_pieces(fetched, ["value", "offset"], rows_enough=10)
+        ]
+        assert reader.reached(numbered, 1) == 95
+    read = pa.Table.from_batches(pieces)
+    assert read.column_names == ["value", "offset"]
+    assert read["offset"].to_pylist() == list(range(5, 95))
+    assert read["value"].to_pylist() == [b"%d" % (3 * offset + 1) for offset in range(5, 95)]
+    # A batch holds less than twenty of them.
+    assert len(pieces) > 4
+
+
+def test_patience_ends_where_nothing_comes(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with (
+        Reader(kafka_cluster.bootstrap_servers, kafka_topic, end=None) as reader,
+        pytest.raises(ottla.Unreachable, match=r"nothing more came within 0\.05 s"),
+    ):
+        next(reader.iter_raw(patience_s=0.05))
+
+
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_what_was_compressed_reads_the_same(kafka_cluster: ottla.Cluster, kafka_topic: str, codec: str) -> None:
     with Producer(kafka_cluster.bootstrap_servers, compression_type=codec) as producer:

@@ -331,3 +331,22 @@ def test_what_is_processed_is_committed_to_the_group_and_a_passing_trouble_stops
     consumer.close()
     reader.commit({f"{kafka_topic}-gone": {"0": 0}})
     assert "the next micro-batch commits again" in caplog.text
+
+
+def test_a_group_that_others_are_members_of_is_refused_with_what_to_do(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, kafka_name: str, stream: Open
+) -> None:
+    member = Consumer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "group.id": kafka_name})
+    joined: list[Any] = []
+    member.subscribe([kafka_topic], on_assign=lambda _, partitions: joined.append(partitions))
+    try:
+        while not joined:
+            member.poll(0.2)
+        reader = stream(subscribe=kafka_topic, **{"kafka.group.id": kafka_name})
+        with pytest.raises(UserMistake) as refused:
+            reader.commit({kafka_topic: {"0": 5}})
+    finally:
+        member.close()
+    assert f"kafka.group.id is '{kafka_name}'" in str(refused.value)
+    assert "UNKNOWN_MEMBER_ID" in str(refused.value)
+    assert "Take a group that has no members" in str(refused.value)

@@ -111,7 +111,7 @@ class Reader:
         schema = self.schema  # first, for it says what to do where pyarrow is missing
         import pyarrow as pa
 
-        (decoded,) = self.decode_pieces(fetched)
+        decoded = next(self.decode_pieces(fetched))
         rows = decoded.num_rows
         columns: list[Any] = [pa.repeat(pa.scalar(fetched.partition, pa.int32()), rows)]
         columns += [decoded.column(name) for name in _DECODED]

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, UserMistake
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
 from ottla.spark.offset_ranges import Place, split_ranges
 from ottla.spark.offset_resolution import PartitionsToRead, resolve_limits
@@ -173,7 +173,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._committed = offsets
         except OttlaError as error:
             if not error.retriable:
-                raise
+                raise UserMistake(
+                    f"The option kafka.group.id is {group_id!r}, and what is processed cannot be committed there: "
+                    f"{error}. Take a group that has no members and that this user may write to (READ on the group)."
+                ) from None
             _log.warning("%s; the next micro-batch commits again", error)
 
     def _first_offsets(self, stops: Mapping[Place, int]) -> Mapping[Place, int]:
