@@ -77,6 +77,24 @@ def test_a_retried_attempt_gives_the_batch_up(job: Job) -> None:
     assert_every_row_once(job, batches=1)
 
 
+def test_an_attempt_that_never_wrote_may_be_retried(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    batch = BatchId(job.query_id, 0)
+
+    def fail(_: Callable[[], Producer]) -> Totals:
+        raise RuntimeError("its input cannot be read")
+
+    with pytest.raises(RuntimeError):
+        prepare(settings, planned, batch, Attempt(1, 1), fail, Totals)
+    messages = [
+        driver.prepare_rows(settings, planned, batch, task, job, job.rows_of(0, task), Attempt(10 + task, task, 1))
+        for task in range(job.tasks)
+    ]
+    commit(settings, messages)
+    assert_every_row_once(job, batches=1)
+
+
 def test_an_attempt_that_came_after_the_winner_gives_the_batch_up(job: Job) -> None:
     settings = job.settings()
     planned = plan(settings)

@@ -26,7 +26,10 @@ class BatchId(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One attempt at one partition; `attempt_number` is above 0 for retries and speculative copies."""
+    """One attempt at one partition: the number that is the attempt's own, the partition's, and Spark's of the attempt.
+
+    `attempt_number` tells nothing for certain, for a stage that is run again counts from 0: it is kept for people.
+    """
 
     task_attempt_id: int
     partition_id: int

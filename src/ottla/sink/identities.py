@@ -12,8 +12,8 @@ plan, keeps tasks of earlier plans away from ids that are in use now. So the num
 for as long as no attempt has a rival, and each attempt that has one may add one.
 
 With `atomic=true` all tasks write in the coordinator's own transaction, and an id only claims a partition: each attempt
-takes the next identity of the partition's one id, and where another one has taken one since the plan, the batch is
-given up (`is_only_claim`, `are_only_claims`).
+takes the next identity of the partition's one id before its first row, and where another one has taken one since the
+plan, the batch is given up (`is_only_claim`, `are_only_claims`).
 """
 
 from __future__ import annotations

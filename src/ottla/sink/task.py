@@ -136,8 +136,6 @@ class TaskTransaction:
     def _share_identity(self) -> TransactionIdentity:
         """The coordinator's, once the partition is claimed."""
         partition_id = self._attempt.partition_id
-        if self._attempt.attempt_number:
-            raise attempted_twice(self._batch, partition_id)
         admin = session_of(self._settings).admin
         transactional_id = task_transactional_id(self._settings.sink_id, self._plan.slot, partition_id, 0)
         described = admin.describe_transactions([transactional_id]).get(transactional_id)
@@ -187,6 +185,7 @@ class TaskTransaction:
             "query": self._batch.query_id,
             "batch": self._batch.batch_id,
             "task_attempt_id": self._attempt.task_attempt_id,
+            "attempt_number": self._attempt.attempt_number,
             **encode_entry(entry),
         }
         del told["marker"], told["landed"]
