@@ -168,6 +168,7 @@ def test_topics_are_made_as_safe_as_the_cluster_allows(job: Job) -> None:
         ({"margin_ms": 900_000}, "margin_ms=900000 must be from 0 to below transaction.timeout.ms"),
         ({"client_settings": {"transactional.id": "mine"}}, "transactional.id is set by the exactly-once sink itself"),
         ({"client_settings": {"acks": "1"}}, "acks is set by the exactly-once sink itself"),
+        ({"client_settings": {"value_serializer": "json"}}, "value_serializer is set by the exactly-once sink itself"),
     ],
 )
 def test_settings_that_cannot_be_used_are_named(given: dict[str, object], told: str) -> None:

@@ -17,7 +17,15 @@ _MARGIN_MS_MAX = 60_000
 _DECISION_MS_MIN = 1_000
 _SINK_ID_BYTES_MAX = 200
 # What the mechanism decides by itself.
-_OWN = ("acks", "bootstrap_servers", "enable_idempotence", "transaction_timeout_ms", "transactional_id")
+_OWN = (
+    "acks",
+    "bootstrap_servers",
+    "enable_idempotence",
+    "key_serializer",
+    "transaction_timeout_ms",
+    "transactional_id",
+    "value_serializer",
+)
 
 
 @dataclass(slots=True, frozen=True)
