@@ -1,0 +1,66 @@
+"""The control topic is compacted under the sinks: what was decided last stays, and is read as what it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.sink.commit import abort
+from ottla.sink.planning import plan
+from ottla.sink.recovery import describe
+from ottla.sink.settings import CONTROL_TOPIC
+
+from .conftest import assert_every_row_once, make_job
+from .driver import Job, run_batch, run_task
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ottla.Cluster]:
+    settings = {"log_cleaner_backoff_ms": 50, "log_cleaner_delete_retention_ms": 1}
+    with ottla.Cluster(brokers=3, settings=settings) as cluster:
+        configs = {"cleanup.policy": "compact", "segment.bytes": "4096", "min.cleanable.dirty.ratio": "0.01"}
+        cluster.create_topic(CONTROL_TOPIC, configs=configs)
+        yield cluster
+
+
+def test_decisions_outlive_compaction(cluster: ottla.Cluster, kafka_name: str, tmp_path: Path) -> None:
+    busy = make_job(cluster, f"{kafka_name}-busy", tmp_path / "busy", batches=25)
+    idle = make_job(cluster, f"{kafka_name}-idle", tmp_path / "idle", batches=1)
+    taken_back = make_job(cluster, f"{kafka_name}-taken-back", tmp_path / "taken-back", batches=1)
+    for job in (idle, taken_back):
+        run_batch(job, job.settings(), 0)
+    give_up(taken_back)
+    for batch in range(busy.batches):
+        run_batch(busy, busy.settings(), batch)
+    await_compaction(busy)
+    for job in (busy, idle, taken_back):
+        # Whoever starts now reads what compaction has left.
+        assert describe(job.settings()).decisions[-1].batch.batch_id == job.batches - 1
+        run_batch(job, job.settings(), job.batches - 1)
+        job.batches += 1
+        run_batch(job, job.settings(), job.batches - 1)
+        assert_every_row_once(job)
+
+
+def give_up(job: Job) -> None:
+    """A batch that is aborted after its decision was appended."""
+    settings = job.settings()
+    planned = plan(settings)
+    messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
+    with ottla.Producer.from_config(settings.for_sending(planned.coordinator.transactional_id)) as producer:
+        producer.init_transactions(planned.coordinator)
+        producer.begin_transaction()
+        producer.send(CONTROL_TOPIC, b"never decided", settings.sink_id.encode(), partition=0).result(30)
+        producer.abort_transaction()
+    abort(settings, messages)
+
+
+def await_compaction(job: Job) -> None:
+    deadline = time.monotonic() + 60
+    while len(describe(job.settings()).decisions) > job.batches // 2:
+        assert time.monotonic() < deadline, "the control topic was not compacted"
+        time.sleep(0.02)
