@@ -90,6 +90,15 @@ def test_a_record_read_twice_is_misread_and_not_duplicated(lay: Lay) -> None:
     assert audit_partition(history).figures.stored == 11
 
 
+def test_an_offset_nobody_read_is_misread_unless_it_may_be_a_marker(lay: Lay) -> None:
+    holes = {"offsets": [0, 1, 2, 4, 5, 6, 7, 8, 9, 11], "bounds": (0, 13)}
+    assert check_counts(lay(ALL, **holes)).count == 3
+    assert check_counts(lay(ALL, **holes, is_transactional=True)).count == 0
+    twice = lay([*ALL, 9], offsets=[0, 1, 2, 4, 5, 6, 7, 8, 9, 11, 11], bounds=(0, 13), is_transactional=True)
+    assert check_counts(twice).count == 1
+    assert check_lost(lay(ALL[:-1], offsets=holes["offsets"][:-1], bounds=(0, 13), is_transactional=True)).count == 1
+
+
 def test_a_record_behind_a_later_one_is_reordered(lay: Lay) -> None:
     finding = check_order(lay([0, 1, 5, 6, 2, 3, 4, 7, 8, 9]))
     assert finding.count == 3

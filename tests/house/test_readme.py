@@ -103,10 +103,16 @@ def test_a_block_of_the_readme_runs(block: str, scene: dict[str, Any]) -> None:
 def test_a_spark_block_of_the_readme_runs(block: str, scene: dict[str, Any]) -> None:
     from ottla.spark.session import local_session
 
-    ottla.write_table(scene["bootstrap_servers"], "flights", scene["table"], key="tailnum", value="dest")
+    servers = scene["bootstrap_servers"]
+    ottla.write_table(servers, "flights", scene["table"], key="tailnum", value=["origin", "dest"], value_format="json")
+    scene["kafka_cluster"].create_topic("lga", partitions=2)
     scene["spark"] = spark = local_session("README")
     try:
-        exec(compile(block.replace("localhost:9092", scene["bootstrap_servers"]), "README.md", "exec"), scene)
-        assert scene["flights"].count() == 2
+        code = block.replace(".load()", '.option("startingOffsets", "earliest").load()', 1)
+        exec(compile(code.replace("localhost:9092", servers), "README.md", "exec"), scene)
+        scene["query"].processAllAvailable()
+        scene["query"].stop()
     finally:
         spark.stop()
+    written = ottla.read_table(servers, "lga", isolation_level="read_committed")
+    assert written.column("key").to_pylist() == [b"N24211"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from ottla.audit.partition import Audit
 from ottla.audit.verdict import Verdict, judge
 from ottla.errors import UserMistake
 from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
-from ottla.trial.outcome import LOSE_ACK, LOSE_REQUEST, Answer, Group, RunOutcome
+from ottla.trial.outcome import LOSE_ACK, LOSE_REQUEST, STREAMED, Answer, Group, RunOutcome, Streamed
 from ottla.trial.report import answer_sentence, group_sentence, show_report, write_json
 
 SENT = 336_776
@@ -40,7 +41,7 @@ def verdict(guarantee: str, *, lost: int = 0, duplicated: int = 0, reordered: in
     return judge(guarantee, Audit(figures, OutcomeTally(), findings))
 
 
-def outcome(**changes: Verdict) -> RunOutcome:
+def outcome(*, streamed: Verdict | None = None, killed: int = 1, **changes: Verdict) -> RunOutcome:
     verdicts = {
         "at_most": verdict(AT_MOST_ONCE, lost=12_972),
         "at_least": verdict(AT_LEAST_ONCE, duplicated=30_456),
@@ -60,6 +61,7 @@ def outcome(**changes: Verdict) -> RunOutcome:
         ),
         fired={name: {LOSE_ACK: 110, LOSE_REQUEST: 44} for name in (AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)},
         offsets={found.guarantee: found.figures.stored for found in verdicts.values()},
+        streamed=Streamed(replace(streamed or verdict(EXACTLY_ONCE), guarantee=STREAMED), killed),
         examples={7: "UA1545 EWR-IAH on 2013-1-1"},
         seconds=61.2,
     )
@@ -83,8 +85,9 @@ def test_table_fits_a_hundred_columns_with_one_guarantee_a_row() -> None:
 def test_table_on_a_narrow_terminal_has_one_guarantee_a_column(width: int) -> None:
     lines = shown(outcome(), width).splitlines()
     row = next(line for line in lines if line.startswith("duplicated "))
-    assert row.split() == ["duplicated", "0", "30,456", "0"]
-    assert any(line.startswith("verdict ") for line in lines)
+    assert row.split()[:4] == ["duplicated", "0", "30,456", "0"]
+    assert sum(line.startswith("verdict ") for line in lines) == (1 if width == 80 else 2)
+    assert sum(line.count("as promised") for line in lines) == 4
 
 
 def test_evidence_names_record_offsets_and_the_record_itself() -> None:
@@ -184,6 +187,18 @@ def test_json_holds_exactly_the_figures_of_the_table(tmp_path: Path) -> None:
                 "altered": 0,
             },
         },
+        "streamed": {
+            "sent": SENT,
+            "acked": SENT,
+            "failed": 0,
+            "unknown": 0,
+            "stored": SENT,
+            "lost": 0,
+            "duplicated": 0,
+            "reordered": 0,
+            "altered": 0,
+            "drivers_killed": 1,
+        },
     }
     assert [entry.name for entry in tmp_path.iterdir()] == ["figures.json"]
 
@@ -204,3 +219,19 @@ def test_json_for_a_device_is_written_to_it_and_leaves_it_a_device(tmp_path: Pat
     with pytest.raises(UserMistake, match="No space left"):
         write_json(Path("/dev/full"), outcome())
     assert Path("/dev/full").is_char_device()
+
+
+def test_what_was_streamed_is_judged_like_the_rest() -> None:
+    told = shown(outcome())
+    row = next(line for line in told.splitlines() if line.startswith(f"{STREAMED} "))
+    assert row.split()[2:] == ["336,776", "336,776", "0", "0", "336,776", "0", "0", "0", "✓", "as", "promised"]
+    assert "1 × Spark's driver killed" in told
+    doubled = outcome(streamed=verdict(EXACTLY_ONCE, duplicated=4_000))
+    assert doubled.exit_status == 1
+    assert f"Not as promised: {STREAMED}." in shown(doubled)
+
+
+def test_a_driver_that_was_not_killed_makes_the_run_void() -> None:
+    unharmed = outcome(killed=0)
+    assert unharmed.exit_status == 1
+    assert f"This run is void: {STREAMED}: Spark's driver was not killed" in shown(unharmed)

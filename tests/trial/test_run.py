@@ -89,6 +89,7 @@ def test_each_guarantee_shows_what_it_is_worth(folder: Path) -> None:
         "reordered": 0,
         "altered": 0,
     }
+    assert found["streamed"] == {**exactly, "drivers_killed": 1}
     assert at_least["stored"] == ROWS + at_least["duplicated"]
     assert at_least["duplicated"] >= 20
     assert (at_least["acked"], at_least["lost"], at_least["altered"]) == (ROWS, 0, 0)
@@ -202,7 +203,7 @@ def run_that_leaves_nothing(folder: Path, words: str) -> Iterator[subprocess.Pop
     assert list((folder / "tmp").iterdir()) == []
 
 
-@pytest.mark.parametrize("words", ["read ", "send at-least-once", "start Spark"])
+@pytest.mark.parametrize("words", ["read ", "send at-least-once", "start Spark", "PySpark audits each topic"])
 def test_interrupted_run_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, words: str) -> None:
     with run_that_leaves_nothing(tmp_path, words) as running:
         # As a terminal does it: every process of the foreground group gets the signal.

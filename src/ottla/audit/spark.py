@@ -11,7 +11,7 @@ is missing on one side is an empty side, never a missing group.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.audit.findings import EVIDENCE_MAX
@@ -51,41 +51,53 @@ def stored_columns(records: DataFrame) -> DataFrame:
 
 
 def audit_topics(
-    ledger: DataFrame, stored: DataFrame, bounds: Bounds, *, evidence_max: int = EVIDENCE_MAX
+    ledger: DataFrame,
+    stored: DataFrame,
+    bounds: Bounds,
+    *,
+    transactional: Collection[str] = (),
+    evidence_max: int = EVIDENCE_MAX,
 ) -> dict[str, Audit]:
     """Judge every topic of `bounds` in one pass: ledger rows against stored records, and both against the offsets.
 
     `ledger`: rows of `ledger.schema` (`spark.read.parquet(...)`), `stored`: from `stored_columns`. `bounds` must hold
-    every partition of every topic judged.
+    every partition of every topic judged. `transactional` names the topics that transactions were written to.
     """
     topics = list(bounds)
+    judge_group = _judge_group(bounds, tuple(transactional), evidence_max)
     sent = ledger.select(*_GROUP, *_LEDGER_COLUMNS).where(ledger[schema.TOPIC].isin(topics))
     found = stored.where(stored[schema.TOPIC].isin(topics))
     judged = (
         sent.groupBy(*_GROUP)
         .cogroup(found.groupBy(*_GROUP))
-        .applyInArrow(_judge_group(bounds, evidence_max), "topic string, partition int, audit string")
+        .applyInArrow(judge_group, "topic string, partition int, audit string")
         .collect()
     )
     parts = {(row.topic, row.partition): Audit.from_dict(json.loads(row.audit)) for row in judged}
     for topic, partitions in bounds.items():
         for partition, (start, end) in partitions.items():
             if (topic, partition) not in parts:
-                nothing = PartitionHistory(topic, partition, _sent_of(None), _stored_of(None), start, end)
+                is_transactional = topic in transactional
+                nothing = PartitionHistory(
+                    topic, partition, _sent_of(None), _stored_of(None), start, end, is_transactional
+                )
                 parts[topic, partition] = audit_partition(nothing, evidence_max)
     return {
         topic: add_audits((parts[key] for key in sorted(parts) if key[0] == topic), evidence_max) for topic in bounds
     }
 
 
-def _judge_group(bounds: Bounds, evidence_max: int) -> Callable[[Any, pa.Table, pa.Table], pa.Table]:
+def _judge_group(
+    bounds: Bounds, transactional: tuple[str, ...], evidence_max: int
+) -> Callable[[Any, pa.Table, pa.Table], pa.Table]:
     def judge_group(key: tuple[Any, ...], ledger: pa.Table, stored: pa.Table) -> pa.Table:
         import pyarrow as pa
 
         topic, partition = key[0].as_py(), key[1].as_py()
         # Records that failed before they had a partition are grouped under -1, where nothing can be stored.
         start, end = bounds[topic].get(partition, (0, 0))
-        history = PartitionHistory(topic, partition, _sent_of(ledger), _stored_of(stored), start, end)
+        is_transactional = topic in transactional
+        history = PartitionHistory(topic, partition, _sent_of(ledger), _stored_of(stored), start, end, is_transactional)
         audit = audit_partition(history, evidence_max)
         return pa.table(
             {

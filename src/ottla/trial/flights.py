@@ -1,6 +1,7 @@
 """The main job: an input goes three times through a cluster that answers badly on purpose, and Spark judges the rest.
 
     file -> records -> producer (three guarantees, the same faults) -> three brokers -> Spark: answers, audit -> verdict
+                                               exactly-once topic -> Spark, killed once -> result: audit -> verdict
 
 The order of things is chosen for whoever watches: what can be wrong with the input is said first, the story of one
 record follows within two seconds, Spark loads in a thread of its own while the producer works, and the report comes
@@ -13,6 +14,7 @@ Invariant: all counts are read from the topics; what was planned (how often a fa
 from __future__ import annotations
 
 import importlib.util
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -21,9 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import OttlaError, UserMistake
+from ottla.ledger.schema import EXACTLY_ONCE
 from ottla.trial.guarantees import GUARANTEES
 from ottla.trial.inputs import Source, describe, first_rows, open_source, read_source
-from ottla.trial.outcome import LOSE_ACK, LOSE_REQUEST, RunOutcome
+from ottla.trial.outcome import LOSE_ACK, LOSE_REQUEST, RunOutcome, Streamed
 from ottla.trial.place import Place, check_json, make_place
 from ottla.trial.screen import Steps, open_console, show_story, showing_steps
 
@@ -137,6 +140,7 @@ def _find_out(cluster: Cluster, source: Source, place: Place, steps: Steps) -> R
             answers = ask_topics(spark, cluster.bootstrap_servers, topics, question)
         with steps.step("PySpark audits each topic against the ledger", unit="tasks") as step, watching(spark, step):
             verdicts, offsets = _judge(spark, cluster.bootstrap_servers, topics, place)
+        streamed = _stream(spark, cluster, source, topics[EXACTLY_ONCE], records, steps)
     return RunOutcome(
         shown=source.shown,
         records=records.count,
@@ -148,6 +152,7 @@ def _find_out(cluster: Cluster, source: Source, place: Place, steps: Steps) -> R
             for guarantee, kinds in faults.items()
         },
         offsets=offsets,
+        streamed=streamed,
         examples=_examples(source, table, verdicts),
     )
 
@@ -223,6 +228,21 @@ def _judge(
         guarantee: sum(end - begin for begin, end in bounds[topic].values()) for guarantee, topic in topics.items()
     }
     return verdicts, spans
+
+
+def _stream(spark: Any, cluster: Cluster, source: Source, topic: str, records: Records, steps: Steps) -> Streamed:
+    """The exactly-once topic, streamed on by a Spark driver that is killed once; its result, judged."""
+    from ottla.trial.spark_progress import watching
+    from ottla.trial.streamed import judge_result, stream_and_kill
+
+    result = f"{source.name}-streamed"
+    with (
+        steps.step("PySpark streams exactly-once on, its driver killed once"),
+        tempfile.TemporaryDirectory(prefix="ottla-run-") as folder,
+    ):
+        killed = stream_and_kill(cluster, topic, result, records.count, records.partitions, Path(folder))
+    with steps.step("PySpark audits what was streamed", unit="tasks") as step, watching(spark, step):
+        return Streamed(judge_result(spark, cluster.bootstrap_servers, topic, result), killed)
 
 
 def _examples(source: Source, table: Any, verdicts: tuple[Verdict, ...]) -> dict[int, str]:

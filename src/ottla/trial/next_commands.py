@@ -26,7 +26,7 @@ def next_commands(source: Source, place: Place) -> list[tuple[str, str]]:
     brokers = shlex.quote(_shorter(place.kept_in / "brokers"))
     topic = shlex.quote(f"{source.name}-{AT_LEAST_ONCE}")
     return [
-        (f"{program} serve --data-dir {brokers}", "the run's three topics, served again at port 9092 until Ctrl+C"),
+        (f"{program} serve --data-dir {brokers}", "the run's four topics, served again at port 9092 until Ctrl+C"),
         (f"{program} topics", "in a second terminal: the topics and how many records each holds"),
         (f"{program} read {topic} --limit 5", "the first records of one of them"),
     ]

@@ -14,6 +14,7 @@ from ottla.audit.verdict import Verdict
 
 LOSE_ACK = "lose_ack"
 LOSE_REQUEST = "lose_request"
+STREAMED = "streamed on"
 FAULT_WORDS = {LOSE_ACK: "answer lost after the append", LOSE_REQUEST: "request lost before the append"}
 
 
@@ -61,13 +62,21 @@ class Answer:
         return tuple(sorted(wrong, key=lambda group: (-abs(group.count - group.truth_count), group.label)))
 
 
+@dataclass(slots=True, frozen=True)
+class Streamed:
+    """What the streaming job came to: its result's verdict, and how many of its drivers were killed in the act."""
+
+    verdict: Verdict
+    killed: int
+
+
 @dataclass(slots=True)
 class RunOutcome:
     """Everything a run has to say.
 
     `fired` counts, per guarantee and fault kind, how often the brokers really struck; `offsets` holds end minus start
     offset summed over each topic's partitions, asked of the brokers and not of Spark. `examples` describes a record of
-    the input by its number, for the evidence.
+    the input by its number, for the evidence. `streamed` is about the topic that Spark made of the exactly-once one.
     """
 
     shown: str
@@ -77,6 +86,7 @@ class RunOutcome:
     answers: tuple[Answer, ...]
     fired: dict[str, dict[str, int]]
     offsets: dict[str, int]
+    streamed: Streamed
     examples: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
     kept_in: Path | None = None
@@ -84,7 +94,7 @@ class RunOutcome:
     @property
     def void(self) -> tuple[str, ...]:
         """Why this run proves nothing: a fault that never struck. Empty for a run that counts."""
-        reasons = []
+        reasons = [] if self.streamed.killed else [f"{STREAMED}: Spark's driver was not killed in the act"]
         for guarantee, kinds in self.fired.items():
             for kind, times in kinds.items():
                 if not times:
@@ -104,7 +114,7 @@ class RunOutcome:
     @property
     def exit_status(self) -> int:
         """0 where every guarantee showed exactly what it should, 1 otherwise."""
-        as_expected = all(verdict.passed for verdict in self.verdicts)
+        as_expected = all(verdict.passed for verdict in (*self.verdicts, self.streamed.verdict))
         return 0 if as_expected and not self.void and not self.miscounted else 1
 
     def figures(self) -> dict[str, object]:
@@ -113,4 +123,5 @@ class RunOutcome:
         return {
             "records": self.records,
             "guarantees": {verdict.guarantee: verdict.figures.to_dict() for verdict in ordered},
+            "streamed": {**self.streamed.verdict.figures.to_dict(), "drivers_killed": self.streamed.killed},
         }

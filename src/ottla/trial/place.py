@@ -23,8 +23,8 @@ from ottla.errors import UserMistake
 if TYPE_CHECKING:
     from ottla.trial.workload import Records
 
-# Three topics, three replicas each.
-_COPIES = 9
+# Four topics, three replicas each.
+_COPIES = 12
 
 
 class Place:
@@ -48,7 +48,7 @@ class Place:
         free = shutil.disk_usage(disk).free
         if free < needed:
             raise UserMistake(
-                f"{disk} has {_mib(free)} free, and the run would write about {_mib(needed)} there (three topics with "
+                f"{disk} has {_mib(free)} free, and the run would write about {_mib(needed)} there (four topics with "
                 "three replicas each): make room, or name a folder on another disk with --data-dir (or TMPDIR)"
             )
 

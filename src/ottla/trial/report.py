@@ -1,7 +1,7 @@
 """The end of a run on the terminal: the verdict table, what was expected beside what was seen, evidence, what next.
 
 The table fits 100 columns. Where the terminal is narrower, or the counts are longer than that allows, it is turned on
-its side, one column per guarantee, rather than squeezed. Figures also go to a JSON file.
+its side, one column per guarantee, and cut in two rather than squeezed. Figures also go to a JSON file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ottla.audit.findings import Figures
 from ottla.audit.verdict import Verdict
-from ottla.trial.outcome import FAULT_WORDS, Answer, Group, RunOutcome
+from ottla.trial.outcome import FAULT_WORDS, STREAMED, Answer, Group, RunOutcome
 from ottla.trial.whole_file import write_whole
 
 _FIGURES = (
@@ -30,6 +30,7 @@ _FIGURES = (
     ("duplicated", "duplicated"),
     ("reordered", "out of\norder"),
 )
+_HEADING_COLUMNS = max(len(heading) for _, heading in _FIGURES)
 _ANOMALIES = ("lost", "duplicated", "reordered", "altered")
 
 
@@ -40,9 +41,11 @@ def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[
         Text(f"{outcome.records:,} records of {outcome.shown}, three times", "bold"), align="left", style="dim"
     )
     console.print()
-    console.print(verdict_table(outcome.verdicts, console.width))
-    console.print()
-    console.print(expectation_table(outcome.verdicts))
+    verdicts = (*outcome.verdicts, outcome.streamed.verdict)
+    for table in verdict_tables(verdicts, console.width):
+        console.print(table)
+        console.print()
+    console.print(expectation_table(verdicts))
     _show_faults(console, outcome)
     _show_answers(console, outcome)
     _show_evidence(console, outcome)
@@ -50,8 +53,8 @@ def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[
     _show_commands(console, commands)
 
 
-def verdict_table(verdicts: Sequence[Verdict], width: int) -> Table:
-    """The figures, one guarantee a row where `width` columns allow it, one guarantee a column where they do not."""
+def verdict_tables(verdicts: Sequence[Verdict], width: int) -> list[Table]:
+    """The figures, a verdict a row where `width` columns allow it; else turned, in as many tables as it takes."""
     upright = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", expand=False)
     upright.add_column("guarantee", no_wrap=True, vertical="bottom")
     for _, heading in _FIGURES:
@@ -59,10 +62,18 @@ def verdict_table(verdicts: Sequence[Verdict], width: int) -> Table:
     upright.add_column("verdict", no_wrap=True)
     for verdict in verdicts:
         upright.add_row(_name(verdict.guarantee), *_cells(verdict.figures), verdict_word(verdict))
-    if Console(width=10_000).measure(upright).minimum <= width:
-        return upright
+    if _columns_of(upright) <= width:
+        return [upright]
+    for size in range(len(verdicts), 1, -1):
+        tables = [_turned(verdicts[first : first + size]) for first in range(0, len(verdicts), size)]
+        if max(map(_columns_of, tables)) <= width:
+            return tables
+    return [_turned([verdict]) for verdict in verdicts]
+
+
+def _turned(verdicts: Sequence[Verdict]) -> Table:
     turned = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", expand=False)
-    turned.add_column("")
+    turned.add_column("", min_width=_HEADING_COLUMNS)
     for verdict in verdicts:
         turned.add_column(_name(verdict.guarantee), justify="right", no_wrap=True)
     columns = [_cells(verdict.figures) for verdict in verdicts]
@@ -70,6 +81,10 @@ def verdict_table(verdicts: Sequence[Verdict], width: int) -> Table:
         turned.add_row(heading.replace("\n", " "), *(column[row] for column in columns))
     turned.add_row("verdict", *(verdict_word(verdict) for verdict in verdicts))
     return turned
+
+
+def _columns_of(table: Table) -> int:
+    return Console(width=10_000).measure(table).minimum
 
 
 def verdict_word(verdict: Verdict) -> Text:
@@ -145,6 +160,9 @@ def _show_faults(console: Console, outcome: RunOutcome) -> None:
     for guarantee, kinds in outcome.fired.items():
         struck = ", ".join(f"{times:,} × {FAULT_WORDS.get(kind, kind)}" for kind, times in kinds.items())
         _item(console, guarantee, Text(struck))
+    if outcome.streamed.killed:
+        words = f"{outcome.streamed.killed} × Spark's driver killed, its batch decided and nothing of it committed"
+        _item(console, STREAMED, Text(words))
 
 
 def _show_answers(console: Console, outcome: RunOutcome) -> None:
@@ -154,7 +172,8 @@ def _show_answers(console: Console, outcome: RunOutcome) -> None:
 
 
 def _show_evidence(console: Console, outcome: RunOutcome) -> None:
-    pieces = [(verdict.guarantee, anomaly) for verdict in outcome.verdicts for anomaly in verdict.evidence]
+    verdicts = (*outcome.verdicts, outcome.streamed.verdict)
+    pieces = [(verdict.guarantee, anomaly) for verdict in verdicts for anomaly in verdict.evidence]
     if not pieces:
         return
     _heading(console, "Evidence, one piece for each kind of anomaly")
@@ -175,11 +194,13 @@ def _show_conclusion(console: Console, outcome: RunOutcome) -> None:
     elif outcome.exit_status == 0:
         console.print(
             Text(
-                f"Every guarantee did what it promises{took}: only exactly-once stored each record once.", "bold green"
+                f"Every guarantee did what it promises{took}: only exactly-once stored each record once, and Spark "
+                "streamed each on once, killed in the act.",
+                "bold green",
             )
         )
     else:
-        broken = [verdict.guarantee for verdict in outcome.verdicts if not verdict.passed]
+        broken = [verdict.guarantee for verdict in (*outcome.verdicts, outcome.streamed.verdict) if not verdict.passed]
         words = f"Not as promised: {', '.join(broken)}." if broken else "The counts do not agree."
         console.print(Text(words, "bold red"))
     for sentence in outcome.miscounted:

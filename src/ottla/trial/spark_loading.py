@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 120.0
 _JAVA_ENDS_S = 2.0  # its sockets break before its parent can learn how it ended
 # A JVM that lives for half a minute does not earn back what its best compiler costs: a third less CPU on two cores.
-_SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 
 
 class SparkLoading:
@@ -82,7 +82,7 @@ class SparkLoading:
         try:
             from ottla.spark.session import local_session
 
-            self._session = local_session("ottla run", settings=_SHORT_LIVED)
+            self._session = local_session("ottla run", settings=SHORT_LIVED)
             _be_quiet_without_java(self._session)
             self._began.set()
             if not self._given_up:

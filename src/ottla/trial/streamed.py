@@ -1,0 +1,154 @@
+"""The run's second half: a streaming job copies the exactly-once topic through the exactly-once sink, killed once.
+
+The job is a Spark driver of its own (`streaming_job`). It is held where a sink that is not exactly-once goes wrong:
+its first micro-batch is decided, and not one of its transactions is committed yet. There driver, Java and Python
+workers are killed, and a second driver takes over from the checkpoint. The result is audited like everything else,
+against what the source topic holds.
+
+Invariant: a job that was not killed at that very place makes the run void.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.errors import OttlaError
+from ottla.ledger import schema
+from ottla.trial.outcome import STREAMED
+from ottla.trial.streaming_job import RESULT, Job
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.audit.verdict import Verdict
+    from ottla.cluster.cluster import Cluster
+
+_PATIENCE_S = 180.0
+_LOOK_AGAIN_S = 0.02
+_WORDS_MAX = 400
+
+
+def stream_and_kill(cluster: Cluster, source: str, result: str, records: int, partitions: int, folder: Path) -> int:
+    """Run the job in `folder`, kill its first driver, let a second one finish; how many were killed where they should.
+
+    OttlaError where the job fails, or takes longer than three minutes.
+    """
+    from ottla.sink import barriers
+
+    cluster.create_topic(result, partitions=partitions, replication_factor=len(cluster.bootstrap_servers.split(",")))
+    job = Job(cluster.bootstrap_servers, source, result, "ottla-run", str(folder / "checkpoint"), records)
+    held = folder / "barriers"
+    held.mkdir()
+    (held / f"{barriers.COMMIT_APPLY}.hold").touch()
+    with _running(job, folder, {barriers.FOLDER: str(held)}) as driver:
+        killed = _wait_for(driver, held, barriers.COMMIT_APPLY)
+    if killed:
+        with _running(job, folder, {}) as driver:
+            _wait_for(driver)
+    return int(killed)
+
+
+def judge_result(spark: SparkSession, bootstrap_servers: str, source: str, result: str) -> Verdict:
+    """The result audited against the topic that it was made from, which has been audited against the ledger."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from ottla.audit.spark import audit_topics, stored_columns
+    from ottla.audit.verdict import judge
+    from ottla.client.admin import Admin
+
+    def records(topic: str) -> DataFrame:
+        reading = spark.read.format("ottla").option("kafka.bootstrap.servers", bootstrap_servers)
+        committed = reading.option("kafka.isolation.level", "read_committed")
+        return committed.option("subscribe", topic).option("includeHeaders", "true").load()
+
+    wanted = stored_columns(records(source).withColumn("value", F.expr(RESULT).cast("binary")))
+    sent = wanted.withColumns(
+        {
+            schema.TOPIC: F.lit(result),
+            schema.OUTCOME: F.lit(schema.ACKED),
+            schema.OFFSET: F.lit(schema.NO_OFFSET).cast("long"),
+        }
+    )
+    with Admin(bootstrap_servers) as admin:
+        begins, ends = admin.begin_offsets(result), admin.end_offsets(result)
+    bounds = {result: {n: (begins[n], end) for n, end in ends.items()}}
+    audits = audit_topics(sent, stored_columns(records(result)), bounds, transactional=(result,))
+    return replace(judge(schema.EXACTLY_ONCE, audits[result]), guarantee=STREAMED)
+
+
+@contextmanager
+def _running(job: Job, folder: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """The job's driver; at the end of the block nothing of it is alive, Java and Python workers included."""
+    # What a killed driver leaves behind goes with the folder.
+    scratch = folder / "tmp"
+    scratch.mkdir(exist_ok=True)
+    with (folder / "driver.txt").open("wb") as said:
+        driver = subprocess.Popen(
+            [sys.executable, "-m", "ottla.trial.streaming_job"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            env={**os.environ, **environment, "TMPDIR": str(scratch)},
+            start_new_session=True,
+        )
+    assert driver.stdin is not None
+    try:
+        driver.stdin.write(json.dumps(job._asdict()).encode() + b"\n")
+        driver.stdin.flush()
+        try:
+            yield driver
+        except OttlaError as error:
+            raise OttlaError(f"{error}: {_last_words(folder / 'driver.txt')}") from None
+    finally:
+        # First who could start others. Python workers have process groups of their own, and outlive their Java.
+        for pid in (driver.pid, *_below(driver.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        driver.stdin.close()
+        driver.wait()
+
+
+def _wait_for(driver: subprocess.Popen[bytes], folder: Path | None = None, barrier: str = "") -> bool:
+    """Wait for a barrier (True) or for the job's end (False); OttlaError where it fails or takes too long."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        if folder is not None and any(folder.glob(f"{barrier}.*.reached")):
+            return True
+        status = driver.poll()
+        if status == 0:
+            return False
+        if status is not None:
+            raise OttlaError(f"the streaming job ended with status {status}")
+        if time.monotonic() > deadline:
+            raise OttlaError(f"the streaming job did not get on within {_PATIENCE_S:.0f} s")
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _below(pid: int) -> list[int]:
+    """The processes that this one has started, and those that they have."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    children: dict[int, list[int]] = {}
+    for line in listed.splitlines():
+        child, parent = map(int, line.split())
+        children.setdefault(parent, []).append(child)
+    found, left = [], [pid]
+    while left:
+        for child in children.get(left.pop(), ()):
+            found.append(child)
+            left.append(child)
+    return found
+
+
+def _last_words(path: Path) -> str:
+    words = path.read_text(errors="replace").strip().splitlines()
+    return words[-1][:_WORDS_MAX] if words else "it said nothing"
