@@ -16,7 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks import bench_async, bench_cluster, bench_producer, bench_run, bench_simulate, bench_start
+from benchmarks import bench_async, bench_cluster, bench_producer, bench_run, bench_simulate, bench_spark, bench_start
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "start": bench_start.run,
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "producer": bench_producer.run,
     "async": bench_async.run,
     "run": bench_run.run,
+    "spark": bench_spark.run,
     "simulate": bench_simulate.run,
 }
 RESULTS = Path(__file__).with_name("results.json")
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which (default: all)")
     parser.add_argument("--repeat", type=int, default=3, help="rounds; medians are printed (default 3)")
     parser.add_argument("--records", type=int, default=3_000_000, help="records per run (default 3,000,000)")
-    parser.add_argument("--only", help="parts of `cluster` or `producer`, separated by commas (default: all)")
+    parser.add_argument("--only", help="parts of `cluster`, `producer` or `spark`, separated by commas (default: all)")
     parser.add_argument("--gigabytes", type=int, default=20, help="written by `cluster` with retention on (default 20)")
     arguments = parser.parse_args()
     # An installed package comes with its bytecode, as Java's with theirs: what starts more than once may keep it.
