@@ -21,7 +21,7 @@ from ottla.sink.refusals import Role, role
 from ottla.sink.session import session_of
 
 from . import driver
-from .conftest import Engine, assert_every_row_once, await_quiet, visible_rows
+from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
 from .driver import Job, run_batch, run_task
 
 
@@ -165,6 +165,8 @@ def test_a_driver_that_was_held_up_finds_its_decision_taken_back(job: Job, engin
         engine.await_true(
             lambda: admin.describe_transactions([name])[name].state == "CompleteAbort", "the decision stays open"
         )
+    # R is the first to time out: what it names could still be committed, or it would be too late to find out.
+    assert len(busy(job)) == job.tasks
     engine.release(barriers.COMMIT_ASKED)
     assert engine.end() != 0
     assert sum(map(len, visible_rows(job).values())) == 60

@@ -13,6 +13,7 @@ from ottla.sink import barriers
 from ottla.sink.batch import Attempt, BatchId, Totals
 from ottla.sink.commit import _to_decide, abort, commit
 from ottla.sink.deciding import decide
+from ottla.sink.identities import coordinator_id
 from ottla.sink.planning import plan
 from ottla.sink.session import session_of
 from ottla.sink.task import prepare
@@ -80,7 +81,11 @@ def test_abort_before_the_decision_makes_way_for_readers(job: Job) -> None:
 def test_abort_leaves_all_as_it_is_where_nobody_can_tell_what_is_decided(cluster: ottla.Cluster, job: Job) -> None:
     settings = dataclasses.replace(job.settings(), client_settings={"default.api.timeout.ms": 300})
     messages = tasks(job, plan(settings))
-    with cluster.faults.lose_request(api="EndTxn") as lost:
+    # The driver's coordinator is out of reach; those of some tasks are not.
+    broker_id = cluster.coordinator(transactional_id=coordinator_id(job.sink_id))
+    others = {message.entry.identity.transactional_id for message in messages if message.entry}
+    assert any(cluster.coordinator(transactional_id=other) != broker_id for other in others)
+    with cluster.faults.lose_request(api="EndTxn", broker_id=broker_id) as lost:
         abort(settings, messages)
     assert lost.fired
     assert len(busy(job)) == 3
