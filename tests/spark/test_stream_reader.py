@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 from collections.abc import Callable, Iterator
@@ -124,6 +125,16 @@ def test_a_restarted_query_reads_the_same_range_again(
     assert rows(reader, start, end) == [(0, 2), (0, 3), (0, 4)]
     assert reader.partitions(end, end) == []
     assert reader.latestOffset(end, ReadAllAvailable()) == {kafka_topic: {"0": 9, "1": 0, "2": 0}}
+
+
+def test_a_process_that_is_no_spark_worker_keeps_its_garbage_collector_as_it_is(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open
+) -> None:
+    send(kafka_cluster, kafka_topic, p0=1)
+    reader = stream(subscribe=kafka_topic)
+    frozen = gc.get_freeze_count()
+    assert rows(reader, {kafka_topic: {"0": 0}}, {kafka_topic: {"0": 1}}) == [(0, 0)]
+    assert gc.get_freeze_count() == frozen
 
 
 def test_tasks_are_as_many_and_as_small_as_asked(kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open) -> None:
