@@ -9,9 +9,11 @@ row n has key n modulo `KEYS`, and a key's rows lie in one task, in order.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,7 +68,14 @@ def start(session: SparkSession, job: Job, name: str, tasks: int) -> StreamingQu
 
 
 def say(*words: Any) -> None:
-    print(*words, flush=True)  # noqa: T201
+    # One write for a line, lest those of threads run into each other.
+    os.write(1, f"{' '.join(map(str, words))}\n".encode())
+
+
+def stop(query: StreamingQuery, name: str) -> None:
+    say(f"stopping:{name}")
+    query.stop()
+    say(f"stop:{name}")
 
 
 def main() -> None:
@@ -85,7 +94,8 @@ def main() -> None:
         if word == "start":
             queries[name] = start(session, job, name, int(arguments[0]))
         elif word == "stop":
-            queries[name].stop()
+            Thread(target=stop, args=(queries[name], name)).start()
+            continue
         else:
             try:
                 queries[name].awaitTermination()

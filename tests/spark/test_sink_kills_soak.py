@@ -1,0 +1,142 @@
+"""More ways to kill a Spark driver in front of each step of the exactly-once sink; with OTTLA_SOAK=1, for the time.
+
+The JVM alone, the Python processes alone, `query.stop()` in the middle, a driver that is paused and wakes up when its
+successor has gone on, and 300 kills drawn by seed. What must hold afterwards is what `test_sink_kills` says. Each round
+is a fixture that finds all queries at rest and leaves them so.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from tests.spark.sink_engine import Engine, send_signal
+
+import ottla
+from ottla.sink import barriers
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not os.environ.get("OTTLA_SOAK"), reason="takes minutes: set OTTLA_SOAK=1"),
+]
+
+STEPS = [name for name in barriers.BARRIERS if not name.startswith("abort-")]
+# As many tasks as may be held at once, and a batch beside them.
+CORES = 2 * sum(name.startswith("task-") for name in STEPS) + 4
+KILLS_A_ROUND = 10
+SOAK_ROUNDS = 30
+
+
+@pytest.fixture(scope="module")
+def engine(find_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A running driver with a query for every barrier, over three brokers."""
+    with ottla.Cluster(brokers=3) as cluster:
+        engine = Engine(cluster, tmp_path_factory.mktemp("kills"), STEPS, cores=CORES)
+        try:
+            engine.start()
+            yield engine
+        finally:
+            engine.end()
+
+
+@pytest.fixture(scope="module")
+def java_killed(engine: Engine) -> Engine:
+    """The JVM alone was killed; its Python processes were let go on as soon as it was gone."""
+    engine.stop_at({name: name for name in STEPS})
+    old = engine.driver
+    old.kill_java()
+    engine.release()
+    engine.start()
+    old.kill()
+    engine.assert_quiet()
+    return engine
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_row_is_there_once_after_the_jvm_alone_was_killed(java_killed: Engine, step: str) -> None:
+    java_killed.assert_every_row_once(step)
+
+
+@pytest.fixture(scope="module")
+def python_killed(engine: Engine) -> Engine:
+    """The Python processes in front of each step were killed; the JVM saw its queries fail, and they were started."""
+    held = engine.stop_at({name: name for name in STEPS})
+    for pids in held.values():
+        for pid in pids:
+            send_signal(pid, signal.SIGKILL)
+    engine.release()
+    for name in STEPS:
+        engine.driver.tell("end", name)
+        engine.go_on(name)
+    engine.assert_quiet()
+    return engine
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_row_is_there_once_after_a_python_process_was_killed(python_killed: Engine, step: str) -> None:
+    python_killed.assert_every_row_once(step)
+
+
+@pytest.fixture(scope="module")
+def stopped(engine: Engine) -> Engine:
+    """Each query was stopped in front of another step, and started again."""
+    engine.stop_at({name: name for name in STEPS})
+    for name in STEPS:
+        engine.driver.tell("stop", name, wait=False)
+    for name in STEPS:
+        engine.driver.await_said(f"stopping:{name}")
+    engine.release()
+    for name in STEPS:
+        engine.driver.await_said(f"stop:{name}")
+        engine.go_on(name)
+    engine.assert_quiet()
+    return engine
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_row_is_there_once_after_the_query_was_stopped(stopped: Engine, step: str) -> None:
+    stopped.assert_every_row_once(step)
+
+
+@pytest.fixture(scope="module")
+def woken_up_late(engine: Engine) -> Engine:
+    """The driver was paused as a whole; when it woke up, a new one with other parallelism had gone on for a batch."""
+    engine.stop_at({name: name for name in STEPS})
+    old = engine.driver
+    old.signal_all(signal.SIGSTOP)
+    engine.release()
+    engine.start(tasks=3)
+    for name in STEPS:
+        engine.add_file(name)
+        engine.await_done(name)
+    old.signal_all(signal.SIGCONT)
+    for name in STEPS:
+        old.tell("end", name)
+    old.kill()
+    engine.assert_quiet()
+    return engine
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_driver_that_wakes_up_late_changes_nothing(woken_up_late: Engine, step: str) -> None:
+    woken_up_late.assert_every_row_once(step)
+
+
+@pytest.mark.parametrize("number", range(SOAK_ROUNDS))
+def test_every_row_is_there_once_after_kills_drawn_by_seed(engine: Engine, number: int) -> None:
+    random = Random(number)
+    engine.stop_at(dict(zip(random.sample(STEPS, KILLS_A_ROUND), random.sample(STEPS, KILLS_A_ROUND), strict=True)))
+    if random.random() < 0.5:
+        engine.driver.kill()
+        engine.release()
+    else:
+        engine.driver.kill_java()
+        engine.release()
+        engine.driver.kill()
+    engine.start(tasks=random.randint(1, 4))
+    engine.assert_quiet()
+    for name in STEPS:
+        engine.assert_every_row_once(name)
