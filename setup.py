@@ -29,6 +29,7 @@ LOOPS = [
     "ottla.records.encode_columns",
     "ottla.records.intake",
     "ottla.records.key_column",
+    "ottla.records.key_partitions",
     "ottla.records.partitions",
     "ottla.records.record_parts",
     "ottla.records.row_digest",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ottla.errors import UserMistake
+from ottla.errors import DeliveryError, UserMistake
 from ottla.sink.batch import WRITE, Attempt, BatchId, Plan, Prepared, Skipped
 from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 _IS_CONTINUOUS = "__is_continuous_processing"
+# What a broker answers to the second of two tasks that each number their batches to one partition from 0, and to all
+# others once that one has given up.
+_NOT_ALONE = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
 
 
 class Outcome(WriterCommitMessage):
@@ -124,14 +127,24 @@ def _write(
     batches: Iterator[pa.RecordBatch],
 ) -> Outcome:
     attempt = Attempt(context.taskAttemptId(), context.partitionId(), context.attemptNumber())
-    message = prepare(
-        settings,
-        planned,
-        batch,
-        attempt,
-        write=lambda producer: send_rows(batches, rows, producer, digest=True),
-        drain=lambda: count_rows(batches, rows),
-    )
+    try:
+        message = prepare(
+            settings,
+            planned,
+            batch,
+            attempt,
+            write=lambda producer: send_rows(batches, rows, producer, digest=True),
+            drain=lambda: count_rows(batches, rows),
+        )
+    except DeliveryError as error:
+        if settings.atomic and getattr(error.first, "name", None) in _NOT_ALONE:
+            raise UserMistake(
+                f"A task of {batch} could not write on in the one transaction that atomic=true gives to all: another "
+                f"task wrote to the same Kafka partition, or failed and took the transaction with it, or another "
+                f"driver has taken over. Pass the rows through ottla.spark.sink_partitions, which sees to it that each "
+                f"Kafka partition is written by one task. The first cause: {error.first}"
+            ) from error
+        raise
     return Outcome(message)
 
 

@@ -1,0 +1,3 @@
+from typing import Any
+
+def key_partitions(keys: Any, count: int) -> bytearray: ...
