@@ -183,13 +183,15 @@ def test_no_java(program: Program) -> None:
 
 
 def test_address_where_nobody_listens(program: Program) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    for command in (("topics",), ("read", "orders"), ("produce", "orders", "--input", "rows.csv", "--key", "a")):
-        program.write("rows.csv", "a,b\n1,2\n")
-        sentence = program.refused(*command, "--bootstrap-servers", f"127.0.0.1:{port}")
-        assert f"127.0.0.1:{port}" in sentence
-        assert "refused" in sentence
+    with socket.socket() as bound:
+        # Bound and not listening: nobody else gets the port meanwhile.
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        for command in (("topics",), ("read", "orders"), ("produce", "orders", "--input", "rows.csv", "--key", "a")):
+            program.write("rows.csv", "a,b\n1,2\n")
+            sentence = program.refused(*command, "--bootstrap-servers", f"127.0.0.1:{port}")
+            assert f"127.0.0.1:{port}" in sentence
+            assert "refused" in sentence
 
 
 def test_address_where_something_else_answers(program: Program) -> None:
