@@ -276,7 +276,7 @@ def _peak_of_workers(work: Callable[[], None]) -> int:
     def watch() -> None:
         nonlocal peak
         while not over.wait(_SAMPLE_S):
-            peak = max([peak, *(resident_bytes(pid) for pid in _workers())])
+            peak = max([peak, *_sizes_of_workers()])
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -288,14 +288,14 @@ def _peak_of_workers(work: Callable[[], None]) -> int:
     return peak
 
 
-def _workers() -> list[int]:
-    """The processes that `pyspark.daemon` has forked, all below this one."""
+def _sizes_of_workers() -> list[int]:
+    """Resident memory of the processes that `pyspark.daemon` has forked."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                if b"pyspark.daemon" in (folder / "cmdline").read_bytes() and resident_bytes(int(folder.name)):
-                    found.append(int(folder.name))
+                if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+                    found.append(resident_bytes(int(folder.name)))
             except OSError:
                 continue  # It has ended meanwhile.
     return found
