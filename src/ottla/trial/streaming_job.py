@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ottla.trial.spark_loading import SHORT_LIVED
 
-MICRO_BATCHES = 3
+MICRO_BATCHES = 2
 RESULT = (
     "concat('{\"from\":\"', topic, '-', partition, '@', offset, '\",\"record\":', "
     "coalesce(cast(value as string), 'null'), '}')"
