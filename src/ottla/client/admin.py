@@ -6,7 +6,6 @@ Each call asks one or a few requests on an I/O thread of its own and waits for t
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -248,7 +247,7 @@ class Admin:
             detail = told.error_message or _resource_text(topic, broker_id)
             return kafka_error(told.error_code, detail, topic=topic, broker_id=_broker_of(answer))
 
-        self._until_well(attempt)
+        self._driver.until_well(attempt)
 
     # ---- offsets ------------------------------------------------------------------------------------------------
 
@@ -305,7 +304,7 @@ class Admin:
             return trouble
 
         if left:
-            self._until_well(attempt)
+            self._driver.until_well(attempt)
         if refused:
             raise refused[0]
         return dict(sorted(deleted.items()))
@@ -344,7 +343,7 @@ class Admin:
                         found[told.partition_index] = told.offset
             return trouble
 
-        self._until_well(attempt)
+        self._driver.until_well(attempt)
         return dict(sorted(found.items()))
 
     # ---- transactions -------------------------------------------------------------------------------------------
@@ -413,7 +412,7 @@ class Admin:
             return trouble
 
         if left:
-            self._until_well(attempt)
+            self._driver.until_well(attempt)
         if refused:
             raise refused[0]
 
@@ -432,21 +431,7 @@ class Admin:
                     return kafka_error(code, detail, topic=topic.name, broker_id=_broker_of(answer))
             return None
 
-        self._until_well(attempt)
-
-    def _until_well(self, attempt: Callable[[], KafkaError | None]) -> None:
-        """Repeat while it says an error that passes, with growing pauses; raise the error that does not."""
-        connection = self._settings.connection
-        pause_ms = connection.retry_backoff_ms
-        deadline = time.monotonic() + self._settings.default_api_timeout_ms / 1000
-        while True:
-            error = attempt()
-            if error is None:
-                return
-            if not error.retriable or time.monotonic() >= deadline:
-                raise error
-            self._driver.pause(pause_ms / 1000)
-            pause_ms = min(2 * pause_ms, connection.retry_backoff_max_ms)
+        self._driver.until_well(attempt)
 
     def close(self) -> None:
         """Close the connections and end the I/O thread."""

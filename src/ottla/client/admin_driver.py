@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -17,7 +17,7 @@ from ottla.client.driver import Driver
 from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import unguessable
 from ottla.connection.core import Answer, ConnectionCore
-from ottla.errors import Unreachable
+from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.reader.settings import ReaderSettings
 
@@ -119,9 +119,31 @@ class AdminDriver(Driver):
                 raise trouble.error
         return answers
 
-    def pause(self, pause_s: float) -> None:
-        """Let time pass before the next try; ends at once where the driver does."""
-        self._waiting.wait(self._is_over, pause_s)
+    def until_well(
+        self,
+        attempt: Callable[[], OttlaError | None],
+        *,
+        timeout_ms: int | None = None,
+        first_pause_ms: int | None = None,
+    ) -> None:
+        """Repeat while it says an error that passes, with growing pauses; raise the error that does not.
+
+        For `default.api.timeout.ms` and beginning with `retry.backoff.ms`, unless something else is given.
+        """
+        connection = self._settings.connection
+        pause_ms = connection.retry_backoff_ms if first_pause_ms is None else first_pause_ms
+        if timeout_ms is None:
+            timeout_ms = self._settings.default_api_timeout_ms
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            error = attempt()
+            if error is None:
+                return
+            if not error.retriable or time.monotonic() >= deadline:
+                raise error
+            # Ends at once where the driver does.
+            self._waiting.wait(self._is_over, pause_ms / 1000)
+            pause_ms = min(2 * pause_ms, connection.retry_backoff_max_ms)
 
     def perform(self, output: Any) -> None:
         """Hand an answer over."""

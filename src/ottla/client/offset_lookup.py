@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ottla.client.admin_driver import AdminDriver
 from ottla.client.channel import SocketBuffers
-from ottla.connection.core import ANY_NODE
+from ottla.connection.core import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -103,7 +103,7 @@ class OffsetLookup:
                         self._leaders.pop(topic, None)
             return trouble
 
-        self._until_well(attempt)
+        self._driver.until_well(attempt)
         return found
 
     def commit(self, group_id: str, offsets: Mapping[Place, int], timeout_ms: int) -> None:
@@ -130,7 +130,7 @@ class OffsetLookup:
                 del self._coordinators[group_id]
             return error
 
-        self._until_well(attempt, timeout_ms)
+        self._driver.until_well(attempt, timeout_ms=timeout_ms)
 
     def close(self) -> None:
         """Close the connections and end the I/O thread."""
@@ -171,7 +171,7 @@ class OffsetLookup:
             return trouble
 
         if topics:
-            self._until_well(attempt)
+            self._driver.until_well(attempt)
 
     def _list_offsets(self, left: Sequence[Mapping[Place, int]], found: list[dict[Place, int]]) -> OttlaError | None:
         """Ask every leader once for what is left; what came of it goes to `found`, why not all is returned."""
@@ -205,10 +205,7 @@ class OffsetLookup:
         answers = self._driver.ask_all(questions, patience_ms)
         for number, (_, leader_id), answer in zip(numbers, questions, answers, strict=True):
             if answer is None or answer.message is None:
-                why = answer.failure if answer is not None and answer.failure else "no answer"
-                trouble = Unreachable(
-                    f"ListOffsets could not be asked of broker {leader_id}: {why}", broker_id=leader_id
-                )
+                trouble = _unanswered(f"ListOffsets could not be asked of broker {leader_id}", answer, leader_id)
                 continue
             for topic in answer.message.topics:
                 for told in topic.partitions:
@@ -228,8 +225,7 @@ class OffsetLookup:
         patience_ms = min(_LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
         (answer,) = self._driver.ask_all([(request, node_id)], patience_ms)
         if answer is None or answer.message is None:
-            why = answer.failure if answer is not None and answer.failure else "no answer"
-            return Unreachable(f"{what}: {why}", broker_id=node_id)
+            return _unanswered(what, answer, node_id)
         for topic in answer.message.topics:
             for told in topic.partitions:
                 if told.error_code:
@@ -238,18 +234,7 @@ class OffsetLookup:
                     )
         return None
 
-    def _until_well(self, attempt: Callable[[], OttlaError | None], timeout_ms: int | None = None) -> None:
-        """Repeat while it says an error that passes, with growing pauses; raise the error that does not."""
-        connection = self._settings.connection
-        pause_ms = connection.retry_backoff_ms
-        if timeout_ms is None:
-            timeout_ms = self._settings.default_api_timeout_ms
-        deadline = time.monotonic() + timeout_ms / 1000
-        while True:
-            error = attempt()
-            if error is None:
-                return
-            if not error.retriable or time.monotonic() >= deadline:
-                raise error
-            self._driver.pause(pause_ms / 1000)
-            pause_ms = min(2 * pause_ms, connection.retry_backoff_max_ms)
+
+def _unanswered(what: str, answer: Answer | None, broker_id: int) -> Unreachable:
+    why = answer.failure if answer is not None and answer.failure else "no answer"
+    return Unreachable(f"{what}: {why}", broker_id=broker_id)

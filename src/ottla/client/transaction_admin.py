@@ -9,7 +9,6 @@ missing: a list says what there is, only `describe` says what there is not.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +101,7 @@ class TransactionAdmin:
                 ]
             return trouble
 
-        self._until_well(attempt)
+        self._driver.until_well(attempt, first_pause_ms=_PAUSE_MS)
         return sorted((each for of_broker in found.values() for each in of_broker), key=lambda it: it.transactional_id)
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
@@ -197,7 +196,7 @@ class TransactionAdmin:
             return trouble
 
         if left:
-            self._until_well(attempt)
+            self._driver.until_well(attempt, first_pause_ms=_PAUSE_MS)
 
     def _find(self, ids: Sequence[str]) -> dict[str, int]:
         """{transactional id: node id of its coordinator}, all asked at the same time."""
@@ -215,21 +214,8 @@ class TransactionAdmin:
             return trouble
 
         if not all(each in found for each in ids):
-            self._until_well(attempt)
+            self._driver.until_well(attempt, first_pause_ms=_PAUSE_MS)
         return {each: found[each] for each in ids}
-
-    def _until_well(self, attempt: Callable[[], OttlaError | None]) -> None:
-        """Repeat while it says an error that passes, with growing pauses; raise the error that does not."""
-        pause_ms = _PAUSE_MS
-        deadline = time.monotonic() + self._settings.default_api_timeout_ms / 1000
-        while True:
-            error = attempt()
-            if error is None:
-                return
-            if not error.retriable or time.monotonic() >= deadline:
-                raise error
-            self._driver.pause(pause_ms / 1000)
-            pause_ms = min(2 * pause_ms, self._settings.connection.retry_backoff_max_ms)
 
 
 def _failure(answer: Answer, what: str, broker_id: int) -> OttlaError | None:
