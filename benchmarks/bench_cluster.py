@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks import cluster_limits, cluster_speed
+from benchmarks.parts import chosen, run_parts
 
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "start": cluster_limits.start,
@@ -29,20 +30,4 @@ PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """The parts asked for; those left out keep the figures they had."""
-    wanted = arguments.only.split(",") if arguments.only else list(PARTS)
-    unknown = [name for name in wanted if name not in PARTS]
-    if unknown:
-        raise SystemExit(f"cluster has no part {unknown[0]!r}; there are {', '.join(PARTS)}")
-    results: dict[str, Any] = {}
-    for name in wanted:
-        print(f"\n-- {name}")
-        results[name] = PARTS[name](arguments)
-        for figure, value in results[name].items():
-            print(f"{figure:58} {_text(value)}")
-    return results
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return "  ".join(f"{name}={_text(each)}" for name, each in value.items())
-    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return run_parts(PARTS, chosen("cluster", PARTS, arguments.only), arguments)

@@ -32,6 +32,7 @@ from tools.kafka_jars import fetch_spark_connector
 
 import ottla
 from benchmarks.apache_kafka import measured_kafka, resident_bytes
+from benchmarks.parts import chosen, run_parts
 from benchmarks.payload import records as payload
 from benchmarks.producer_speed import log_folder, touch_memory
 from benchmarks.wire import create_topics, delete_topic
@@ -57,27 +58,19 @@ Sides = dict[str, Callable[[], float]]
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """The parts asked for; those left out keep the figures they had."""
-    wanted = arguments.only.split(",") if arguments.only else list(PARTS)
-    unknown = [name for name in wanted if name not in PARTS]
-    if unknown:
-        raise SystemExit(f"spark has no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    wanted = chosen("spark", PARTS, arguments.only)
     from ottla.spark.session import local_session
 
     folder = log_folder()
     jars = ",".join(str(path) for path in sorted(fetch_spark_connector().glob("*.jar")))
-    results: dict[str, Any] = {"records": arguments.records, "rounds": arguments.repeat}
     with tempfile.TemporaryDirectory() as scratch, measured_kafka(1, folder) as apache:
         spark = local_session("ottla-bench", settings={"spark.jars": jars})
         bench = _Bench(spark, apache.bootstrap_servers, arguments.records, arguments.repeat, Path(scratch))
         try:
-            for name in wanted:
-                print(f"\n-- {name}")
-                results[name] = PARTS[name](bench)
-                for figure, value in results[name].items():
-                    print(f"{figure:38} {value}")
+            figures = run_parts(PARTS, wanted, bench)
         finally:
             spark.stop()
-    return results
+    return {"records": arguments.records, "rounds": arguments.repeat, **figures}
 
 
 class _Bench:
