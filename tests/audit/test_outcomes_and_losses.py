@@ -210,6 +210,23 @@ def test_who_did_not_follow_one_unclean_leader_knows_nothing_of_what_that_one_co
     assert (scene.ask(check_losses).count == 1) == followed
 
 
+@pytest.mark.parametrize("is_unclean", [True, False])
+def test_a_leader_that_has_not_heard_of_an_unclean_election_commits_in_vain(scene: Scene, is_unclean: bool) -> None:
+    scene.lose(1)
+    scene.elect(1_200, 0, 0, (0,))
+    scene.elect(1_300, 2, 1, (2,), unclean=is_unclean)
+    scene.mark(0, 1_250, 2, 0, 0)
+    # Somebody else's record has that offset in the new leader's log, and was committed before.
+    scene.chronicle.commits.insert(0, Committed(1_450, "t", 0, 2, 1, 0, 3, (2,), ()))
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 1, unclean_leader_election=True)
+    if not is_unclean:
+        assert scene.ask(check_losses).count == 1
+        return
+    assert excuses(scene) == [
+        "lost and excused: unclean election of broker 2 at 1300 us, which broker 0 had not heard of"
+    ]
+
+
 def test_acks_1_does_not_outlive_its_leader(scene: Scene) -> None:
     scene.lose(1)
     scene.chronicle.producers[0] = ProducerPromise("p", 1, False)
@@ -248,6 +265,13 @@ def test_a_replica_in_sync_that_did_not_hold_it_makes_it_too_early(scene: Scene)
     finding = scene.ask(check_under_replication)
     assert finding.count == 3
     assert "broker 2, which was in sync, did not hold it" in finding.evidence[0].detail
+
+
+def test_who_was_in_sync_is_said_by_the_epoch_in_which_it_was_committed(scene: Scene) -> None:
+    held_by(scene, 0, 1)
+    scene.elect(1_300, 0, 0, (0, 1))
+    scene.elect(1_400, 2, 1, (2,), unclean=True)
+    assert scene.ask(check_under_replication).passed
 
 
 def test_a_replica_that_lost_it_meanwhile_had_held_it(scene: Scene) -> None:

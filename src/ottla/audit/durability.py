@@ -3,7 +3,8 @@
 Kafka acknowledges what is in memory on the replicas in sync. It promises that such a record survives as long as one of
 them does, and says itself when that ends: an *unclean election* (only where the topic allows it) makes a leader of a
 replica that was not in sync; and a *power cut* takes what was not synced from a replica that the controller still
-counts as in sync, the last one included. A kill loses nothing: the page cache survives it.
+counts as in sync, the last one included. A kill loses nothing: the page cache survives it. A leader that was cut off
+when an unclean election replaced it may go on in its own epoch until it hears of it: what it commits then is gone, too.
 
 What is recorded are breaks: from this moment on, and from this offset on, what was committed in this partition may be
 gone. A power cut makes one only if that broker then leads without having left the replicas in sync in between: a
@@ -26,11 +27,15 @@ TRANSACTION_LOG = "__transaction_state"
 
 @dataclass(slots=True, frozen=True)
 class Break:
-    """What was committed before `at_us` from `offset` on may be gone, and why."""
+    """What was committed before `at_us` from `offset` on may be gone, and why.
+
+    With an unclean election also what leaders of epochs before `leader_epoch` committed afterwards.
+    """
 
     at_us: int
     offset: int
     why: str
+    leader_epoch: int = 0
 
 
 class DurabilityLedger:
@@ -72,13 +77,24 @@ class DurabilityLedger:
         if place not in self.breaks:
             return None
         commit = self.committed(place, offset, since_us)
-        return self.excuse_read(place, offset, since_us if commit is None else commit.at_us)
+        why = self.excuse_read(place, offset, since_us if commit is None else commit.at_us)
+        return why or self._excuse_unheard(place, offset, since_us)
 
     def excuse_read(self, place: Place, offset: int, at_us: int) -> str | None:
         """The same for what was known to be committed by then, because somebody read it; offset -1 is anywhere."""
         for each in self.breaks.get(place, ()):
             if each.at_us >= at_us and (offset < 0 or offset >= each.offset):
                 return each.why
+        return None
+
+    def _excuse_unheard(self, place: Place, offset: int, since_us: int) -> str | None:
+        """Whether a leader committed this offset that had been replaced by an unclean election without its knowing."""
+        for commit in self._commits.get(place, ()):
+            if commit.at_us < since_us or not commit.first_offset <= offset < commit.end_offset:
+                continue
+            for each in self.breaks[place]:
+                if commit.leader_epoch < each.leader_epoch and each.at_us < commit.at_us and offset >= each.offset:
+                    return f"{each.why}, which broker {commit.leader} had not heard of"
         return None
 
     def excuse_topic(self, topic: str, since_us: int) -> str | None:
@@ -98,7 +114,8 @@ def _unclean_elections(
                 if not any(earlier.at_us <= each.at_us < role.at_us and role.leader in each.isr for each in roles):
                     # It has not followed who was elected then, and what it knew was committed before.
                     own = min(own, earlier.offset)
-            found.append(Break(role.at_us, own, f"unclean election of broker {role.leader} at {role.at_us} us"))
+            why = f"unclean election of broker {role.leader} at {role.at_us} us"
+            found.append(Break(role.at_us, own, why, role.leader_epoch))
     return found
 
 

@@ -50,7 +50,8 @@ def check_under_replication(case: Case, evidence_max: int = EVIDENCE_MAX) -> Fin
 
 
 def _missing(case: Case, place: Place, record: SentRecord, commit: Committed) -> str | None:
-    roles = case.roles.get(place, [])
+    # In the epoch of that leader: it may not have heard of the next one.
+    roles = [role for role in case.roles.get(place, []) if role.leader_epoch <= commit.leader_epoch]
     at = bisect_right(roles, commit.at_us, key=lambda role: role.at_us) - 1
     fallen = {
         each.broker_id: None
