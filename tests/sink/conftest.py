@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import exactly_once
 
 import ottla
 from ottla.sink import barriers
@@ -25,7 +26,6 @@ _TASKS = 3
 # How often each barrier is passed in a batch.
 PASSES = {name: _TASKS if name.startswith("task-") else 1 for name in barriers.BARRIERS}
 PASSES[barriers.COMMIT_BETWEEN] = _TASKS - 1
-_BUSY = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +96,16 @@ class Engine:
         self._process.send_signal(signal.SIGKILL)
         assert self._process.wait(_PATIENCE_S) == -signal.SIGKILL
 
+    def kill_while_commit_is_unanswered(self, fault: str, cluster: ottla.Cluster) -> None:
+        """Start it, have the second batch's EndTxn or its answer lost by `fault`, and kill it as it waits."""
+        self.hold(barriers.COMMIT_ASKED, after=1)
+        self.start()
+        self.await_held(barriers.COMMIT_ASKED)
+        with getattr(cluster.faults, fault)(api="EndTxn", nth=1) as lost:
+            self.release(barriers.COMMIT_ASKED)
+            self.await_true(lambda: lost.fired == 1, "the commit was not asked for")
+            self.kill()
+
     def finish(self) -> None:
         assert self.end() == 0
 
@@ -128,18 +138,12 @@ def engine(job: Job, tmp_path: Path) -> Iterator[Engine]:
 
 def visible_rows(job: Job) -> dict[int, list[int]]:
     """What a read_committed reader finds, by partition in offset order."""
-    found: dict[int, list[int]] = {}
-    with ottla.Reader(job.bootstrap_servers, job.topic, isolation_level="read_committed") as reader:
-        for batch in reader:
-            rows = [int(value) for value in batch.column("value").to_pylist()]
-            found.setdefault(batch.column("partition")[0].as_py(), []).extend(rows)
-    return found
+    return exactly_once.visible_rows(job.bootstrap_servers, job.topic)
 
 
 def busy(job: Job) -> list[Any]:
-    """What ListTransactions says of the sink's transactions that are not over, on every broker."""
-    with ottla.Admin(job.bootstrap_servers) as admin:
-        return [each for each in admin.list_transactions(prefix_of(job.sink_id)) if each.state in _BUSY]
+    """The sink's transactions that are not over."""
+    return exactly_once.busy(job.bootstrap_servers, prefix_of(job.sink_id))
 
 
 def await_quiet(job: Job) -> None:
@@ -153,11 +157,5 @@ def await_quiet(job: Job) -> None:
 def assert_every_row_once(job: Job, batches: int | None = None) -> None:
     """Every row once for a read_committed reader, each key's rows in order, and no transaction left open anywhere."""
     await_quiet(job)
-    found = visible_rows(job)
-    rows = [row for of_partition in found.values() for row in of_partition]
     count = (job.batches if batches is None else batches) * job.rows_per_batch
-    assert sorted(rows) == list(range(count))
-    for of_partition in found.values():
-        for key in {row % job.keys for row in of_partition}:
-            of_key = [row for row in of_partition if row % job.keys == key]
-            assert of_key == sorted(of_key)
+    exactly_once.assert_rows_once(visible_rows(job), count, job.keys)

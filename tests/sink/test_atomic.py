@@ -44,13 +44,7 @@ def test_every_row_is_there_once_after_a_kill(barrier: str, job: Job, engine: En
 
 @pytest.mark.parametrize("fault", ["drop_ack", "drop_request"])
 def test_a_kill_while_the_commit_is_unanswered(fault: str, cluster: ottla.Cluster, job: Job, engine: Engine) -> None:
-    engine.hold(barriers.COMMIT_ASKED, after=1)
-    engine.start()
-    engine.await_held(barriers.COMMIT_ASKED)
-    with getattr(cluster.faults, fault)(api="EndTxn", nth=1) as lost:
-        engine.release(barriers.COMMIT_ASKED)
-        engine.await_true(lambda: lost.fired == 1, "the commit was not asked for")
-        engine.kill()
+    engine.kill_while_commit_is_unanswered(fault, cluster)
     driver.main(job.text())
     assert_every_row_once(job)
 

@@ -50,13 +50,7 @@ def test_a_kill_within_the_recovery_from_a_kill(job: Job, engine: Engine) -> Non
 def test_a_kill_while_the_decision_is_asked_for_and_unanswered(
     fault: str, cluster: ottla.Cluster, job: Job, engine: Engine
 ) -> None:
-    engine.hold(barriers.COMMIT_ASKED, after=1)
-    engine.start()
-    engine.await_held(barriers.COMMIT_ASKED)
-    with getattr(cluster.faults, fault)(api="EndTxn", nth=1) as lost:
-        engine.release(barriers.COMMIT_ASKED)
-        engine.await_true(lambda: lost.fired == 1, "the commit was not asked for")
-        engine.kill()
+    engine.kill_while_commit_is_unanswered(fault, cluster)
     driver.main(job.text())
     assert_every_row_once(job)
 

@@ -15,9 +15,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests import exactly_once
 from tests.spark import sink_driver
 from tests.spark.sink_driver import KEYS, Job
 
@@ -28,7 +29,9 @@ PATIENCE_S = 240
 QUIET_S = 10
 ROWS = 40
 TASKS = 2
-_BUSY = ("Ongoing", "PrepareCommit", "PrepareAbort")
+STEPS = [name for name in barriers.BARRIERS if not name.startswith("abort-")]
+# As many tasks as may be held at once, and a batch beside them.
+CORES = TASKS * sum(name.startswith("task-") for name in STEPS) + 4
 
 
 def await_true(question: Callable[[], bool], otherwise: Callable[[], str], patience_s: float = PATIENCE_S) -> None:
@@ -213,12 +216,7 @@ class Engine:
 
     def visible_rows(self, name: str) -> dict[int, list[int]]:
         """What a read_committed reader finds, by partition in offset order."""
-        found: dict[int, list[int]] = {}
-        with ottla.Reader(self.job.bootstrap_servers, name, isolation_level="read_committed") as reader:
-            for batch in reader:
-                rows = [int(value) for value in batch.column("value").to_pylist()]
-                found.setdefault(batch.column("partition")[0].as_py(), []).extend(rows)
-        return found
+        return exactly_once.visible_rows(self.job.bootstrap_servers, name)
 
     def duplicates(self, name: str) -> list[int]:
         """Rows that are there more often than once."""
@@ -227,21 +225,27 @@ class Engine:
 
     def assert_quiet(self) -> None:
         """No transaction is open on any broker, without waiting for a timeout, which is minutes away."""
-        with ottla.Admin(self.job.bootstrap_servers) as admin:
 
-            def busy() -> list[object]:
-                return [each for each in admin.list_transactions() if each.state in _BUSY]
+        def busy() -> list[object]:
+            return exactly_once.busy(self.job.bootstrap_servers)
 
-            await_true(lambda: not busy(), lambda: f"still open: {busy()}", QUIET_S)
+        await_true(lambda: not busy(), lambda: f"still open: {busy()}", QUIET_S)
 
     def assert_every_row_once(self, name: str) -> None:
         """Every row of every file once for a read_committed reader, each key's rows in order."""
-        found = self.visible_rows(name)
-        assert sorted(row for rows in found.values() for row in rows) == list(range(self.files[name] * ROWS)), name
-        for rows in found.values():
-            for key in range(KEYS):
-                of_key = [row for row in rows if row % KEYS == key]
-                assert of_key == sorted(of_key), name
+        exactly_once.assert_rows_once(self.visible_rows(name), self.files[name] * ROWS, KEYS)
+
+
+@contextlib.contextmanager
+def running_engine(folder: Path, names: list[str], **more: object) -> Iterator[Engine]:
+    """A running driver with these queries, over three brokers of its own."""
+    with ottla.Cluster(brokers=3) as cluster:
+        engine = Engine(cluster, folder, names, cores=CORES, **more)
+        try:
+            engine.start()
+            yield engine
+        finally:
+            engine.end()
 
 
 def send_signal(pid: int, number: int) -> None:

@@ -13,32 +13,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.spark.sink_engine import ROWS, Engine
+from tests.spark.sink_engine import ROWS, STEPS, Engine, running_engine
 
-import ottla
 from ottla.sink import barriers
 
 pytestmark = pytest.mark.spark
 
-STEPS = [name for name in barriers.BARRIERS if not name.startswith("abort-")]
-TASK_STEPS = [name for name in STEPS if name.startswith("task-")]
 CONTROLS = {"control-task": barriers.TASK_END, "control-commit": barriers.COMMIT_END}
-# As many tasks as may be held at once, and a batch beside them.
-CORES = 2 * len(TASK_STEPS) + 4
 
 
 @pytest.fixture(scope="module")
 def engine(find_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A running driver with a query for every barrier, over three brokers."""
-    with ottla.Cluster(brokers=3) as cluster:
-        engine = Engine(
-            cluster, tmp_path_factory.mktemp("kills"), [*STEPS, *CONTROLS], cores=CORES, controls=list(CONTROLS)
-        )
-        try:
-            engine.start()
-            yield engine
-        finally:
-            engine.end()
+    with running_engine(tmp_path_factory.mktemp("kills"), [*STEPS, *CONTROLS], controls=list(CONTROLS)) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="module")

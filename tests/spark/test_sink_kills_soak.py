@@ -13,19 +13,13 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from tests.spark.sink_engine import Engine, send_signal
-
-import ottla
-from ottla.sink import barriers
+from tests.spark.sink_engine import STEPS, Engine, running_engine, send_signal
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(not os.environ.get("OTTLA_SOAK"), reason="takes minutes: set OTTLA_SOAK=1"),
 ]
 
-STEPS = [name for name in barriers.BARRIERS if not name.startswith("abort-")]
-# As many tasks as may be held at once, and a batch beside them.
-CORES = 2 * sum(name.startswith("task-") for name in STEPS) + 4
 KILLS_A_ROUND = 10
 SOAK_ROUNDS = 30
 
@@ -33,13 +27,8 @@ SOAK_ROUNDS = 30
 @pytest.fixture(scope="module")
 def engine(find_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A running driver with a query for every barrier, over three brokers."""
-    with ottla.Cluster(brokers=3) as cluster:
-        engine = Engine(cluster, tmp_path_factory.mktemp("kills"), STEPS, cores=CORES)
-        try:
-            engine.start()
-            yield engine
-        finally:
-            engine.end()
+    with running_engine(tmp_path_factory.mktemp("kills"), STEPS) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="module")

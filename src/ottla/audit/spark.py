@@ -64,7 +64,8 @@ def audit_topics(
     every partition of every topic judged. `transactional` names the topics that transactions were written to.
     """
     topics = list(bounds)
-    judge_group = _judge_group(bounds, tuple(transactional), evidence_max)
+    marked = tuple(transactional)
+    judge_group = _judge_group(bounds, marked, evidence_max)
     sent = ledger.select(*_GROUP, *_LEDGER_COLUMNS).where(ledger[schema.TOPIC].isin(topics))
     found = stored.where(stored[schema.TOPIC].isin(topics))
     judged = (
@@ -77,10 +78,7 @@ def audit_topics(
     for topic, partitions in bounds.items():
         for partition, (start, end) in partitions.items():
             if (topic, partition) not in parts:
-                is_transactional = topic in transactional
-                nothing = PartitionHistory(
-                    topic, partition, _sent_of(None), _stored_of(None), start, end, is_transactional
-                )
+                nothing = _history(topic, partition, None, None, (start, end), marked)
                 parts[topic, partition] = audit_partition(nothing, evidence_max)
     return {
         topic: add_audits((parts[key] for key in sorted(parts) if key[0] == topic), evidence_max) for topic in bounds
@@ -95,9 +93,8 @@ def _judge_group(
 
         topic, partition = key[0].as_py(), key[1].as_py()
         # Records that failed before they had a partition are grouped under -1, where nothing can be stored.
-        start, end = bounds[topic].get(partition, (0, 0))
-        is_transactional = topic in transactional
-        history = PartitionHistory(topic, partition, _sent_of(ledger), _stored_of(stored), start, end, is_transactional)
+        within = bounds[topic].get(partition, (0, 0))
+        history = _history(topic, partition, ledger, stored, within, transactional)
         audit = audit_partition(history, evidence_max)
         return pa.table(
             {
@@ -108,6 +105,19 @@ def _judge_group(
         )
 
     return judge_group
+
+
+def _history(
+    topic: str,
+    partition: int,
+    ledger: pa.Table | None,
+    stored: pa.Table | None,
+    within: tuple[int, int],
+    transactional: tuple[str, ...],
+) -> PartitionHistory:
+    return PartitionHistory(
+        topic, partition, _sent_of(ledger), _stored_of(stored), *within, is_transactional=topic in transactional
+    )
 
 
 def _sent_of(ledger: pa.Table | None) -> Sent:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ottla.audit.chronicle import Chronicle, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
 from ottla.audit.findings import UNCONTROLLED, UNREPEATABLE, Finding
+from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.simulation.decoded import DecodedBatches
 from ottla.simulation.plan import Plan, ProducerPlan, ReaderPlan
 from ottla.simulation.reader_script import ReaderScript, ScriptedReader
@@ -29,8 +30,8 @@ _PATIENCE_US = 600_000_000
 # What was held up longest arrives within the first; transactions that nobody ends are aborted within the second, and
 # the longest time after which a transaction may be.
 _SETTLE_US_MIN = 6_000_000
-# transaction.timeout.ms of a producer that says nothing of it.
-_TRANSACTION_TIMEOUT_MS = 60_000
+# Of a producer that says nothing of it.
+_TRANSACTION_TIMEOUT_MS = next(row.default for row in PRODUCER_SETTINGS if row.name == "transaction.timeout.ms")
 _SETTLE_US = 10_000_000
 # What one run alone never shows.
 _OF_MANY_RUNS = (UNCONTROLLED, UNREPEATABLE)

@@ -208,19 +208,10 @@ def _judge(
     """Each guarantee's verdict, and how many offsets each topic spans, as the brokers say."""
     from ottla.audit.spark import audit_topics, stored_columns
     from ottla.audit.verdict import judge
-    from ottla.client.admin import Admin
+    from ottla.trial.topics import bounds_of, stored_records
 
-    with Admin(bootstrap_servers) as admin:
-        begins = {topic: admin.begin_offsets(topic) for topic in topics.values()}
-        ends = {topic: admin.end_offsets(topic) for topic in topics.values()}
-    bounds = {topic: {n: (begins[topic][n], end) for n, end in ends[topic].items()} for topic in topics.values()}
-    stored = (
-        spark.read.format("ottla")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", ",".join(topics.values()))
-        .option("includeHeaders", "true")
-        .load()
-    )
+    bounds = bounds_of(bootstrap_servers, topics.values())
+    stored = stored_records(spark, bootstrap_servers, topics.values(), includeHeaders="true")
     ledger = spark.read.parquet(str(place.ledgers))
     audits = audit_topics(ledger, stored_columns(stored), bounds)
     verdicts = tuple(judge(guarantee, audits[topic]) for guarantee, topic in topics.items())

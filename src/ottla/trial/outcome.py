@@ -92,6 +92,11 @@ class RunOutcome:
     kept_in: Path | None = None
 
     @property
+    def judged(self) -> tuple[Verdict, ...]:
+        """The verdicts of all topics, in the order in which they are shown."""
+        return (*self.verdicts, self.streamed.verdict)
+
+    @property
     def void(self) -> tuple[str, ...]:
         """Why this run proves nothing: a fault that never struck. Empty for a run that counts."""
         reasons = [] if self.streamed.killed else [f"{STREAMED}: Spark's driver was not killed in the act"]
@@ -114,7 +119,7 @@ class RunOutcome:
     @property
     def exit_status(self) -> int:
         """0 where every guarantee showed exactly what it should, 1 otherwise."""
-        as_expected = all(verdict.passed for verdict in (*self.verdicts, self.streamed.verdict))
+        as_expected = all(verdict.passed for verdict in self.judged)
         return 0 if as_expected and not self.void and not self.miscounted else 1
 
     def figures(self) -> dict[str, object]:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ottla.trial.inputs import Source, key_strings
 from ottla.trial.outcome import Answer, Group
+from ottla.trial.topics import stored_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,13 +113,7 @@ def ask_topics(
     spark: SparkSession, bootstrap_servers: str, topics: Mapping[str, str], question: Question
 ) -> tuple[Answer, ...]:
     """Ask all topics in one query; `topics` is {guarantee: topic}, and so ordered are the answers."""
-    stored = (
-        spark.read.format("ottla")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", ",".join(topics.values()))
-        .option("columns", "topic,key,value")
-        .load()
-    )
+    stored = stored_records(spark, bootstrap_servers, topics.values(), columns="topic,key,value")
     found = question.ask(stored)
     return tuple(compare(guarantee, question.truth, found.get(topic, {})) for guarantee, topic in topics.items())
 

@@ -41,11 +41,10 @@ def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[
         Text(f"{outcome.records:,} records of {outcome.shown}, three times", "bold"), align="left", style="dim"
     )
     console.print()
-    verdicts = (*outcome.verdicts, outcome.streamed.verdict)
-    for table in verdict_tables(verdicts, console.width):
+    for table in verdict_tables(outcome.judged, console.width):
         console.print(table)
         console.print()
-    console.print(expectation_table(verdicts))
+    console.print(expectation_table(outcome.judged))
     _show_faults(console, outcome)
     _show_answers(console, outcome)
     _show_evidence(console, outcome)
@@ -172,8 +171,7 @@ def _show_answers(console: Console, outcome: RunOutcome) -> None:
 
 
 def _show_evidence(console: Console, outcome: RunOutcome) -> None:
-    verdicts = (*outcome.verdicts, outcome.streamed.verdict)
-    pieces = [(verdict.guarantee, anomaly) for verdict in verdicts for anomaly in verdict.evidence]
+    pieces = [(verdict.guarantee, anomaly) for verdict in outcome.judged for anomaly in verdict.evidence]
     if not pieces:
         return
     _heading(console, "Evidence, one piece for each kind of anomaly")

@@ -240,23 +240,22 @@ class _Told:
 
     def failing(self, plan: Plan, outcome: Outcome) -> None:
         """Tell what failed."""
+        small: Shrunk | None = None
         # Without a trace it was its process that died, or never came back: ours must not.
         if self._options.shrink and outcome.trace_hash:
             with _progress_of_shrinking(self._console, plan.seed) as progress:
                 run = partial(execute, weaknesses=self._options.weaknesses)
-                shrunk = shrink(plan, outcome, run=run, progress=progress)
-            self._shrunk[plan.seed] = shrunk
-            plan, outcome = shrunk.plan, shrunk.outcome
+                small = self._shrunk[plan.seed] = shrink(plan, outcome, run=run, progress=progress)
+            plan, outcome = small.plan, small.outcome
         # Files first: what reads the terminal's output may have enough of it at any line.
         path = keep(self._options.keep, plan, outcome) if self._options.keep is not None else None
-        small = self._shrunk.get(plan.seed)
+        wants_page = small is not None and self._options.story is not None and not self._has_story
+        if wants_page:
+            self._write_story(plan)
         if small is not None:
-            is_first = self._options.story is not None and not self._has_story
-            if is_first:
-                self._write_story(plan)
             self._show_story(small)
-            if is_first:
-                self._name_story()
+        if wants_page:
+            self._name_story()
         if path is not None:
             self._console.print(f"kept: ottla simulate --plan {path}", soft_wrap=True)
 

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -51,10 +51,10 @@ def stream_and_kill(cluster: Cluster, source: str, result: str, records: int, pa
     held.mkdir()
     (held / f"{barriers.COMMIT_APPLY}.hold").touch()
     with _running(job, folder, {barriers.FOLDER: str(held)}) as driver:
-        killed = _wait_for(driver, held, barriers.COMMIT_APPLY)
+        killed = driver.wait_until(lambda: any(held.glob(f"{barriers.COMMIT_APPLY}.*.held")))
     if killed:
         with _running(job, folder, {}) as driver:
-            _wait_for(driver)
+            driver.wait_until(lambda: False)
     return int(killed)
 
 
@@ -64,12 +64,11 @@ def judge_result(spark: SparkSession, bootstrap_servers: str, source: str, resul
 
     from ottla.audit.spark import audit_topics, stored_columns
     from ottla.audit.verdict import judge
-    from ottla.client.admin import Admin
+    from ottla.trial.topics import bounds_of, stored_records
 
     def records(topic: str) -> DataFrame:
-        reading = spark.read.format("ottla").option("kafka.bootstrap.servers", bootstrap_servers)
-        committed = reading.option("kafka.isolation.level", "read_committed")
-        return committed.option("subscribe", topic).option("includeHeaders", "true").load()
+        committed = {"kafka.isolation.level": "read_committed", "includeHeaders": "true"}
+        return stored_records(spark, bootstrap_servers, [topic], **committed)
 
     wanted = stored_columns(records(source).withColumn("value", F.expr(RESULT).cast("binary")))
     sent = wanted.withColumns(
@@ -79,21 +78,47 @@ def judge_result(spark: SparkSession, bootstrap_servers: str, source: str, resul
             schema.OFFSET: F.lit(schema.NO_OFFSET).cast("long"),
         }
     )
-    with Admin(bootstrap_servers) as admin:
-        begins, ends = admin.begin_offsets(result), admin.end_offsets(result)
-    bounds = {result: {n: (begins[n], end) for n, end in ends.items()}}
-    audits = audit_topics(sent, stored_columns(records(result)), bounds, transactional=(result,))
+    audits = audit_topics(
+        sent, stored_columns(records(result)), bounds_of(bootstrap_servers, [result]), transactional=(result,)
+    )
     return replace(judge(schema.EXACTLY_ONCE, audits[result]), guarantee=STREAMED)
 
 
+class _Driver:
+    """The job's driver, a process that writes what it has to say into a file."""
+
+    def __init__(self, process: subprocess.Popen[bytes], said: Path) -> None:
+        self.process = process
+        self._said = said
+
+    def wait_until(self, reached: Callable[[], bool]) -> bool:
+        """Wait for something (True) or for the job's end (False); OttlaError where it fails or takes too long."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while not reached():
+            status = self.process.poll()
+            if status == 0:
+                return False
+            if status is not None:
+                raise OttlaError(f"the streaming job ended with status {status}: {self._last_words()}")
+            if time.monotonic() > deadline:
+                raise OttlaError(f"the streaming job did not get on within {_PATIENCE_S:.0f} s: {self._last_words()}")
+            time.sleep(_LOOK_AGAIN_S)
+        return True
+
+    def _last_words(self) -> str:
+        words = self._said.read_text(errors="replace").strip().splitlines()
+        return words[-1][:_WORDS_MAX] if words else "it said nothing"
+
+
 @contextmanager
-def _running(job: Job, folder: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def _running(job: Job, folder: Path, environment: dict[str, str]) -> Iterator[_Driver]:
     """The job's driver; at the end of the block nothing of it is alive, Java and Python workers included."""
     # What a killed driver leaves behind goes with the folder.
     scratch = folder / "tmp"
     scratch.mkdir(exist_ok=True)
-    with (folder / "driver.txt").open("wb") as said:
-        driver = subprocess.Popen(
+    words = folder / "driver.txt"
+    with words.open("wb") as said:
+        process = subprocess.Popen(
             [sys.executable, "-m", "ottla.trial.streaming_job"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -101,37 +126,18 @@ def _running(job: Job, folder: Path, environment: dict[str, str]) -> Iterator[su
             env={**os.environ, **environment, "TMPDIR": str(scratch)},
             start_new_session=True,
         )
-    assert driver.stdin is not None
+    assert process.stdin is not None
     try:
-        driver.stdin.write(json.dumps(job._asdict()).encode() + b"\n")
-        driver.stdin.flush()
-        try:
-            yield driver
-        except OttlaError as error:
-            raise OttlaError(f"{error}: {_last_words(folder / 'driver.txt')}") from None
+        process.stdin.write(json.dumps(job._asdict()).encode() + b"\n")
+        process.stdin.flush()
+        yield _Driver(process, words)
     finally:
         # First who could start others. Python workers have process groups of their own, and outlive their Java.
-        for pid in (driver.pid, *_below(driver.pid)):
+        for pid in (process.pid, *_below(process.pid)):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        driver.stdin.close()
-        driver.wait()
-
-
-def _wait_for(driver: subprocess.Popen[bytes], folder: Path | None = None, barrier: str = "") -> bool:
-    """Wait for a barrier (True) or for the job's end (False); OttlaError where it fails or takes too long."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        if folder is not None and any(folder.glob(f"{barrier}.*.reached")):
-            return True
-        status = driver.poll()
-        if status == 0:
-            return False
-        if status is not None:
-            raise OttlaError(f"the streaming job ended with status {status}")
-        if time.monotonic() > deadline:
-            raise OttlaError(f"the streaming job did not get on within {_PATIENCE_S:.0f} s")
-        time.sleep(_LOOK_AGAIN_S)
+        process.stdin.close()
+        process.wait()
 
 
 def _below(pid: int) -> list[int]:
@@ -147,8 +153,3 @@ def _below(pid: int) -> list[int]:
             found.append(child)
             left.append(child)
     return found
-
-
-def _last_words(path: Path) -> str:
-    words = path.read_text(errors="replace").strip().splitlines()
-    return words[-1][:_WORDS_MAX] if words else "it said nothing"
