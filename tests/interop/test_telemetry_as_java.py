@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,11 +49,18 @@ def cluster() -> Iterator[Cluster]:
 def javas(cluster: Cluster, java: Any) -> Push:
     """The last push of Java's producer."""
     proxy = TelemetryProxy(cluster.bootstrap_servers)
-    java.run(
-        "org.apache.kafka.tools.ProducerPerformance",
-        *("--topic", "perf", "--num-records", str(_RECORDS), "--record-size", str(_RECORD_BYTES)),
-        *("--throughput", "2000", "--command-property", f"bootstrap.servers={proxy.bootstrap_servers}"),
+    where = ("--topic", "perf", "--bootstrap-server", proxy.bootstrap_servers)
+    producer = subprocess.Popen(
+        java.command("org.apache.kafka.tools.ConsoleProducer", *where), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
+    with producer:
+        assert producer.stdin is not None
+        producer.stdin.write((b"v" * _RECORD_BYTES + b"\n") * _RECORDS)
+        producer.stdin.flush()
+        # It has something to push once it has sent something; only then it may end.
+        proxy.wait_for(lambda proxy: any(push.value("record.send.total") for push in proxy.pushes))
+        producer.stdin.close()
+    assert producer.returncode == 0
     proxy.close()
     return proxy.pushes[-1]
 

@@ -54,12 +54,13 @@ SENT_MS = 1_767_323_045_006
 
 def send(cluster: Cluster, topic: str, counts: dict[int, int]) -> None:
     """`counts[partition]` records to each partition: key k<n>, value v<n>, a header every third; n counts on."""
-    number = 0
+    deliveries = []
     with Producer(cluster.bootstrap_servers) as producer:
         for partition, count in counts.items():
             for _ in range(count):
+                number = len(deliveries)
                 headers: list[tuple[str, bytes | None]] = [("n", str(number).encode()), ("none", None)]
-                producer.send(
+                delivery = producer.send(
                     topic,
                     f"v{number}",
                     f"k{number}",
@@ -67,7 +68,9 @@ def send(cluster: Cluster, topic: str, counts: dict[int, int]) -> None:
                     timestamp_ms=SENT_MS + number,
                     headers=headers if number % 3 == 0 else None,
                 )
-                number += 1
+                deliveries.append(delivery)
+    for delivery in deliveries:
+        delivery.result()
 
 
 def read(spark: SparkSession, cluster: Cluster, **options: Any) -> DataFrame:

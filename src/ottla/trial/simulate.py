@@ -156,7 +156,8 @@ def _run_and_show(
     title, began = f"seeds {seeds[0]} to {seeds[-1]}", time.monotonic()
     try:
         # First of all, so that it is known whatever happens.
-        console.print(f"{title}, {options.jobs} at once: ottla simulate --first-seed {seeds[0]} --seeds {len(seeds)}")
+        command = f"ottla simulate --first-seed {seeds[0]} --seeds {len(seeds)}"
+        console.print(f"{title}, {options.jobs} at once: {command}", soft_wrap=True)
         with (
             showing_steps(console) as steps,
             steps.step(title, len(seeds), "seeds") as step,
