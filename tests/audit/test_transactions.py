@@ -127,6 +127,16 @@ def test_a_round_that_ends_inside_a_committed_transaction_is_torn(scene: Scene) 
     assert scene.ask(check_torn).passed
 
 
+def test_a_late_end_of_the_transaction_before_may_tear_one_of_version_1(scene: Scene) -> None:
+    scene.chronicle.sent.append(scene.sent(13, "x", 0, 5, 3_000, 3_600, 0))
+    scene.chronicle.sent.remove(scene.record(12))
+    scene.final(committed=True).records.append(seen(13, 5))
+    scene.chronicle.transactions.insert(0, TransactionSeen(2, "x", 1, "committed", 2_000, 2_800))
+    assert scene.ask(check_torn).count == 1
+    scene.chronicle.transaction_version = 1
+    assert scene.ask(check_torn).passed
+
+
 def test_a_partition_not_read_as_committed_is_not_observable(scene: Scene) -> None:
     scene.final(1, committed=True).records = []
     scene.final(1, committed=True).error = "timed out"

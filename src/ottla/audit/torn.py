@@ -91,7 +91,7 @@ def _check_rounds(case: Case, found: Findings, place: Place) -> None:
             for each in case.of_transaction.get(transaction.number, ())
             if (each.topic, each.partition) == place and each.outcome == ACKED and each.offset >= 0
         ]
-        if len(offsets) > 1 and min(offsets) < max(offsets):
+        if len(offsets) > 1 and min(offsets) < max(offsets) and case.excuse_transaction(transaction) is None:
             spans.append((min(offsets), max(offsets), transaction))
     for read in case.chronicle.reads:
         if (read.topic, read.partition) != place or read.isolation_level != COMMITTED or read.error is not None:
