@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from tests.audit.scene import Scene, batch, marker, seen
 
@@ -308,6 +310,16 @@ def test_what_was_read_before_a_power_cut_may_stand_otherwise_though_the_offset_
     scene.elect(1_900, 1, 1, (1, 2))
     scene.let_pass(0, 2_000, 2, 3, leader=1, epoch=1)
     assert scene.ask(check_changes).passed
+
+
+@pytest.mark.parametrize("committed_us", [1_500, 1_950])
+def test_a_leader_that_has_not_heard_of_a_power_cut_shows_what_is_gone(scene: Scene, committed_us: int) -> None:
+    scene.chronicle.commits[0] = dataclasses.replace(scene.chronicle.commits[0], at_us=committed_us)
+    scene.chronicle.reads[0] = scene.read("r", 0, 1_960, 1_970, 3, [(0, 0), (1, 1), (99, 2)], committed=False)
+    assert not scene.ask(check_changes).passed
+    scene.fall(1_850, 1, "power_off", 2)
+    scene.elect(1_900, 1, 1, (1, 2))
+    assert scene.ask(check_changes).passed == (committed_us < 1_900)
 
 
 def test_in_a_log_that_is_empty_nothing_is_skipped(scene: Scene) -> None:

@@ -22,7 +22,7 @@ def check_changes(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     found = Findings(CHANGED, evidence_max)
     for conflict in case.readings.conflicts:
         first, second = conflict.first_read, conflict.second_read
-        if case.ledger.excuse_read(conflict.place, conflict.first.offset, first.began_us) is None:
+        if case.ledger.excuse_shown(conflict.place, conflict.first.offset, first) is None:
             found.add(
                 f"offset {conflict.first.offset} held {_name(conflict.first)} for {first.reader} until {first.ended_us}"
                 f" us, and {_name(conflict.second)} for {second.reader} until {second.ended_us} us",
@@ -55,7 +55,7 @@ def _check_vanished(case: Case, found: Findings, place: Place) -> None:
             if (
                 offset in stands
                 or offset < final.start
-                or case.ledger.excuse_read(place, offset, read.began_us) is not None
+                or case.ledger.excuse_shown(place, offset, read) is not None
                 or (level == COMMITTED and _lost_its_marker(case, place, record, read, final.end))
             ):
                 continue

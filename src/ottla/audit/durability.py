@@ -4,7 +4,8 @@ Kafka acknowledges what is in memory on the replicas in sync. It promises that s
 them does, and says itself when that ends: an *unclean election* (only where the topic allows it) makes a leader of a
 replica that was not in sync; and a *power cut* takes what was not synced from a replica that the controller still
 counts as in sync, the last one included. A kill loses nothing: the page cache survives it. A leader that was cut off
-when an unclean election replaced it may go on in its own epoch until it hears of it: what it commits then is gone, too.
+when it was replaced so may go on in its own epoch until it hears of it: what it shows then is gone, too, and what it
+commits where the election was unclean.
 
 What is recorded are breaks: from this moment on, and from this offset on, what was committed in this partition may be
 gone. A power cut makes one only if that broker then leads without having left the replicas in sync in between: a
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ottla.audit.chronicle import Committed, Downfall, Leadership, TopicPromise, Watermark
+from ottla.audit.chronicle import Committed, Downfall, Leadership, ReadSeen, TopicPromise, Watermark
 
 Place = tuple[str, int]
 TRANSACTION_LOG = "__transaction_state"
@@ -29,13 +30,14 @@ TRANSACTION_LOG = "__transaction_state"
 class Break:
     """What was committed before `at_us` from `offset` on may be gone, and why.
 
-    With an unclean election also what leaders of epochs before `leader_epoch` committed afterwards.
+    Leaders of epochs before `leader_epoch` may show it, and commit more where `is_unclean`, until they hear of it.
     """
 
     at_us: int
     offset: int
     why: str
-    leader_epoch: int = 0
+    leader_epoch: int
+    is_unclean: bool = False
 
 
 class DurabilityLedger:
@@ -87,13 +89,18 @@ class DurabilityLedger:
                 return each.why
         return None
 
+    def excuse_shown(self, place: Place, offset: int, read: ReadSeen) -> str | None:
+        """What took away what a round showed at an offset, though its leader may have been none any more."""
+        return self.excuse_read(place, offset, read.began_us) or self._excuse_unheard(place, offset, 0)
+
     def _excuse_unheard(self, place: Place, offset: int, since_us: int) -> str | None:
-        """Whether a leader committed this offset that had been replaced by an unclean election without its knowing."""
+        """Whether a leader committed this offset (since then) whose replacement broke with it."""
         for commit in self._commits.get(place, ()):
             if commit.at_us < since_us or not commit.first_offset <= offset < commit.end_offset:
                 continue
-            for each in self.breaks[place]:
-                if commit.leader_epoch < each.leader_epoch and each.at_us < commit.at_us and offset >= each.offset:
+            for each in self.breaks.get(place, ()):
+                is_older = commit.leader_epoch < each.leader_epoch and offset >= each.offset
+                if is_older and (each.is_unclean or commit.at_us <= each.at_us):
                     return f"{each.why}, which broker {commit.leader} had not heard of"
         return None
 
@@ -115,7 +122,7 @@ def _unclean_elections(
                     # It has not followed who was elected then, and what it knew was committed before.
                     own = min(own, earlier.offset)
             why = f"unclean election of broker {role.leader} at {role.at_us} us"
-            found.append(Break(role.at_us, own, why, role.leader_epoch))
+            found.append(Break(role.at_us, own, why, role.leader_epoch, is_unclean=True))
     return found
 
 
@@ -150,7 +157,7 @@ def _power_cut(downfall: Downfall, place: Place, roles: Sequence[Leadership], st
         return None
     why = f"{downfall.kind.replace('_', ' ')} of broker {broker} at {downfall.at_us} us"
     if before[-1].isr == (broker,):
-        return Break(downfall.at_us, cut, f"{why}, the last replica in sync")
+        return Break(downfall.at_us, cut, f"{why}, the last replica in sync", before[-1].leader_epoch)
     is_in_sync = broker in before[-1].isr
     for role in roles:
         if role.at_us <= downfall.at_us or (broker not in role.isr and not is_in_sync):
@@ -161,7 +168,7 @@ def _power_cut(downfall: Downfall, place: Place, roles: Sequence[Leadership], st
             return None
         is_in_sync = True
         if role.leader == broker:
-            return Break(role.at_us, cut, why)
+            return Break(role.at_us, cut, why, role.leader_epoch)
     return None
 
 
