@@ -1,14 +1,13 @@
 """Records per second through the embedded cluster and through Apache Kafka: Java's and librdkafka's clients, in turn.
 
 One run is one client process against one cluster and one fresh topic of six partitions, 100-byte records, acks=all,
-settings as they come. Each producer meets brokers that have just been started, and the first run against each is not
-counted: a Java broker compiles what it does often. It goes on doing so for the better part of a minute at full load,
-therefore librdkafka's three producers are measured once more after that, as `confluent_warm`. No bar is held against
-it: the clients alone then take nine tenths of both cores, and a broker that took no time at all would come to 1.2.
+settings as they come. librdkafka produces by `produce_batch`, the fastest way it has, from three processes, as many as
+keep both cores busy: one, by `produce`, is itself what limits the rate against any broker that keeps up with it.
 
-librdkafka produces twice: `confluent` is three producers at once, as many as it takes to keep both cores busy;
-`confluent_alone` is one, which is itself what limits the rate against any broker that keeps up with it (its main thread
-is at work all the time, the broker a fifth of it), and therefore tells little of the broker.
+Producers meet brokers that have just been started, as in a test: each round starts both sides anew, and of its two runs
+the second counts. A Java broker compiles what it does often, and goes on doing so for the better part of a minute at
+full load: `warm` is what comes of brokers at replication factor 1 after that. No bar is held against it, for the
+clients alone then take some nine tenths of both cores.
 """
 
 from __future__ import annotations
@@ -67,11 +66,7 @@ def java_producer(bootstrap: str, topic: str, records: int) -> float:
     return producer_performance(bootstrap, topic, records, RECORD_BYTES)
 
 
-PRODUCERS: dict[str, Client] = {
-    "java": java_producer,
-    "confluent": worker("confluent-bare", _PROCESSES),
-    "confluent_alone": worker("confluent-bare"),
-}
+PRODUCERS: dict[str, Client] = {"java": java_producer, "confluent": worker("confluent-batch", _PROCESSES)}
 CONSUMERS: dict[str, Client] = {"java": consumer_performance, "confluent": worker("confluent-consume")}
 
 
@@ -80,14 +75,16 @@ def produce(arguments: argparse.Namespace) -> dict[str, Any]:
     results: dict[str, Any] = {"records": arguments.records, "rounds": arguments.repeat}
     for factor, must in PRODUCE_MUST.items():
         for name, client in PRODUCERS.items():
-            bar = None if name == "confluent_alone" else must
-            _produce_on_new_brokers(results, name, client, factor, bar, arguments)
+            rounds = [_produce_rounds(client, factor, arguments.records, 1, 1)[0] for _ in range(arguments.repeat)]
+            results[f"{name}_replication_factor_{factor}"] = summed_up(rounds, must)
+    for name, client in PRODUCERS.items():
+        rounds = _produce_rounds(client, 1, arguments.records, _ROUNDS_TO_WARM_UP, arguments.repeat)
+        results[f"{name}_warm_replication_factor_1"] = summed_up(rounds, None)
     return results
 
 
-def _produce_on_new_brokers(
-    results: dict[str, Any], name: str, client: Client, factor: int, must: float | None, arguments: argparse.Namespace
-) -> None:
+def _produce_rounds(client: Client, factor: int, records: int, uncounted: int, counted: int) -> list[dict[str, float]]:
+    """Records per second of both sides, round by round, on brokers started for it; those that count."""
     folder = log_folder()
     with (
         tempfile.TemporaryDirectory(dir=folder) as data_dir,
@@ -95,18 +92,11 @@ def _produce_on_new_brokers(
         ottla.Cluster(brokers=factor, data_dir=data_dir) as cluster,
     ):
         sides = {"ottla": cluster.bootstrap_servers, "apache": apache.bootstrap_servers}
-
-        def rounds(count: int) -> list[dict[str, float]]:
-            return [
-                {side: _produce_once(sides[side], client, factor, arguments.records) for side in SIDES}
-                for _ in range(count)
-            ]
-
-        rounds(1)
-        results[f"{name}_replication_factor_{factor}"] = summed_up(rounds(arguments.repeat), must)
-        if name == "confluent":
-            rounds(max(0, _ROUNDS_TO_WARM_UP - 1 - arguments.repeat))
-            results[f"{name}_warm_replication_factor_{factor}"] = summed_up(rounds(arguments.repeat), None)
+        rounds = [
+            {side: _produce_once(sides[side], client, factor, records) for side in SIDES}
+            for _ in range(uncounted + counted)
+        ]
+    return rounds[uncounted:]
 
 
 def _produce_once(bootstrap: str, client: Client, factor: int, records: int) -> float:

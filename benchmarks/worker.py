@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import resource
 import time
@@ -22,6 +23,7 @@ from benchmarks import payload
 
 PARTITIONS = 6
 _WARM_UP = b"warm up"
+_BATCH = 10_000
 
 
 class Task:
@@ -88,6 +90,34 @@ def confluent(task: Task, *, with_callback: bool) -> Callable[[], None]:
             poll(0)
         assert producer.flush() == 0
         assert not failed, failed[0]
+
+    producer.produce(task.topic, _WARM_UP)
+    producer.flush()
+    return send
+
+
+def confluent_batch(task: Task) -> Callable[[], None]:
+    """The fastest it goes: `produce_batch`, thousands of messages that are made beforehand, no callback."""
+    from confluent_kafka import Producer
+
+    settings = {"acks": "all", "compression.type": task.codec, "queue.buffering.max.messages": 2_000_000}
+    producer = Producer({"bootstrap.servers": task.bootstrap, "queue.buffering.max.kbytes": 4 << 20, **settings})
+    messages = [{"key": key, "value": value} for key, value in zip(task.keys, task.values, strict=True)]
+    batches = [messages[first : first + _BATCH] for first in range(0, len(messages), _BATCH)]
+
+    def send() -> None:
+        left = task.records
+        for batch in itertools.cycle(batches):
+            waiting = batch[:left]
+            left -= len(waiting)
+            while waiting and producer.produce_batch(task.topic, waiting) < len(waiting):
+                # Those that found no room are marked.
+                waiting = [message for message in waiting if message.pop("_error", None) is not None]
+                producer.poll(0.1)
+            producer.poll(0)
+            if not left:
+                break
+        assert producer.flush() == 0
 
     producer.produce(task.topic, _WARM_UP)
     producer.flush()
@@ -227,6 +257,7 @@ def confluent_consume(task: Task) -> Callable[[], None]:
 CLIENTS: dict[str, Callable[[Task], Callable[[], None]]] = {
     "confluent": partial(confluent, with_callback=True),
     "confluent-bare": partial(confluent, with_callback=False),
+    "confluent-batch": confluent_batch,
     "kafka-python": kafka_python,
     "aiokafka": aiokafka,
     # confluent's own batch size; with Kafka's default of 16 KiB beside it.
