@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tools import kafka_jars
+from tools.ports import free_ports
 
 from ottla.protocol.frames import decode_response, encode_request
 from ottla.protocol.messages.metadata import MetadataRequest
@@ -223,15 +224,6 @@ class ApacheKafka:
 
     def __exit__(self, _kind: type | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
         self.stop()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on just now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
 
 
 def _count_brokers(host: str, port: int) -> int:

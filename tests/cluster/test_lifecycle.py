@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.ports import free_ports
 
 from ottla.cluster.cluster import Cluster
 from ottla.cluster.data_dir import DataDir
@@ -223,17 +224,8 @@ except UserMistake:
     assert (done.stdout, done.stderr) == (b"no child []\n", b"")
 
 
-def _two_free_ports() -> int:
-    """Two ports that follow each other, below those which the system hands out to everybody else."""
-    for port in range(20_000 + os.getpid() % 5000, 32_000, 2):
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            socket.create_server(("127.0.0.1", port + 1)).close()
-            return port
-    pytest.skip("no two free ports")
-
-
 def test_consecutive_ports_are_taken_from_the_one_given() -> None:
-    port = _two_free_ports()
+    port = free_ports(2)[0]
     with Cluster(brokers=2, port=port) as cluster:
         assert cluster.bootstrap_servers == f"127.0.0.1:{port},127.0.0.1:{port + 1}"
 

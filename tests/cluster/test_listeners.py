@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from tools.ports import free_ports
 
 import ottla
 from ottla import Listener
@@ -21,19 +20,9 @@ TOPIC = "flights"
 TOLD = "kafka.example"
 
 
-def free_ports(count: int) -> int:
-    """The first of `count` ports in a row that nobody listens on just now."""
-    while True:
-        first = random.randrange(20_000, 30_000)
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            for port in range(first, first + count):
-                stack.enter_context(socket.create_server(("127.0.0.1", port)))
-            return first
-
-
 @pytest.fixture(scope="module")
 def external_port() -> int:
-    return free_ports(3)
+    return free_ports(3)[0]
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +122,7 @@ def test_without_listeners_there_is_one_in_plaintext() -> None:
 
 
 def test_a_taken_port_leaves_no_door_open() -> None:
-    first = free_ports(2)
+    first = free_ports(2)[0]
     with socket.create_server(("127.0.0.1", first + 1)):
         listeners = {"A": Listener(port=first), "B": Listener(port=first + 1)}
         with pytest.raises(ottla.UserMistake, match=f"port {first + 1} on 127.0.0.1 is in use"):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from tools.apache_kafka import free_ports
+from tools.ports import free_ports
 
 _PRODUCE = 0
 
