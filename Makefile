@@ -1,7 +1,7 @@
 # The one command surface. `make` or `make help` lists it.
 #
 #   make run INPUT=orders.csv KEY=customer     the main job over a file of yours
-#   make test ARGS="-k journey"                arguments for pytest
+#   make test ARGS="-k journey"                arguments for pytest; "-n 0" runs one test after the other
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -25,8 +25,9 @@ $(STAMP): pyproject.toml uv.lock setup.py tools/setup.sh $(COMPILED)
 run: $(STAMP) ## flights -> producer -> three brokers -> PySpark -> verdict
 	@.venv/bin/ottla run $(if $(INPUT),--input "$(INPUT)") $(if $(KEY),--key "$(KEY)") $(ARGS)
 
+# By file, for what a file's tests share is dear: a cluster, Apache Kafka, a Spark session.
 test: $(STAMP) ## everything that proves the product (under 30 minutes on two cores)
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: $(STAMP) ## style, types, layering, generated code
 	@$(PY) -m ruff check .
