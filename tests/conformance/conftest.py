@@ -27,15 +27,30 @@ PARTITIONS = 3
 _PATIENCE_S = 60
 
 
-@pytest.fixture(scope="session", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
-def side(request: pytest.FixtureRequest, papers: Papers) -> Iterator[Side]:
-    """One cluster after the other."""
+@pytest.fixture(scope="session")
+def embedded_side(papers: Papers) -> Iterator[Side]:
+    """The embedded cluster."""
+    cluster = Embedded(papers)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="session")
+def apache_side(papers: Papers) -> Iterator[Side]:
+    """Three nodes of Apache Kafka, which take a while to start: once for all files."""
     try:
-        cluster: Side = Embedded(papers) if request.param == "embedded" else Apache(papers)
+        cluster = Apache(papers)
     except JarsUnavailable as missing:
         pytest.skip(str(missing))
     yield cluster
     cluster.close()
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
+def side(request: pytest.FixtureRequest) -> Side:
+    """One cluster after the other."""
+    cluster: Side = request.getfixturevalue(f"{request.param}_side")
+    return cluster
 
 
 @pytest.fixture
