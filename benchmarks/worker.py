@@ -63,14 +63,21 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def confluent(task: Task, *, with_callback: bool) -> Callable[[], None]:
-    """With a callback each record's outcome is learned, as `send` tells it; without, it is as fast as it goes."""
+def _confluent_producer(task: Task) -> Any:
+    """librdkafka's, connected, with a queue that never makes it wait for room: 1 GiB, the default, is not enough."""
     from confluent_kafka import Producer
 
-    failed: list[Any] = []
     settings = {"acks": "all", "compression.type": task.codec, "queue.buffering.max.messages": 2_000_000}
-    # A queue that never makes it wait for room: 1 GiB is the default, for records of 1 KiB it is not enough.
     producer = Producer({"bootstrap.servers": task.bootstrap, "queue.buffering.max.kbytes": 4 << 20, **settings})
+    producer.produce(task.topic, _WARM_UP)
+    producer.flush()
+    return producer
+
+
+def confluent(task: Task, *, with_callback: bool) -> Callable[[], None]:
+    """With a callback each record's outcome is learned, as `send` tells it; without, it is as fast as it goes."""
+    failed: list[Any] = []
+    producer = _confluent_producer(task)
 
     def delivered(error: Any, _message: Any) -> None:
         if error is not None:
@@ -91,17 +98,12 @@ def confluent(task: Task, *, with_callback: bool) -> Callable[[], None]:
         assert producer.flush() == 0
         assert not failed, failed[0]
 
-    producer.produce(task.topic, _WARM_UP)
-    producer.flush()
     return send
 
 
 def confluent_batch(task: Task) -> Callable[[], None]:
     """The fastest it goes: `produce_batch`, thousands of messages that are made beforehand, no callback."""
-    from confluent_kafka import Producer
-
-    settings = {"acks": "all", "compression.type": task.codec, "queue.buffering.max.messages": 2_000_000}
-    producer = Producer({"bootstrap.servers": task.bootstrap, "queue.buffering.max.kbytes": 4 << 20, **settings})
+    producer = _confluent_producer(task)
     messages = [{"key": key, "value": value} for key, value in zip(task.keys, task.values, strict=True)]
     batches = [messages[first : first + _BATCH] for first in range(0, len(messages), _BATCH)]
 
@@ -119,8 +121,6 @@ def confluent_batch(task: Task) -> Callable[[], None]:
                 break
         assert producer.flush() == 0
 
-    producer.produce(task.topic, _WARM_UP)
-    producer.flush()
     return send
 
 
