@@ -312,14 +312,17 @@ def test_what_was_read_before_a_power_cut_may_stand_otherwise_though_the_offset_
     assert scene.ask(check_changes).passed
 
 
-@pytest.mark.parametrize("committed_us", [1_500, 1_950])
-def test_a_leader_that_has_not_heard_of_a_power_cut_shows_what_is_gone(scene: Scene, committed_us: int) -> None:
+@pytest.mark.parametrize(("committed_us", "heard_us"), [(1_500, 1_965), (1_500, 1_955), (1_950, 1_965)])
+def test_a_leader_that_has_not_heard_of_a_power_cut_shows_what_is_gone(
+    scene: Scene, committed_us: int, heard_us: int
+) -> None:
     scene.chronicle.commits[0] = dataclasses.replace(scene.chronicle.commits[0], at_us=committed_us)
     scene.chronicle.reads[0] = scene.read("r", 0, 1_960, 1_970, 3, [(0, 0), (1, 1), (99, 2)], committed=False)
     assert not scene.ask(check_changes).passed
     scene.fall(1_850, 1, "power_off", 2)
     scene.elect(1_900, 1, 1, (1, 2))
-    assert scene.ask(check_changes).passed == (committed_us < 1_900)
+    scene.mark(0, heard_us, 0, 2, 3, leader=1, epoch=1)
+    assert scene.ask(check_changes).passed == (committed_us < 1_900 and heard_us > 1_960)
 
 
 def test_in_a_log_that_is_empty_nothing_is_skipped(scene: Scene) -> None:

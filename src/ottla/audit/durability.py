@@ -54,6 +54,7 @@ class DurabilityLedger:
         self.is_observable = downfalls is not None and bool(roles)
         self.breaks: dict[Place, list[Break]] = {}
         self._commits = commits
+        self._marks = marks
         power_cuts = [each for each in downfalls or () if each.kind != "kill"]
         starts = _starts(marks)
         for place, seen in roles.items():
@@ -91,18 +92,28 @@ class DurabilityLedger:
 
     def excuse_shown(self, place: Place, offset: int, read: ReadSeen) -> str | None:
         """What took away what a round showed at an offset, though its leader may have been none any more."""
-        return self.excuse_read(place, offset, read.began_us) or self._excuse_unheard(place, offset, 0)
+        return self.excuse_read(place, offset, read.began_us) or self._excuse_unheard(
+            place, offset, shown_us=read.began_us
+        )
 
-    def _excuse_unheard(self, place: Place, offset: int, since_us: int) -> str | None:
-        """Whether a leader committed this offset (since then) whose replacement broke with it."""
+    def _excuse_unheard(self, place: Place, offset: int, since_us: int = 0, shown_us: int = 0) -> str | None:
+        """Whether a leader committed this offset whose replacement broke with it, of which it had not heard then."""
         for commit in self._commits.get(place, ()):
             if commit.at_us < since_us or not commit.first_offset <= offset < commit.end_offset:
                 continue
             for each in self.breaks.get(place, ()):
                 is_older = commit.leader_epoch < each.leader_epoch and offset >= each.offset
-                if is_older and (each.is_unclean or commit.at_us <= each.at_us):
+                is_broken = each.is_unclean or commit.at_us <= each.at_us
+                if is_older and is_broken and not self._has_heard(place, commit.leader, each, shown_us):
                     return f"{each.why}, which broker {commit.leader} had not heard of"
         return None
+
+    def _has_heard(self, place: Place, broker: int, cause: Break, at_us: int) -> bool:
+        """Whether a broker was seen in the epoch of its replacement, or a later one, before that time."""
+        return any(
+            mark.broker_id == broker and mark.leader_epoch >= cause.leader_epoch and mark.at_us < at_us
+            for mark in self._marks.get(place, ())
+        )
 
     def excuse_topic(self, topic: str, since_us: int) -> str | None:
         """The same for anything in a topic, such as the one in which coordinators keep transactions."""
