@@ -1,12 +1,14 @@
-"""A log opened again: after a clean end nothing is read, after any other only what may not be in order."""
+"""A log opened again: after a clean end no batch is read, after any other only what may not be in order."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
 
 from ottla.broker.log import files
+from ottla.broker.settings import BrokerSettings
 from ottla.records.batch_header import read_header
 from ottla.simulation.disk import Disk, DiskFile
 
@@ -40,13 +42,19 @@ def filled(disk: Disk | None = None, *, batches: int = 40, **configs: object) ->
     return world
 
 
+def looked_at_ends_only(world: LogWorld, disk: CountingDisk) -> bool:
+    """Whether of each log file at most what lies behind its last index entry has been read."""
+    batch_bytes = len(world.model[0].content)
+    return all(size <= 300 + 2 * batch_bytes for path, size in disk.read.items() if path.endswith(".log"))
+
+
 def test_a_start_after_a_clean_end_reads_no_batch() -> None:
     disk = CountingDisk()
     world = filled(disk)
     world.close()
     disk.read.clear()
     world.open()
-    assert not [path for path in disk.read if path.endswith(".log")]
+    assert looked_at_ends_only(world, disk)
     assert world.log.log_end_offset == 80
     world.check()
     world.append()
@@ -59,8 +67,9 @@ def test_a_start_after_a_kill_reads_from_the_recovery_point_only() -> None:
     world.checkpoint()
     disk.read.clear()
     world.open()
-    read = {path: size for path, size in disk.read.items() if path.endswith(".log")}
-    assert list(read) == [f"{FOLDER}/{world.log.active.base_offset:020d}.log"]
+    read = disk.read.pop(f"{FOLDER}/{world.log.active.base_offset:020d}.log")
+    assert read >= world.log.active.size
+    assert looked_at_ends_only(world, disk)
     world.check()
 
 
@@ -180,3 +189,91 @@ def test_flush_messages_bounds_what_a_power_cut_takes() -> None:
         world.cut_power(Random(seed))
         assert world.log.log_end_offset >= 18
         world.check()
+
+
+def offsets_found(world: LogWorld) -> list[int]:
+    return [
+        offset
+        for segment in world.log.segments
+        for header in segment.headers(segment.base_offset)
+        for offset in range(header.base_offset, header.last_offset + 1)
+    ]
+
+
+@pytest.mark.parametrize("removed", [True, False])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_file_that_is_missing_or_cut_is_told_with_what_it_held(
+    caplog: pytest.LogCaptureFixture, clean: bool, removed: bool
+) -> None:
+    """The first one aside, which retention might have taken, and what had not been synced before a kill."""
+    count = len(filled().log.segments)
+    for number in range(1, count if clean else count - 1):
+        world = filled()
+        bases = [segment.base_offset for segment in world.log.segments]
+        path, end = world.log.segments[number].path, [*bases, 80][number + 1]
+        first_size = world.log.segments[number].header_at(0).size_bytes
+        if clean:
+            world.close()
+        else:
+            world.checkpoint()
+        if removed:
+            world.disk.remove(path)
+        else:
+            world.disk.open(path).truncate(first_size)
+        caplog.clear()
+        world.open()
+        gone = bases[number] if removed else bases[number] + 2
+        found = offsets_found(world)
+        assert gone not in found
+        expected = f"offset {gone}," if number == count - 1 else f"{end - gone} offsets from {gone} on"
+        assert any(expected in told for told in caplog.messages), (number, caplog.messages)
+        # What lies behind is still there.
+        assert found == [offset for offset in range(80) if not gone <= offset < end]
+
+
+def test_offsets_that_compaction_took_are_no_missing_file(caplog: pytest.LogCaptureFixture) -> None:
+    world = filled(cleanup_policy="compact")
+    world.close()
+    world.disk.remove(world.log.segments[1].path)
+    world.open()
+    assert not caplog.messages
+
+
+# How long a segment is written to.
+
+
+@pytest.mark.parametrize("by_broker", [True, False])
+def test_a_segment_is_closed_when_the_next_record_is_segment_ms_younger_than_its_first(by_broker: bool) -> None:
+    world = LogWorld(**({} if by_broker else {"segment_ms": 1000}))
+    if by_broker:
+        world.broker_settings = BrokerSettings(log_roll_ms=1000)
+        world.open()
+    for timestamp_ms in (5000, 6000, 6001, 7001, 7002):
+        world.append(timestamp_ms=timestamp_ms)
+    # A segment opened again still knows when it began.
+    world.close()
+    world.open()
+    world.append(timestamp_ms=8002)
+    assert [segment.base_offset for segment in world.log.segments] == [0, 2, 4]
+    assert not world.log.segments[-1].is_sealed
+
+
+def test_copies_are_closed_by_their_times_as_the_leader_s() -> None:
+    leader = LogWorld(segment_ms=1000)
+    follower = LogWorld(segment_ms=1000)
+    for timestamp_ms in (5000, 6000, 6001, 7001, 7002):
+        leader.append(timestamp_ms=timestamp_ms)
+        copy = leader.model[-1].content
+        follower.log.append_copies([memoryview(copy)], [read_header(copy)])
+    bases = [[segment.base_offset for segment in world.log.segments] for world in (leader, follower)]
+    assert bases == [[0, 2, 4]] * 2
+
+
+def test_jitter_closes_segments_earlier_and_not_all_at_once() -> None:
+    world = LogWorld(segment_ms=1000, segment_jitter_ms=800)
+    for number in range(2000):
+        world.append(timestamp_ms=5000 + 10 * number)
+    bases = [segment.base_offset for segment in world.log.segments]
+    lengths = [after - before for before, after in pairwise(bases)]
+    assert all(20 <= length <= 101 for length in lengths)
+    assert len(set(lengths)) > 5

@@ -41,6 +41,8 @@ from ottla.records.plain import Record, decode_batches, encode_batch
 TOPIC = "flights"
 # The clock on the wall shows 2026-01-01 when `now_us` is 0.
 WALL_OFFSET_US = 1_767_225_600_000_000
+# So often all brokers may have something to say, or to do at one moment, before that counts as endless.
+ROUNDS_MAX = 100_000
 VERSIONS_ASKED = {"Produce": 12, "Fetch": 12, "ListOffsets": 8, "Metadata": 12, "ApiVersions": 4}
 
 
@@ -268,9 +270,8 @@ class World:
     # Carrying messages.
 
     def drain(self) -> None:
-        """Carry messages until nobody has anything to say."""
-        busy = True
-        while busy:
+        """Carry messages until nobody has anything to say; AssertionError where that never comes."""
+        for _ in range(ROUNDS_MAX):
             busy = False
             for output in self.controller.outputs():
                 busy = True
@@ -279,6 +280,9 @@ class World:
                 for output in core.outputs() if broker_id not in self.frozen else ():
                     busy = True
                     self._from_broker(broker_id, output)
+            if not busy:
+                return
+        raise AssertionError(f"brokers that still talk after {ROUNDS_MAX} rounds")
 
     def _from_controller(self, output: Any) -> None:
         self.order.append(type(output).__name__)
@@ -331,18 +335,22 @@ class World:
     def pass_time(self, ms: int) -> None:
         """Move the clock, stopping wherever a broker wants to be told."""
         end_us = self.now_us + ms * 1000
-        while True:
+        stands_still = 0
+        while stands_still < ROUNDS_MAX:
             running = [core for broker_id, core in self.brokers.items() if broker_id not in self.frozen]
             cores: list[Any] = [self.controller, *running]
             due = [d for d in (core.deadline_us() for core in cores) if d is not None]
             if not due or min(due) > end_us:
                 break
+            stands_still = 0 if min(due) > self.now_us else stands_still + 1
             self.now_us = max(self.now_us, min(due))
             for core in cores:
                 deadline = core.deadline_us()
                 if deadline is not None and deadline <= self.now_us:
                     core.tick(self.now_us)
             self.drain()
+        else:
+            raise AssertionError(f"deadlines that are still due after {ROUNDS_MAX} rounds")
         self.now_us = end_us
 
     # Being a client.

@@ -188,18 +188,19 @@ class Log:
             return False
         oldest_ms = segment.oldest_timestamp()
         if oldest_ms < 0:
-            return False  # Records without a time: the segment's own age counts, upkeep looks at it.
+            return False  # Records without a time: how long the segment is known counts, retention.py looks at it.
         waited_ms = header.max_timestamp - oldest_ms
-        segment_ms = settings.segment_ms
+        return waited_ms > self.segment_ms(segment)
+
+    def segment_ms(self, segment: Segment) -> int:
+        """How long this segment is written to: `segment.ms`, less some jitter, so that not all logs roll at once."""
+        settings = self.settings
+        segment_ms: int = settings.segment_ms
+        most = min(settings.segment_jitter_ms, segment_ms)
         if "compact" in settings.cleanup_policy:
             # What is in the active segment is not compacted.
             segment_ms = min(segment_ms, settings.max_compaction_lag_ms)
-        return waited_ms > segment_ms - self._jitter_ms(segment)
-
-    def _jitter_ms(self, segment: Segment) -> int:
-        """How much earlier than `segment.ms` this segment is closed, so that not all logs roll at once."""
-        most = min(self.settings.segment_jitter_ms, self.settings.segment_ms)
-        return crc32c(segment.path.encode()) % most if most else 0
+        return segment_ms - (crc32c(segment.path.encode()) % most if most else 0)
 
     def roll(self, base_offset: int | None = None) -> Segment:
         """Close the segment written to and begin another; OSError: nothing has changed."""

@@ -4,8 +4,9 @@ After a clean shutdown no batch is read: segment sizes, index files, epochs, a s
 end and the mark in the broker's folder say everything. After any other end the segments from the recovery point on
 are read and checked (CRC) as in Kafka, the log is cut at the first batch that is torn or corrupt, and what lies behind
 is removed. What says something about the log (index, snapshot, checkpoint) is made again from the log wherever it is
-missing or cannot be right. Bit rot below the recovery point is not looked for: as with Kafka it is found by those who
-check the CRC of what they read, clients and followers.
+missing or cannot be right. Of segments that are believed only the last headers are looked at, so that a file that was
+removed or cut is told (`_tell_of_gap`); what lies behind it stays. Bit rot below the recovery point is not looked for:
+as with Kafka it is found by those who check the CRC of what they read, clients and followers.
 """
 
 from __future__ import annotations
@@ -67,10 +68,11 @@ def _load_segments(log: Log, bases: list[int]) -> int | None:
         following = bases[number + 1] if number + 1 < len(bases) else None
         segment = log.new_segment(base_offset)
         log.segments.append(segment)
-        if following is None and clean_end is not None and _resume(segment, *clean_end):
+        if following is None and clean_end is not None and _resume(log, segment, *clean_end):
             break
         trusted = following is not None and (clean_end is not None or following <= recovery_point)
         if trusted and following is not None and segment.adopt_index(following):
+            _tell_of_gap(log, segment, following)
             continue
         if not trusted and checked_from is None:
             checked_from = base_offset
@@ -80,6 +82,8 @@ def _load_segments(log: Log, bases: list[int]) -> int | None:
         if following is None:
             break
         if trusted or (whole and _leads_to(log, segment, following)):
+            if trusted:
+                _tell_of_gap(log, segment, following)
             segment.next_offset = following
             segment.store_index()
             segment.seal()
@@ -95,13 +99,23 @@ def _load_segments(log: Log, bases: list[int]) -> int | None:
     if not log.segments:
         log.segments.append(log.new_segment(directory.log_start(folder)))
     log.epochs = epochs if epochs is not None else _epochs_from_batches(log)
-    log.epochs.truncate(log.active.next_offset)
+    end = log.active.next_offset
+    log.epochs.truncate(end)
+    if clean_end is not None and end < clean_end[0]:
+        logger.warning(
+            "log %s: ends at offset %d, where it was closed in order at offset %d: a file was removed or cut",
+            folder,
+            end,
+            clean_end[0],
+        )
     return checked_from
 
 
-def _resume(segment: Segment, end: int, size: int) -> bool:
+def _resume(log: Log, segment: Segment, end: int, size: int) -> bool:
     """Write on where the log was closed in order; False where this is not how it was left."""
-    return segment.file.size == size and end >= segment.base_offset and segment.resume(end)
+    if segment.file.size != size or end < segment.base_offset or not segment.resume(end):
+        return False
+    return _may_lack_offsets(log, end) or segment.end_in_file() == end
 
 
 def _read_again(log: Log, segment: Segment, epochs: LeaderEpochs | None, *, verify: bool) -> bool:
@@ -123,8 +137,24 @@ def _read_again(log: Log, segment: Segment, epochs: LeaderEpochs | None, *, veri
 
 def _leads_to(log: Log, segment: Segment, following: int) -> bool:
     """Whether the next segment can follow; a compacted log may lack offsets between the two."""
-    gap_allowed = "compact" in log.settings.cleanup_policy
+    gap_allowed = _may_lack_offsets(log, following)
     return segment.next_offset == following or (gap_allowed and segment.next_offset < following)
+
+
+def _may_lack_offsets(log: Log, end: int) -> bool:
+    """Whether compaction may have taken what lay in front of this offset."""
+    return "compact" in log.settings.cleanup_policy or end <= log.directory.cleaned_to(log.folder)
+
+
+def _tell_of_gap(log: Log, segment: Segment, following: int) -> None:
+    """Say so where a segment that is believed does not reach the next one, and compaction is not the reason."""
+    if _may_lack_offsets(log, following):
+        return
+    end = segment.end_in_file()
+    if end != following:
+        logger.warning(
+            "log %s: %d offsets from %d on are missing: a file was removed or cut", log.folder, following - end, end
+        )
 
 
 def _stored_epochs(log: Log) -> LeaderEpochs | None:

@@ -22,6 +22,7 @@ def delete_old_segments(log: Log, high_watermark: int, wall_ms: int) -> int:
     for segment in log.segments:
         if segment.born_ms == UNKNOWN:
             segment.born_ms = wall_ms
+    _roll_without_times(log, wall_ms)
     for segment in log.segments:
         end = log.log_end_offset if segment is log.active else segment.next_offset
         if end > high_watermark or (segment is log.active and not segment.size):
@@ -37,6 +38,14 @@ def delete_old_segments(log: Log, high_watermark: int, wall_ms: int) -> int:
             log.roll()
         log.drop_segments(count)
     return count
+
+
+def _roll_without_times(log: Log, wall_ms: int) -> None:
+    """Close the segment written to once it is known for `segment.ms`, where its records do not say how old they are."""
+    segment = log.active
+    if segment.size and segment.oldest_timestamp() < 0 and wall_ms - segment.born_ms > log.segment_ms(segment):
+        log.roll()
+        log.active.born_ms = wall_ms
 
 
 def _is_expired(segment: Segment, retention_ms: int, wall_ms: int) -> bool:

@@ -261,6 +261,20 @@ class Segment:
             return place.position
         return self._position_from(place.position, offset)
 
+    def end_in_file(self) -> int:
+        """Behind the last batch in the file, whose headers are read from the last index entry on. OSError."""
+        end = self._end_behind(self.index.position_before(self.size))
+        if end == self.base_offset and self.size:
+            self._index_again()
+            end = self._end_behind(0)
+        return end
+
+    def _end_behind(self, position: int) -> int:
+        end = self.base_offset
+        for header in scan(self.file, position, ahead_bytes=_LOOK_BYTES):
+            end = header.last_offset + 1
+        return end
+
     def _agrees(self, place: Place, offset: int) -> bool:
         """Whether a batch begins at the place from which one comes to `offset`, as the index says."""
         header = self._batch_at(place.position)
