@@ -1,6 +1,7 @@
 """DescribeProducers, version 0: the producers a partition remembers, and which have a transaction open (KIP-664).
 
-Answered by the partition's leader; others say NOT_LEADER_OR_FOLLOWER.
+Answered by any replica: who looks for hanging transactions asks a broker about all that it holds. Others say
+NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
 
 def _described(core: BrokerCore, topic: str, index: int) -> PartitionResponse:
     partition = core.topics.get(topic, {}).get(index)
-    if partition is None or not partition.is_leader or partition.log is None:
+    if partition is None or partition.log is None:
         error_code, detail = core.why_not_here(topic, index)
         return PartitionResponse(partition_index=index, error_code=error_code, error_message=detail)
     producers = [
