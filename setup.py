@@ -89,6 +89,7 @@ TURNS = [
     "ottla.reader.core",
     "ottla.reader.position",
     "ottla.records.batch_header",
+    "ottla.records.plain",
     "ottla.simulation.chance",
     "ottla.simulation.clock",
     "ottla.simulation.interbroker",

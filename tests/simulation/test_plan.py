@@ -42,6 +42,15 @@ def test_every_kind_of_mishap_has_its_details_written_down() -> None:
             "no producer knows how to 'sing'",
         ),
         (lambda plan: plan["producers"][0]["acts"][0].update(headers=3), "unexpected keyword argument 'headers'"),
+        (lambda plan: plan["settings"].update(moons=2), "broker setting 'moons' is unknown"),
+        (lambda plan: plan["topics"][0]["settings"].update(racks=3), "topic setting racks is not supported"),
+        (lambda plan: plan["topics"][0]["settings"].update(segment_bytes="all"), "segment.bytes=all"),
+        (lambda plan: plan["producers"][0]["settings"].update(tempo=3), "tempo"),
+        (lambda plan: plan["producers"][0]["settings"].update(acks="some"), "acks"),
+        (
+            lambda plan: plan["readers"][0].update(isolation_level="read_all"),
+            "read_uncommitted, read_committed; run it",
+        ),
         (lambda plan: plan["readers"][0].pop("topic"), "missing 1 required positional argument: 'topic'"),
         (lambda plan: plan["mishaps"][0].update(kind="flood"), "no mishap is called 'flood', only rule, kill"),
         (

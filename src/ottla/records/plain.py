@@ -145,6 +145,12 @@ class _Section:
         return CorruptBatch(f"The batch at offset {self.header.base_offset}: {what} at byte {self.position}.")
 
     def varint(self, bits: int = 32) -> int:
+        if self.position < len(self.data):
+            byte = self.data[self.position]
+            if byte < 0x80:
+                # Nearly all are: lengths, deltas, -1 for what is null.
+                self.position += 1
+                return (byte >> 1) ^ -(byte & 1)
         number = shift = 0
         while True:
             if self.position >= len(self.data):

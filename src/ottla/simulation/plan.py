@@ -15,8 +15,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.topic_settings import topic_config_fault
 from ottla.errors import ConfigError
 from ottla.faults.rule import FaultRule
+from ottla.producer.settings import ProducerSettings
+from ottla.reader.settings import ReaderSettings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -137,13 +141,28 @@ class Plan:
             plan = _checked(cls(**given))
             if plan.weather not in _WEATHERS:
                 raise TypeError(f"Plan.weather is {plan.weather!r} and must be one of {', '.join(_WEATHERS)}")
+            _check_settings(plan)
             return plan
         except (KeyError, TypeError, ConfigError) as error:
-            told = f"there is no {error} in it" if isinstance(error, KeyError) else error
+            told = f"there is no {error} in it" if isinstance(error, KeyError) else str(error).rstrip(".")
             raise ConfigError(
                 f"this is no plan of a simulation, or one of another version: {told}; run it with the version that "
                 "wrote it, or draw the seed again"
             ) from error
+
+
+def _check_settings(plan: Plan) -> None:
+    """ConfigError for settings that brokers, topics, producers or readers do not have, or not with this value."""
+    BrokerSettings(**plan.settings)
+    for topic in plan.topics:
+        configs = [(name.replace("_", "."), str(value)) for name, value in topic.settings.items()]
+        if fault := topic_config_fault(configs):
+            raise ConfigError(fault)
+    nowhere = {"bootstrap_servers": "nobody:9092"}
+    for producer in plan.producers:
+        ProducerSettings(nowhere | producer.settings)
+    for reader in plan.readers:
+        ReaderSettings(nowhere | {"isolation_level": reader.isolation_level})
 
 
 # What JSON may hold for a field of this annotation; lists are made here.

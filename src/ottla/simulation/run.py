@@ -197,12 +197,9 @@ class Run:
         self.world.kill(broker_id)
 
     def power_off(self, broker_ids: Iterable[int]) -> None:
-        """Cut the power of these brokers."""
+        """Cut the power of these brokers, whether they run or have ended before."""
         for broker_id in broker_ids:
-            machine = self.world.brokers[broker_id]
-            if machine.is_dead:
-                continue
-            self._dark = broker_id, machine.core.broker_epoch  # type: ignore[attr-defined]
+            self._dark = broker_id, self.world.brokers[broker_id].core.broker_epoch  # type: ignore[attr-defined]
             self.world.power_off(broker_id)
 
     def corrupt(self, broker: int, topic: str, partition: int) -> bool:
@@ -223,24 +220,23 @@ class Run:
 
     # ---- time ---------------------------------------------------------------------------------------------------
 
-    def _let_pass(self, reached: Callable[[], bool], limit_us: int) -> bool:
-        scheduler, stirred = self.world.scheduler, self.stirred
+    def _let_pass(self, reached: Callable[[], bool] | None, limit_us: int) -> bool:
+        scheduler = self.world.scheduler
+        return scheduler.run_until(reached, limit_us=limit_us, stirred=self.stirred, poll=self._poll_stirred)
 
-        def poll() -> bool:
-            while stirred:
-                now_us = scheduler.now_us
-                for script in list(stirred):
-                    del stirred[script]
-                    script.poll(now_us)
-                    if script.is_over:
-                        self._unfinished.pop(script, None)
-            return reached()
-
-        return scheduler.run_until(poll, limit_us=limit_us)
+    def _poll_stirred(self) -> None:
+        """Let scripts go on as far as they can; one may stir another."""
+        stirred, now_us = self.stirred, self.world.scheduler.now_us
+        while stirred:
+            for script in list(stirred):
+                del stirred[script]
+                script.poll(now_us)
+                if script.is_over:
+                    self._unfinished.pop(script, None)
 
     def _settle(self) -> bool:
         """Let everything come to rest; False where replicas do not come together."""
-        self._let_pass(lambda: False, _SETTLE_US_MIN)
+        self._let_pass(None, _SETTLE_US_MIN)
         if not self._look_until(self.world.is_whole, _PATIENCE_US):
             return False
         self._look_until(self.witness.is_calm, _SETTLE_US + 2 * self._longest_transaction_us())
@@ -252,7 +248,7 @@ class Run:
         while not reached():
             if self.world.scheduler.now_us >= end_us:
                 return False
-            self._let_pass(lambda: False, _LOOK_EVERY_US)
+            self._let_pass(None, _LOOK_EVERY_US)
         return True
 
     def _longest_transaction_us(self) -> int:

@@ -32,12 +32,25 @@ class Scheduler:
         """Run `action()`, or `action(argument)`, in `delay_us` microseconds."""
         self.at(self.now_us + delay_us, action, argument)
 
-    def run_until(self, reached: Callable[[], bool], *, limit_us: int, limit_actions: int = 1_000_000) -> bool:
-        """Run actions until `reached()`; False where the simulated time or the number of actions ran out first."""
+    def run_until(
+        self,
+        reached: Callable[[], bool] | None,
+        *,
+        limit_us: int,
+        limit_actions: int = 1_000_000,
+        stirred: dict[Any, None] | None = None,
+        poll: Callable[[], None] | None = None,
+    ) -> bool:
+        """Run actions until `reached()`; False where the simulated time or the number of actions ran out first.
+
+        Whenever there is anything in `stirred`, `poll()` is called first; it must take everything out.
+        """
         end_us = self.now_us + limit_us
         actions = self._actions
         for _ in range(limit_actions):
-            if reached():
+            if stirred and poll is not None:
+                poll()
+            if reached is not None and reached():
                 return True
             if not actions or actions[0][0] > end_us:
                 self.now_us = max(self.now_us, end_us)

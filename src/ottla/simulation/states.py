@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from ottla.simulation.clients import SimulatedProducer
 
 _CODE_NAMES = ("error_code", "partition_error_code")
+_LISTS = (list, type(None))
 # Every second answer is one of these, and nothing in them is told by an error but what stands at their top.
 _TOP_ONLY = ("BrokerHeartbeatResponse", "ApiVersionsResponse")
+
+# By class; the same for all runs.
+_NAMES: dict[type, tuple[str, ...]] = {}
 
 
 class States:
@@ -81,16 +85,26 @@ def error_codes(message: Any) -> list[int]:
         return [message.error_code, *[part.error_code for topic in message.responses for part in topic.partitions]]
     if kind.__name__ in _TOP_ONLY:
         return [message.error_code]
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = _telling_names(kind)
     codes: list[int] = []
-    for name in kind.__slots__:
+    for name in names:
         value = getattr(message, name)
         if name in _CODE_NAMES:
             codes.append(value)
-        elif type(value) is list:
+        elif type(value) is list and value and isinstance(value[0], Message):
             for each in value:
-                if isinstance(each, Message):
-                    codes += error_codes(each)
+                codes += error_codes(each)
     return codes
+
+
+def _telling_names(kind: Any) -> tuple[str, ...]:
+    """The fields in which an error may stand: codes, and lists, of which some may be null."""
+    if not issubclass(kind, Message):
+        return tuple(kind.__slots__)
+    blank = kind()
+    return tuple(name for name in kind.__slots__ if name in _CODE_NAMES or type(getattr(blank, name)) in _LISTS)
 
 
 def _told(chronicle: Chronicle) -> Iterator[str]:

@@ -22,8 +22,8 @@ cdef class _Watched:
 @cython.final
 cdef class Witness:
     cdef public dict _committed_up_to
+    cdef public list _compacted
     cdef public dict _dark
-    cdef public object _image
     cdef public list _images
     cdef public list _names
     cdef public dict _roles
@@ -34,4 +34,4 @@ cdef class Witness:
     @cython.locals(core=BrokerCore, seen=_Watched, partition=Partition, log=Log)
     cpdef _broker_acted(self, broker_id)
     cdef _note_marks(self, broker_id, name, index, Partition partition, BrokerCore core)
-    cpdef _controller_acted(self)
+    cpdef _image_published(self, image)

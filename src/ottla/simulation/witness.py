@@ -1,8 +1,8 @@
 """Looks on while a run goes, and at what is left of it in the end; writes what it sees into the chronicle.
 
-During the run it looks at a broker's replicas whenever that broker's core has done something, and at the controller's
-image whenever that changes. In the end it reads every partition in both isolation levels, takes down every replica's
-log and what the coordinators hold.
+During the run it looks at a broker's replicas whenever that broker's core has done something, and at every image that
+the controller publishes. In the end it reads every partition in both isolation levels, takes down every replica's log
+and what the coordinators hold.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from ottla.audit.chronicle import BatchSeen, Committed, Downfall, Leadership, ReadSeen, ReplicaSeen, Watermark
+from ottla.broker.events import ClusterImage
 from ottla.broker.write_back import WriteBack
 from ottla.errors import OttlaError
 from ottla.records.batch_header import CorruptBatch, check_crc
@@ -54,18 +55,22 @@ class Witness:
         # By broker: the image it goes by, and its replicas with what was noted of them last.
         self._images: list[Any] = [None] * len(run.world.brokers)
         self._watched: list[list[_Watched]] = [[] for _ in run.world.brokers]
-        self._image: Any = None
         self._roles: dict[tuple[str, int], tuple[Any, ...]] = {}
         # (topic, partition) -> leader epoch -> up to where its leader has been seen to commit
         self._committed_up_to: dict[tuple[str, int], dict[int, int]] = {}
         # Starts of brokers that ended with their power: what their cores still say of their logs is not true.
         self._dark: dict[tuple[int, int], None] = {}
         self._names = [topic.name for topic in run.plan.topics]
-        run.world.watch(self._broker_acted, self._controller_acted, self._broker_fell)
+        self._compacted = [
+            topic.name for topic in run.plan.topics if "compact" in topic.settings.get("cleanup_policy", "")
+        ]
+        run.world.watch(self._broker_acted, self._image_published, self._broker_fell)
 
     def image(self, also: tuple[str, ...] = ()) -> dict[str, list[Any]]:
         """Who leads and who is in sync, as the controller has it; of the plan's topics and those named `also`."""
-        image: Any = self._world.controller.core.image  # type: ignore[attr-defined]
+        return self._of_these(self._world.controller.core.image, also)  # type: ignore[attr-defined]
+
+    def _of_these(self, image: ClusterImage, also: tuple[str, ...]) -> dict[str, list[Any]]:
         return {name: list(image.topics[name].partitions) for name in (*self._names, *also) if name in image.topics}
 
     # ---- during the run -----------------------------------------------------------------------------------------
@@ -135,7 +140,7 @@ class Witness:
             replica = core.topics.get(name, {}).get(index)
             log = replica.log if replica is not None and (each, core.broker_epoch) not in self._dark else None
             # A broker that has just been started, or lies in the dark, has what is on its disk.
-            held_end = log.log_end_offset if log is not None else self._end_on_disk(each, f"{name}-{index}")
+            held_end = log.log_end_offset if log is not None else self._end_on_disk(each, name, index)
             if held_end >= end:
                 held.append(each)
                 if log is not None and _is_synced(self._world.disks[each].write_back, log):
@@ -167,15 +172,16 @@ class Witness:
             for name, partitions in self.image(_COORDINATORS_OWN).items():
                 for index, part in enumerate(partitions):
                     if broker_id in part.replicas:
-                        cut[name, index] = self._end_on_disk(broker_id, f"{name}-{index}")
+                        cut[name, index] = self._end_on_disk(broker_id, name, index)
         downfalls.append(Downfall(self._world.scheduler.now_us, broker_id, kind, cut))
 
-    def _end_on_disk(self, broker_id: int, folder: str) -> int:
+    def _end_on_disk(self, broker_id: int, name: str, index: int) -> int:
         """Where a log would end if it were opened now: behind the last batch that is whole."""
         end = 0
-        content = self._world.disks[broker_id].log_content(folder)
+        content = self._world.disks[broker_id].log_content(f"{name}-{index}")
+        may_lack_offsets = name in self._compacted or name in _COORDINATORS_OWN
         for header in whole_headers(content):
-            if end and header.base_offset != end:
+            if end and header.base_offset != end and not (may_lack_offsets and header.base_offset > end):
                 break  # what lies in front of it is gone
             try:
                 check_crc(content, header)
@@ -184,14 +190,11 @@ class Witness:
             end = header.last_offset + 1
         return end
 
-    def _controller_acted(self) -> None:
-        image = self._world.controller.core.image  # type: ignore[attr-defined]
-        if image is self._image:
-            return
-        self._image = image
+    def _image_published(self, image: ClusterImage) -> None:
+        """Note who leads from now on; a leader may act on an image that was outdated when it was published."""
         leaderships = self._run.chronicle.leaderships
         assert leaderships is not None
-        for name, partitions in self.image(_COORDINATORS_OWN).items():
+        for name, partitions in self._of_these(image, _COORDINATORS_OWN).items():
             for index, part in enumerate(partitions):
                 role = part.leader, part.leader_epoch, part.isr
                 before = self._roles.get((name, index))

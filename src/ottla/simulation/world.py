@@ -21,6 +21,7 @@ from ottla.broker.events import (
     AskController,
     AskPeer,
     BrokerAddress,
+    ClusterImage,
     ControllerRequest,
     ControllerResponse,
     HangUp,
@@ -91,7 +92,7 @@ class World:
         self._settings.weaknesses = weaknesses
         self._broker_acted: Callable[[int], None] | None = None
         self._broker_fell: Callable[[int, str], None] | None = None
-        self._controller_acted: Callable[[], None] | None = None
+        self._image_published: Callable[[ClusterImage], None] | None = None
         # Told of a crash rule that strikes a broker: rule, broker, kind. Without it the world does what the rule says.
         self.rule_struck: Callable[[int, int, str], None] | None = None
         self._slow_us: dict[int, int] = {}
@@ -200,8 +201,12 @@ class World:
         self._tell_of_downfall(broker_id, kind)
 
     def power_off(self, broker_id: int) -> None:
-        """Cut a broker's power: its clients hear nothing, its disk has what was synced, or a little more."""
-        self._end(broker_id, silently=True)
+        """Cut a broker's power: its clients hear nothing, its disk has what was synced, or a little more.
+
+        Of a broker that has ended before, this takes what its page cache still had.
+        """
+        if not self.brokers[broker_id].is_dead:
+            self._end(broker_id, silently=True)
         disk = self.disks[broker_id]
         disk.write_back.now_us = self.brokers[broker_id].now_us
         disk.power_off(self._rng)
@@ -237,7 +242,6 @@ class World:
             self._addresses, self.controller_disk, self._settings, self._fork(self._rng), resumes=True
         )
         self.controller = Machine(self.scheduler, core, self._perform_for_controller, self.controller_clock)
-        self.controller.acted = self._controller_acted
         self.controller.turn()
 
     def cut_link(self, one: int, other: int) -> None:
@@ -303,9 +307,8 @@ class World:
         elif kind == "power_off":
             self.power_off(broker_id)
         else:
-            for each, machine in enumerate(self.brokers):
-                if not machine.is_dead:
-                    self.power_off(each)
+            for each in range(len(self.brokers)):
+                self.power_off(each)
 
     def _tell_of_downfall(self, broker_id: int, kind: str) -> None:
         if self._broker_fell is not None:
@@ -355,13 +358,16 @@ class World:
     def watch(
         self,
         broker_acted: Callable[[int], None],
-        controller_acted: Callable[[], None],
+        image_published: Callable[[ClusterImage], None],
         broker_fell: Callable[[int, str], None],
     ) -> None:
-        """Have these called whenever a broker (by its id) or the controller has done something, or a broker ended."""
+        """Have these called whenever a broker (by its id) did something, the controller published, a broker ended.
+
+        The controller may decide more than one thing at once; brokers may hear of one only, so each is told.
+        """
         self._broker_acted = broker_acted
         self._broker_fell = broker_fell
-        self._controller_acted = self.controller.acted = controller_acted
+        self._image_published = image_published
         for broker_id, machine in enumerate(self.brokers):
             machine.acted = partial(broker_acted, broker_id)
 
@@ -399,6 +405,8 @@ class World:
     def _perform_for_controller(self, output: Any) -> None:
         kind = type(output)
         if kind is ImagePublished:
+            if self._image_published is not None:
+                self._image_published(output.image)
             self.links.publish(output)
         elif kind is ControllerResponse and output.broker_id == _OPERATOR:
             self._orders[output.token] = output.message

@@ -19,7 +19,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -35,8 +35,10 @@ _LOOK_S = 1.0
 _TWICE_EVERY = 50
 # The seed that is run and the next one.
 _IN_HAND = 2
-# By generation, as `gc.set_threshold` takes them: a run leaves some ten thousand objects in cycles.
-_COLLECT_AFTER = (50_000, 5, 5)
+# By generation, as `gc.set_threshold` takes them: more than a run leaves in cycles, which is some ten thousand objects.
+_COLLECT_AFTER = (200_000, 5, 5)
+# So seldom all objects are looked at, not only those that the last run has left.
+_COLLECT_ALL_EVERY = 100
 
 
 @dataclass(slots=True)
@@ -216,12 +218,15 @@ def _work(connection: Connection, run: Callable[[int], Outcome]) -> None:
     # Brokers of a simulation log what befalls them; what matters of it is in the outcome.
     logging.getLogger().addHandler(logging.NullHandler())
     # A run makes hundreds of thousands of objects, most of which live to its end: looking for rubbish among them as
-    # often as Python does by itself takes a seventh of the time. What was imported is never rubbish.
+    # often as Python does by itself takes a seventh of the time. Once it is over it is taken away at once, while it is
+    # still in the processor's caches: with the rubbish of several runs around, all is slower. What was imported is
+    # never rubbish.
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
     try:
-        while True:
+        for number in count(1):
             connection.send(run(connection.recv()))
+            gc.collect(2 if number % _COLLECT_ALL_EVERY == 0 else 0)
     except (EOFError, OSError):
         # Whoever asked is no more; what is left is not worth an orderly end.
         os._exit(0)

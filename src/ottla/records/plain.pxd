@@ -1,0 +1,20 @@
+"""What of plain.py is C when it is compiled (see setup.py)."""
+
+cimport cython
+
+
+@cython.final
+cdef class _Section:
+    cdef public bytes data
+    cdef public object header
+    cdef public Py_ssize_t position
+
+    @cython.locals(byte=cython.long)
+    cpdef varint(self, bits=*)
+    cpdef take(self, size)
+    cpdef blob(self)
+
+
+cdef _decode_records(header, data)
+@cython.locals(section=_Section)
+cdef _decode_record(header, _Section section)
