@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 import ottla
 from ottla.broker.log import files
@@ -193,6 +195,114 @@ def test_small_files_are_shown_and_their_damage_too(name: str, tmp_path: Path) -
     path.write_bytes(SMALL_FILES[name][:-1])
     assert len(as_json(path, status=1)["damage"]) == 1
     assert "damaged at position" in inspect(path).stdout
+
+
+def _snapshot(*entries: bytes) -> bytes:
+    """A file of Kafka's ProducerStateManager: version, CRC of all that follows, how many, and the producers."""
+    body = len(entries).to_bytes(4) + b"".join(entries)
+    return (1).to_bytes(2) + crc32c(body).to_bytes(4) + body
+
+
+# name -> (the file's bytes as Kafka writes them, its entries in JSON, the table's lines)
+SHOWN: dict[str, tuple[bytes, list[dict[str, int]], list[str]]] = {
+    f"{100:020d}.index": (
+        struct.pack(">iiii", 5, 4096, 9, 70_000),
+        [
+            {"offset": 105, "relative_offset": 5, "position": 4096},
+            {"offset": 109, "relative_offset": 9, "position": 70_000},
+        ],
+        [
+            "offset  relative offset  position",
+            "105     5                4096",
+            "109     9                70000",
+        ],
+    ),
+    f"{100:020d}.timeindex": (
+        struct.pack(">qiqi", 1000, 5, 1_700_000_000_123, 9),
+        [
+            {"offset": 105, "timestamp_ms": 1000, "relative_offset": 5},
+            {"offset": 109, "timestamp_ms": 1_700_000_000_123, "relative_offset": 9},
+        ],
+        [
+            "offset  timestamp                 relative offset",
+            "105     1970-01-01T00:00:01.000Z  5",
+            "109     2023-11-14T22:13:20.123Z  9",
+        ],
+    ),
+    f"{100:020d}.snapshot": (
+        _snapshot(struct.pack(">qhiqiqiq", 7, 2, 30, 140, 5, 1000, 4, 136), struct.pack(">qhiqiqiq", 8, 0, *[-1] * 6)),
+        [
+            {
+                "producer_id": 7,
+                "producer_epoch": 2,
+                "last_sequence": 30,
+                "last_offset": 140,
+                "offset_delta": 5,
+                "timestamp_ms": 1000,
+                "coordinator_epoch": 4,
+                "current_txn_first_offset": 136,
+            },
+            {
+                "producer_id": 8,
+                "producer_epoch": 0,
+                "last_sequence": -1,
+                "last_offset": -1,
+                "offset_delta": -1,
+                "timestamp_ms": -1,
+                "coordinator_epoch": -1,
+                "current_txn_first_offset": -1,
+            },
+        ],
+        [
+            "producer id  producer epoch  last sequence  last offset  offset delta  timestamp                 "
+            "coordinator epoch  current txn first offset",
+            "7            2               30             140          5             1970-01-01T00:00:01.000Z  "
+            "4                  136",
+            "8            0               -              -            -             -                         "
+            "-                  -",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_entries_are_shown_one_by_one_as_json_and_as_a_table(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    content, entries, lines = SHOWN[name]
+    path.write_bytes(content)
+    found = as_json(path)
+    assert found["entries"] == entries
+    assert (found["entry_count"], found["damage"]) == (2, [])
+    table = inspect(path)
+    assert (table.returncode, table.stderr) == (0, "")
+    assert table.stdout.splitlines() == [
+        f"{path}: {found['kind']}, {len(content)} bytes",
+        *lines,
+        "2 entries; sound",
+    ]
+    assert as_json(path, "--limit", "1")["entries"] == entries[:1]
+
+
+def test_indexes_that_a_broker_wrote_lead_to_its_batches(tmp_path: Path) -> None:
+    """What the table says of an index is where the segment beside it has that offset and that time."""
+    with ottla.Cluster(brokers=1, data_dir=tmp_path) as cluster:
+        cluster.create_topic("flights", configs={"index.interval.bytes": "500"})
+        with ottla.Producer(cluster.bootstrap_servers, linger_ms=0) as producer:
+            for number in range(20):
+                producer.send("flights", b"x" * 400, timestamp_ms=1000 + number).result(30)
+    (folder,) = tmp_path.rglob("flights-0")
+    batches = {each["last_offset"]: each for each in as_json(folder / f"{NAME}.log")["batches"]}
+    offsets = as_json(folder / f"{NAME}.index")["entries"]
+    times = as_json(folder / f"{NAME}.timeindex")["entries"]
+    assert len(offsets) > 5
+    assert [batches[each["offset"]]["position"] for each in offsets] == [each["position"] for each in offsets]
+    assert len(times) > 5
+    assert [batches[each["offset"]]["max_timestamp_ms"] for each in times] == [each["timestamp_ms"] for each in times]
+    (snapshot,) = folder.glob("*.snapshot")
+    (entry,) = as_json(snapshot)["entries"]
+    last = batches[19]
+    assert (entry["producer_id"], entry["producer_epoch"]) == (last["producer_id"], last["producer_epoch"])
+    assert (entry["last_sequence"], entry["last_offset"]) == (19, 19)
 
 
 @pytest.mark.parametrize("name", ["server.log", "words.index", "my.snapshot", "notes.txt", "folder"])

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from tools.ports import free_ports
 
 TIMEOUT_S = 60
 TOPIC = "orders"
@@ -139,6 +141,64 @@ def test_everything_acked_outlives_kill_9_while_producing(serve: Callable[..., S
     assert produce(again.servers, [b"life goes on"]) == {b"life goes on": max(found.values()) + 1}
     status, _ = again.end()
     assert status == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for a process that is not a child of its own")
+@pytest.mark.parametrize("synced", [True, False])
+def test_kill_9_of_the_command_alone_ends_its_brokers_and_costs_nothing_acked(
+    serve: Callable[..., Serving], tmp_path: Path, synced: bool
+) -> None:
+    """The brokers are a process of their own: they notice, close their logs and let go of folder and ports."""
+    synced_at_once = ("--set", "log.flush.interval.messages=1") if synced else ()
+    arguments = ("--data-dir", str(tmp_path), "--topic", f"{TOPIC}:1", *synced_at_once)
+    serving = serve(*arguments)
+    acked = produce(serving.servers, [b"%d" % number for number in range(500)], acks="all")
+    assert len(acked) == 500
+    brokers = os.pidfd_open(serving.told["pid"])
+    serving.process.kill()
+    assert serving.ended()[0] == -signal.SIGKILL
+    assert select.select([brokers], [], [], TIMEOUT_S)[0], "orphans that go on"
+    os.close(brokers)
+    again = serve(*arguments)
+    assert read(again.servers) == acked
+    assert produce(again.servers, [b"life goes on"]) == {b"life goes on": 500}
+    assert again.end() == (0, "")
+
+
+def test_all_that_was_synced_outlives_kill_9_of_everything(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    arguments = ("--data-dir", str(tmp_path), "--topic", f"{TOPIC}:1", "--set", "log.flush.interval.messages=1")
+    serving = serve(*arguments)
+    acked = produce(serving.servers, [b"%d" % number for number in range(500)], acks="all")
+    assert len(acked) == 500
+    serving.kill()
+    again = serve(*arguments)
+    assert read(again.servers) == acked
+    # Ports and folder are free, and the brokers go on where they were.
+    assert produce(again.servers, [b"life goes on"]) == {b"life goes on": 500}
+    assert again.end()[0] == 0
+
+
+def test_the_line_it_begins_with_names_every_broker_at_the_port_given_and_those_behind_it(tmp_path: Path) -> None:
+    port = free_ports(3)[0]
+    command = [sys.executable, "-m", "ottla.cli", "serve", "--brokers", "3", "--port", str(port)]
+    for more, kept in ((("--data-dir", str(tmp_path)), f"logs in {tmp_path}"), ((), "logs are temporary")):
+        with subprocess.Popen(
+            [*command, "--topic", f"{TOPIC}:1", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as serving:
+            assert serving.stdout is not None
+            assert select.select([serving.stdout], [], [], TIMEOUT_S)[0]
+            line = serving.stdout.readline()
+            servers = ",".join(f"127.0.0.1:{port + number}" for number in range(3))
+            assert line == f"3 brokers at {servers} ({kept}); Ctrl+C ends them\n"
+            # Each of them is there, and knows of the others.
+            for address in servers.split(","):
+                brokers = AdminClient({"bootstrap.servers": address}).list_topics(timeout=TIMEOUT_S).brokers
+                assert {(each.id, f"{each.host}:{each.port}") for each in brokers.values()} == set(
+                    enumerate(servers.split(","), 1)
+                )
+            serving.send_signal(signal.SIGTERM)
+            assert serving.communicate(timeout=TIMEOUT_S) == ("", "")
+            assert serving.returncode == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -225,6 +225,63 @@ def test_the_same_seed_leaves_the_same_bytes_without_power(tmp_path: Path) -> No
     again = [left_by_a_power_cut(tmp_path / f"{seed} again", seed) for seed in range(4)]
     assert left == again
     assert len(set(map(len, left))) > 1
+
+
+def lives_that_lost(end: Callable[[Cluster, int], None]) -> int:
+    """In how many of twenty lives something is missing after this `end`, which gets a seed, and another start."""
+    sent, lost = [b"%d" % number for number in range(10)], 0
+    for seed in range(20):
+        with Cluster(1) as cluster:
+            cluster.create_topic("flights")
+            send(cluster, *sent)
+            end(cluster, seed)
+            cluster.start()
+            lost += values(cluster) != sent
+    return lost
+
+
+@pytest.mark.parametrize("power", [True, False])
+def test_a_page_cache_outlives_its_killed_broker_and_not_the_power_of_the_cluster(power: bool) -> None:
+    """What was acked by a broker that is down already goes with the power of all, as most seeds show."""
+
+    def end(cluster: Cluster, seed: int) -> None:
+        cluster.kill()
+        if power:
+            cluster.power_off(seed=seed)
+
+    lost = lives_that_lost(end)
+    assert (lost > 10) if power else (lost == 0)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_who_was_stopped_in_order_has_nothing_to_lose_without_power(in_order: bool) -> None:
+    """The control is a broker that was killed: what it had not synced goes with the power, as most seeds show."""
+
+    def end(cluster: Cluster, seed: int) -> None:
+        (cluster.stop if in_order else cluster.kill)(1)
+        cluster.power_off(seed=seed)
+
+    lost = lives_that_lost(end)
+    assert (lost == 0) if in_order else (lost > 10)
+
+
+@pytest.mark.parametrize("verb", ["power_off", "cut_power"])
+def test_a_fault_that_cuts_the_power_leaves_the_same_bytes_again(tmp_path: Path, verb: str) -> None:
+    def left(name: str, **seed: int) -> bytes:
+        with Cluster(1, data_dir=tmp_path / name) as cluster:
+            cluster.create_topic("flights")
+            with (
+                Producer(cluster.bootstrap_servers, enable_idempotence=False, acks=1, retries=0) as producer,
+                getattr(cluster.faults, verb)(nth=20, **seed) as fault,
+            ):
+                for number in range(20):
+                    sent = producer.send("flights", b"value %d" % number, timestamp_ms=1000)
+                    assert sent.exception(30) is None or number == 19
+                assert fault.fired == 1
+            return (tmp_path / name / "broker-1" / "flights-0" / f"{0:020d}.log").read_bytes()
+
+    assert left("a") == left("b") == left("c", seed=0)
+    assert len({left(f"seed {seed}", seed=seed) for seed in range(4)}) > 1
 
 
 def test_a_broker_that_does_not_get_to_stop_is_stopped_once_and_may_be_killed(cluster: Cluster) -> None:

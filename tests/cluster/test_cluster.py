@@ -163,14 +163,17 @@ def test_refusals_are_told_before_and_after_the_append(
         answer = wire.call(make.produce(topic, b"x", partition=partition), 9).responses[0].partition_responses[0]
         return answer.error_code, answer.base_offset
 
-    with three.faults.refuse(topic=topic):
-        assert produce()[0] == 19
-    with three.faults.refuse(topic=topic, error=7):
+    with three.faults.refuse(topic=topic) as fault:
+        assert [produce()[0] for _ in range(3)] == [19] * 3
+        assert (fault.fired, fault.matched) == (3, 3)
+    with three.faults.refuse(topic=topic, error=7) as fault:
         assert produce()[0] == 7
+        assert fault.fired == 1
     assert produce() == (0, 0)
-    with three.faults.refuse_after_append(topic=topic):
-        assert produce()[0] == 20
-    assert produce() == (0, 2)
+    with three.faults.refuse_after_append(topic=topic) as fault:
+        assert [produce()[0] for _ in range(2)] == [20, 20]
+        assert (fault.fired, fault.matched) == (2, 2)
+    assert produce() == (0, 3)
 
 
 def test_a_delayed_ack_comes_after_its_delay(

@@ -11,6 +11,8 @@ import pytest
 import ottla
 from ottla.errors import OttlaError, UserMistake
 
+from .patience import until
+
 SHORT = {"request_timeout_ms": 400, "retry_backoff_ms": 20, "linger_ms": 0, "delivery_timeout_ms": 20_000}
 
 
@@ -59,13 +61,26 @@ def test_what_the_network_does_to_one_request(
 
 def test_a_late_request_comes_after_its_retry(three: ottla.Cluster, topic: str) -> None:
     with producer(three, enable_idempotence=False) as sender:
+        faults = []
         for value in ("a", "b"):
-            three.faults.delay_request(topic=topic, nth=1, delay_ms=900)
+            faults.append(three.faults.delay_request(topic=topic, nth=1, delay_ms=900))
             sender.send(topic, value).result(20)
-    stored = come_to(three, topic, 4)
-    assert sorted(stored) == ["a", "a", "b", "b"]
-    assert stored[-1] == "b"
-    assert stored[0] == "a"
+        assert [fault.fired for fault in faults] == [1, 1]
+        stored = come_to(three, topic, 4)
+        assert sorted(stored) == ["a", "a", "b", "b"]
+        assert stored[-1] == "b"
+        assert stored[0] == "a"
+
+
+def test_a_late_request_comes_even_where_the_fault_was_healed_meanwhile(three: ottla.Cluster, topic: str) -> None:
+    with producer(three, enable_idempotence=False) as sender:
+        with three.faults.delay_request(topic=topic, delay_ms=900, times=1) as fault:
+            late = sender.send(topic, "late")
+            late.result(20)
+            assert fault.fired == 1
+        # Whoever comes after the healing is not held up by what is still on its way.
+        assert sender.send(topic, "at once").result(20).offset == 1
+    assert come_to(three, topic, 3) == ["late", "at once", "late"]
 
 
 @pytest.mark.parametrize("moment", ["request", "append", "ack"])
@@ -111,12 +126,22 @@ def test_a_full_disk_is_told_and_after_it_all_is_well(three: ottla.Cluster, topi
     assert values(three, topic) == ["b"]
 
 
-def test_a_slow_disk_delays_what_is_written(three: ottla.Cluster, topic: str) -> None:
-    leader = three.leader(topic, 0)
-    with three.faults.slow_disk(leader, delay_ms=50) as fault, producer(three) as sender:
-        sender.send(topic, "a").result(20)
-        assert fault.fired >= 1
-    assert values(three, topic) == ["a"]
+def test_a_slow_disk_delays_what_is_written_until_it_is_healed(three: ottla.Cluster) -> None:
+    """The broker dates what it appends, so how late that was can be read from the log: no sooner than the delay."""
+    three.create_topic("slow", partitions=1, configs={"message.timestamp.type": "LogAppendTime"})
+    sent_s = []
+    with producer(three, request_timeout_ms=15_000) as sender:
+        with three.faults.slow_disk(three.leader("slow", 0), delay_ms=500) as fault:
+            for value in ("a", "b"):
+                sent_s.append(time.time())
+                sender.send("slow", value).result(20)
+            assert fault.fired >= 2
+        sender.send("slow", "c").result(20)
+    table = ottla.read_table(three.bootstrap_servers, "slow")
+    assert table.column("value").to_pylist() == [b"a", b"b", b"c"]
+    appended_s = [each.timestamp() for each in table.column("timestamp").to_pylist()]
+    # Records are dated to the millisecond, and clocks are set right by a little.
+    assert [appended >= sent + 0.49 for sent, appended in zip(sent_s, appended_s, strict=False)] == [True, True]
 
 
 def test_a_clock_that_jumps_shows_in_the_times_of_records_and_is_set_right(three: ottla.Cluster) -> None:
@@ -124,8 +149,9 @@ def test_a_clock_that_jumps_shows_in_the_times_of_records_and_is_set_right(three
     leader = three.leader("dated", 0)
     with producer(three) as sender:
         sender.send("dated", "before", timestamp_ms=5).result(20)
-        with three.faults.jump_clock(leader, jump_ms=3_600_000):
+        with three.faults.jump_clock(leader, jump_ms=3_600_000) as fault:
             sender.send("dated", "while").result(20)
+            assert fault.fired == 1
         sender.send("dated", "after").result(20)
     table = ottla.read_table(three.bootstrap_servers, "dated")
     before, meanwhile, after = (each.timestamp() * 1000 for each in table.column("timestamp").to_pylist())
@@ -230,3 +256,73 @@ def test_a_silenced_connection_does_not_keep_the_brokers_busy(three: ottla.Clust
         sock.sendall(b"\0")
         assert three.brokers()[1] == "running"
     assert three.brokers()[1] == "running"
+
+
+def test_one_client_is_parted_from_a_broker_and_the_others_are_not(three: ottla.Cluster, topic: str) -> None:
+    leader = three.leader(topic, 0)
+    with (
+        producer(three, client_id="parted", request_timeout_ms=20_000, enable_idempotence=False) as parted,
+        producer(three, client_id="well") as well,
+    ):
+        for sender in (parted, well):
+            sender.send(topic, "before").result(20)
+        with three.faults.unplug(leader, client_id="parted") as fault:
+            assert fault.fired >= 1
+            held = parted.send(topic, "held")
+            for number in range(5):
+                well.send(topic, str(number)).result(20)
+            # A connection that is made meanwhile says whose it is, and is not answered, either.
+            fired, address = fault.fired, three.bootstrap_servers.split(",")[leader - 1]
+            with (
+                ottla.Producer(address, client_id="parted", max_block_ms=300) as late,
+                pytest.raises(OttlaError, match="no Kafka broker could be reached"),
+            ):
+                late.send(topic, "nobody knows where to")
+            assert fault.fired > fired
+            assert not held.done()
+        assert held.result(20).offset == 7
+    assert values(three, topic) == ["before", "before", "0", "1", "2", "3", "4", "held"]
+
+
+@pytest.mark.parametrize("healed", [False, True])
+def test_a_replica_out_of_sync_is_elected_as_long_as_the_fault_is_in_force(
+    three: ottla.Cluster, topic: str, healed: bool
+) -> None:
+    leader = three.leader(topic, 0)
+    others = [broker_id for broker_id in (1, 2, 3) if broker_id != leader]
+    with producer(three, acks=1) as sender:
+        sender.send(topic, "all have it").result(20)
+        with three.faults.isolate(others[0]), three.faults.isolate(others[1]):
+            until(lambda: three.isr(topic, 0) == (leader,), "the followers stay in sync")
+            sender.send(topic, "the leader alone has it").result(20)
+            fault = three.faults.unclean_election(topic, 0)
+            if healed:
+                fault.heal()
+            three.kill(leader)
+    if healed:
+        states = {"running", "down"}
+        until(lambda: three.leader(topic, 0) == -1 and set(three.brokers().values()) == states, "somebody leads")
+    else:
+        assert three.await_leader(topic, 0, other_than=leader) in others
+    assert fault.fired == (0 if healed else 1)
+    three.start(leader)
+    three.await_isr(topic, 0, 3)
+    fault.heal()
+    assert values(three, topic) == ["all have it", *(["the leader alone has it"] if healed else [])]
+
+
+def test_a_coordinator_is_moved_as_a_fault(three: ottla.Cluster, topic: str) -> None:
+    with ottla.Producer(three.bootstrap_servers, transactional_id=f"id of {topic}") as sender:
+        with sender.transaction():
+            sender.send(topic, "before")
+        before = three.coordinator(transactional_id=f"id of {topic}")
+        with three.faults.move_coordinator(transactional_id=f"id of {topic}") as fault:
+            assert fault.fired == 1
+            assert three.coordinator(transactional_id=f"id of {topic}") != before
+            with sender.transaction():
+                sender.send(topic, "after")
+    with three.faults.move_leader(topic, 0) as fault:
+        assert fault.fired == 1
+    with pytest.raises(UserMistake, match="there is no nowhere-0"):
+        three.faults.move_leader("nowhere", 0)
+    assert values(three, topic) == ["before", "after"]

@@ -32,7 +32,8 @@ def test_a_running_cluster_tells_its_metrics_by_kafkas_names(
     topic = f"kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic={kafka_name}"
     assert (before[topic]["Count"], after[topic]["Count"]) == (0, 5)
     assert after[topic]["MeanRate"] > 0
-    assert after["kafka.server:type=socket-server-metrics,name=connection-count"] == {"Value": 1}
+    sockets = "kafka.server:type=socket-server-metrics,listener=PLAINTEXT,networkProcessor=0"
+    assert after[sockets] == {"connection-count": 1}
 
 
 def test_the_time_a_request_waits_is_in_its_time(

@@ -1,7 +1,7 @@
 """One valid request for every API that clients ask for: its fields, in all versions at once; see `kio_wire.build`.
 
-A case prepares what the request is about (a topic, a member, a transaction) and gives its fields. `MAY_SAY` has the
-error codes that are right for a valid request all the same.
+A case prepares what the request is about (a topic, a member, a transaction) and gives its fields, so that no answer
+has an error in it. Three APIs are asked somewhere else for that; `PLACES` says where.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ottla.records.plain import Record, encode_batch
 
 from .kio_wire import KioWire
 
+USER, PASSWORD = "user", "password"
 _TIMEOUT_MS = 10_000
 _TOPIC_RESOURCE = 2
 
@@ -30,9 +31,7 @@ class Situation:
 
     def member(self) -> tuple[str, int]:
         """(id, generation) of the only member of the group `name`."""
-        joining = join_group(self)
-        answer = self.wire.ask(11, 4, **joining)
-        answer = self.wire.ask(11, 4, **{**joining, "member_id": answer.member_id})
+        answer = self.wire.ask(11, 4, **joining(self, self.wire.ask(11, 4, **joining(self)).member_id))
         assignment = [{"member_id": answer.member_id, "assignment": b""}]
         fields = {"member_id": answer.member_id, "generation_id": answer.generation_id, "assignments": assignment}
         self.wire.ask(14, 3, group_id=self.name, **fields)
@@ -100,10 +99,16 @@ def find_coordinator(at: Situation) -> dict[str, Any]:
     return {"key": at.name, "coordinator_keys": [at.name, "another"]}
 
 
-def join_group(at: Situation) -> dict[str, Any]:
+def joining(at: Situation, member_id: str = "") -> dict[str, Any]:
     timeouts = {"session_timeout_ms": _TIMEOUT_MS, "rebalance_timeout_ms": _TIMEOUT_MS}
     protocols = [{"name": "range", "metadata": b"\0\0\0\0\0\0\xff\xff\xff\xff"}]
-    return {"group_id": at.name, "member_id": "", "protocol_type": "consumer", "protocols": protocols, **timeouts}
+    member = {"group_id": at.name, "member_id": member_id}
+    return {**member, "protocol_type": "consumer", "protocols": protocols, **timeouts}
+
+
+def join_group(at: Situation) -> dict[str, Any]:
+    # From version 4 on a new member is told its id and is to ask again with it (MEMBER_ID_REQUIRED).
+    return joining(at, at.wire.ask(11, at.version, **joining(at)).member_id if at.version >= 4 else "")
 
 
 def heartbeat(at: Situation) -> dict[str, Any]:
@@ -135,7 +140,8 @@ def sasl_handshake(at: Situation) -> dict[str, Any]:
 
 
 def sasl_authenticate(at: Situation) -> dict[str, Any]:
-    return {"auth_bytes": b"\0user\0password"}
+    at.wire.ask(17, 1, **sasl_handshake(at))
+    return {"auth_bytes": f"\0{USER}\0{PASSWORD}".encode()}
 
 
 def api_versions(at: Situation) -> dict[str, Any]:
@@ -297,10 +303,7 @@ CASES: dict[int, Callable[[Situation], dict[str, Any]]] = {
     66: list_transactions,
     75: describe_topic_partitions,
 }
-# (API key, lowest version) -> what may be said besides 0.
-MAY_SAY: dict[int, set[int]] = {
-    11: {79},  # MEMBER_ID_REQUIRED: a new member of version 4 and later is to ask again with the id it is told
-    17: {34},  # ILLEGAL_SASL_STATE: the listener is not one of SASL's
-    36: {34},
-    43: {84},  # ELECTION_NOT_NEEDED
-}
+# APIs that are asked at a listener of SASL's, on a new connection, or of brokers of which the first replica of the
+# topic's first partition does not lead it; all others of a single broker by its plain listener.
+SASL, STRAYED = "a listener with SASL", "a leader that is not the preferred one"
+PLACES = {17: SASL, 36: SASL, 43: STRAYED}

@@ -20,9 +20,9 @@ cdef class ClientConnection:
     cdef public object _began_us
     cdef public bint _busy
     cdef public bint _closed
+    cdef public bint _deaf
     cdef public bint _ending
     cdef public FrameBuffer _frames
-    cdef public object _listener
     cdef public object _loop
     cdef public object _out
     cdef public bint _reading
@@ -33,7 +33,9 @@ cdef class ClientConnection:
     cdef public object _waiting
     cdef public bint _writing
     cdef public object active_s
+    cdef public object client_id
     cdef public object connection_id
+    cdef public object listener
     cdef public object peer
 
     cpdef respond(self, response)

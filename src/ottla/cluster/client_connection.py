@@ -57,7 +57,7 @@ class _Sending:
 
 
 class ClientConnection:
-    """One client of one broker."""
+    """One client of one broker, by the listener it came in by; `client_id` is None until its first request says it."""
 
     __slots__ = (
         "_api_key",
@@ -65,9 +65,9 @@ class ClientConnection:
         "_began_us",
         "_busy",
         "_closed",
+        "_deaf",
         "_ending",
         "_frames",
-        "_listener",
         "_loop",
         "_out",
         "_reading",
@@ -78,14 +78,17 @@ class ClientConnection:
         "_waiting",
         "_writing",
         "active_s",
+        "client_id",
         "connection_id",
+        "listener",
         "peer",
     )
 
     def __init__(self, server: BrokerServer, connection_id: int, sock: socket.socket, peer: str, door: Door) -> None:
         self.connection_id = connection_id
         self.peer = peer
-        self._listener = door.name
+        self.client_id: str | None = None
+        self.listener = door.name
         self._server = server
         self._loop = server.loop
         self._tls: TlsSocket | None = None
@@ -113,6 +116,7 @@ class ClientConnection:
         self._writing = False
         self._reading = True
         self._silent = False
+        self._deaf = False
         self._loop.add_reader(self._socket, self._readable)
 
     def respond(self, response: Respond) -> None:
@@ -147,18 +151,21 @@ class ClientConnection:
         """Requests that have arrived and wait for their turn."""
         return len(self._waiting)
 
-    def fall_silent(self) -> None:
-        """Leave the socket open, and neither read from it nor write to it until `speak`."""
+    def fall_silent(self, *, for_good: bool) -> None:
+        """Leave the socket open, and neither read from it nor write to it until `speak`, or ever again."""
         self._silent = True
+        self._deaf = self._deaf or for_good
         self._writing = False
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
 
     def speak(self) -> None:
         """Go on where it fell silent."""
-        if self._closed or not self._silent:
+        if self._closed or not self._silent or self._deaf:
             return
         self._silent = False
+        if self._waiting and not self._busy:
+            self._server.links.post(_proceed, self, None)
         if self._reading:
             self._loop.add_reader(self._socket, self._readable)
             self._read_on_if_decrypted()
@@ -256,7 +263,7 @@ class ClientConnection:
     def _hand_over(self) -> None:
         """Give the core the next request, and the one after it when that one was answered on the spot."""
         waiting = self._waiting
-        while waiting and not self._busy:
+        while waiting and not self._busy and not self._silent:
             frame = waiting.popleft()
             if self._authenticator is not None and self._authenticator.takes_tokens:
                 self._take_token(bytes(frame))
@@ -268,6 +275,11 @@ class ClientConnection:
                     self._refuse(error)
                     return
                 continue
+            if self.client_id is None:
+                self.client_id = header.client_id or ""
+                if self._server.silence(self):
+                    waiting.appendleft(frame)
+                    return
             if self._authenticator is not None and self._authenticate(header, message):
                 continue
             # A Produce request that wants no acknowledgement is never answered.
@@ -279,7 +291,7 @@ class ClientConnection:
                 header.client_id,
                 message,
                 len(frame),
-                self._listener,
+                self.listener,
             )
             self._api_key = header.request_api_key
             self._began_us = time.monotonic_ns() // 1000
@@ -425,7 +437,7 @@ class ClientConnection:
         self._end()
 
     def _warn(self, text: str) -> None:
-        broker_id, listener = self._server.broker_id, self._listener
+        broker_id, listener = self._server.broker_id, self.listener
         logger.warning("broker %d closes the connection of %s (listener %s): %s", broker_id, self.peer, listener, text)
 
     def _end(self) -> None:

@@ -58,7 +58,7 @@ class Cluster:
         if listeners is not None and port:
             raise ConfigError("port= and listeners= exclude each other: give each listener its port.")
         doors = check_listeners({DEFAULT_NAME: Listener(port=port)} if listeners is None else listeners, brokers)
-        self.faults = Faults(self._ask)
+        self.faults = Faults(self._ask, self._coordinating)
         self._brokers = brokers
         self._owner_pid = os.getpid()
         self._temporary = data_dir is None

@@ -4,17 +4,21 @@
     data_dir/controller/     what the controller knows: topics, who holds them
     data_dir/broker-1/ ...   the logs of one broker each
 
-A folder that cannot be used is reported as a `UserMistake`: one sentence that names it and says what to do.
+A folder that cannot be used is reported as a `UserMistake`: one sentence that names it and says what to do. Where
+nothing was stored, as by a start that failed for want of room, nothing is left behind either.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 
 from ottla.cluster.storage import DiskStorage, OpenFiles, remove_tree
 from ottla.errors import UserMistake
+
+_LOCK = ".lock"
 
 
 class DataDir:
@@ -28,10 +32,15 @@ class DataDir:
         self._temporary = temporary
         self._lock: int | None = None
         self._open_files = OpenFiles()
+        self._made = _missing(path)
         try:
             os.makedirs(path, exist_ok=True)
             self._lock = _take_lock(path)
+            self._was_empty = os.listdir(path) == [_LOCK]
         except OSError as error:
+            if self._lock is not None:
+                os.close(self._lock)
+            self._unmake()
             raise unusable(path, error) from error
 
     def storage(self, name: str) -> DiskStorage:
@@ -49,8 +58,18 @@ class DataDir:
             return
         if self._temporary:
             remove_tree(self.path)
+        elif self._was_empty and not _holds_anything(self.path):
+            for name in os.listdir(self.path):
+                remove_tree(os.path.join(self.path, name))
+            self._unmake()
         os.close(self._lock)
         self._lock = None
+
+    def _unmake(self) -> None:
+        """Remove the folders that were made for this one, as far as nothing is in them."""
+        for folder in self._made:
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
 
 
 def unusable(path: str, error: OSError) -> UserMistake:
@@ -64,10 +83,31 @@ def unusable(path: str, error: OSError) -> UserMistake:
     )
 
 
+def _missing(path: str) -> list[str]:
+    """The folders that are to be made so that this one is there, the innermost first."""
+    missing = []
+    path = os.path.abspath(path)
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    return missing
+
+
+def _holds_anything(path: str) -> bool:
+    """Whether a byte is stored in any file below a folder."""
+    for folder, _, names in os.walk(path):
+        if any(os.lstat(os.path.join(folder, name)).st_size for name in names):
+            return True
+    return False
+
+
 def _take_lock(path: str) -> int:
-    lock = os.open(os.path.join(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.fstat(lock).st_nlink:
+            # Whoever held it has just removed it with the folder; another one may hold the file of that name now.
+            raise BlockingIOError
     except BlockingIOError:
         os.close(lock)
         raise UserMistake(

@@ -22,7 +22,7 @@ class Which(TypedDict, total=False):
     """Which requests a fault strikes; without any of these every Produce request.
 
     `topic`, `partition`: those that touch it. `nth`: the n-th only, from 1; or `every`: each k-th; or `probability`:
-    each with this chance, drawn from `seed`; `times`: at most so often. `broker_id`: those this broker handles.
+    each with this chance, drawn from `seed` (0); `times`: at most so often. `broker_id`: those this broker handles.
     `api`: the kind of request ("Produce", "Fetch", "Metadata", ...). `after_ms`, `duration_ms`: from so long after
     now, for so long.
     """
@@ -89,8 +89,12 @@ class Fault:
 class Faults:
     """The faults of one cluster; every verb raises ConfigError for what makes no sense."""
 
-    def __init__(self, ask: Callable[..., Any]) -> None:
+    def __init__(
+        self, ask: Callable[..., Any], coordinating: Callable[[str | None, str | None], tuple[str, int]]
+    ) -> None:
         self._ask = ask
+        # Which partition's leader coordinates a group, or a transactional id.
+        self._coordinating = coordinating
         self._made: list[Fault] = []
 
     # Requests, before anything is appended.
@@ -141,7 +145,7 @@ class Faults:
         return self._strike("kill", which, moment=moment)
 
     def power_off(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
-        """Cut the power of the broker that handles the request; what was not synced is lost, possibly torn."""
+        """Cut the power of the broker that handles the request; what was not synced is lost, but what `seed` leaves."""
         return self._strike("power_off", which, moment=moment)
 
     def pause(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
@@ -149,7 +153,7 @@ class Faults:
         return self._strike("pause", which, moment=moment)
 
     def cut_power(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
-        """Cut the power of all brokers at once."""
+        """Cut the power of all brokers at once, of those that are down already, too; as `power_off`."""
         return self._strike("cut_power", which, moment=moment)
 
     # Brokers in a bad way until healed.
@@ -174,13 +178,28 @@ class Faults:
         """Keep this broker from all others and the controller, while clients still reach it: a zombie leader."""
         return self._impose("isolate", broker_id=broker_id)
 
-    def unplug(self, broker_id: int) -> Fault:
-        """Part this broker from its clients: connections, old and new, stay open and silent; healed, they go on."""
-        return self._impose("unplug", broker_id=broker_id)
+    def unplug(self, broker_id: int, *, client_id: str | None = None) -> Fault:
+        """Part this broker from its clients, or from one: connections, old and new, stay silent; healed, they go on."""
+        return self._impose("unplug", broker_id=broker_id, client_id=client_id)
 
-    def half_open(self, broker_id: int) -> Fault:
-        """Leave the connections that clients have to this broker open and silent for good; new ones are well."""
-        return self._impose("half_open", broker_id=broker_id)
+    def half_open(self, broker_id: int, *, client_id: str | None = None) -> Fault:
+        """Leave the connections that clients, or one, have to this broker silent for good; new ones are well."""
+        return self._impose("half_open", broker_id=broker_id, client_id=client_id)
+
+    # Leaders where they should not be.
+
+    def unclean_election(self, topic: str, partition: int) -> Fault:
+        """Whenever no replica in sync is left to lead, let a living one lead all the same: what it lacks is lost."""
+        return self._impose("unclean_election", topic=topic, partition=partition)
+
+    def move_coordinator(self, *, group: str | None = None, transactional_id: str | None = None) -> Fault:
+        """Let another broker coordinate a group, or the transactions of an id, from now on; UserMistake as there."""
+        topic, partition = self._coordinating(group, transactional_id)
+        return self._impose("move_leader", topic=topic, partition=partition)
+
+    def move_leader(self, topic: str, partition: int) -> Fault:
+        """Let another replica in sync lead a partition from now on; UserMistake where there is none."""
+        return self._impose("move_leader", topic=topic, partition=partition)
 
     def corrupt(self, topic: str, partition: int, offset: int, *, broker_id: int) -> Fault:
         """Flip one byte of the batch that holds this offset, in the file of this broker's replica, for good."""

@@ -21,7 +21,7 @@ from ottla.cluster.data_dir import DataDir, unusable
 from ottla.cluster.event_loop import EventLoop
 from ottla.cluster.links import Links, Node
 from ottla.cluster.listener import Listener
-from ottla.cluster.machines import Machine, Machines
+from ottla.cluster.machines import ALL_DOWN, Machine, Machines
 from ottla.cluster.server import BrokerServer, Door, Entrance, open_doors
 from ottla.errors import OttlaError, UserMistake
 from ottla.faults.condition import Condition
@@ -34,7 +34,6 @@ _TIMEOUT_MS = 30_000
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 
 _ELECTION_NOT_NEEDED = 84
-_ALL_DOWN = "the whole cluster is down: start() it first."
 
 Answer = Callable[[Any], None]
 Watch = Callable[[], bool]
@@ -171,9 +170,9 @@ class ClusterHost:
     def _order(self, request: Any, answer: Answer, outcome: Callable[[Any], Any]) -> None:
         """Have the controller do something, and answer with what came of it."""
         if not self._links.has_controller:
-            raise UserMistake(_ALL_DOWN)
+            raise UserMistake(ALL_DOWN)
         self._links.order(
-            request, lambda response: answer(UserMistake(_ALL_DOWN) if response is None else outcome(response))
+            request, lambda response: answer(UserMistake(ALL_DOWN) if response is None else outcome(response))
         )
 
     # Breaking brokers.
@@ -276,6 +275,8 @@ class ClusterHost:
 
     def _look(self) -> None:
         self._watches[:] = [look for look in self._watches if not look()]
+        if self._conditions is not None and self._links.image is not None:
+            self._conditions.look(self._links.image)
 
     def _describe_partition(self, answer: Answer, topic: str, partition: int) -> None:
         image = self._partition(topic, partition)
@@ -304,7 +305,7 @@ class ClusterHost:
 
     def _add_condition(self, answer: Answer, rule: dict[str, Any]) -> None:
         try:
-            answer(self._imposed().impose(Condition.from_dict(rule)))
+            self._imposed().impose(Condition.from_dict(rule), answer)
         except OSError as error:
             raise OttlaError(f"the fault cannot be put into effect: {error.strerror}") from error
 

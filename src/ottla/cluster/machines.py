@@ -28,6 +28,7 @@ from ottla.faults.plan import FaultPlan
 logger = logging.getLogger("ottla.cluster")
 
 RUNNING, PAUSED, DOWN = "running", "paused", "down"
+ALL_DOWN = "the whole cluster is down: start() it first."
 
 
 class Machine:
@@ -147,7 +148,8 @@ class Machines:
     def kill(self, broker_id: int | None, *, power: bool = False, seed: int | None = None) -> None:
         """End a broker, or all of them and the controller, at once and without a word; with `power` also its disk's.
 
-        What of the unsynced bytes is left without power is drawn from `seed`, for each broker by itself.
+        What of the unsynced bytes is left without power is drawn from `seed`, for each broker by itself. The power of
+        all is also that of the brokers that are down already: page caches outlive a killed process, and nothing else.
         """
         if broker_id is not None:
             self._check(broker_id, (RUNNING, PAUSED), "killed")
@@ -159,6 +161,8 @@ class Machines:
         for machine in self._machines.values():
             if machine.node is not None:
                 self._end(machine, power=power, seed=seed)
+            elif power:
+                self._cut_power(machine, seed)
 
     def pause(self, broker_id: int) -> None:
         """Freeze a broker."""
@@ -220,10 +224,13 @@ class Machines:
         """A fault hits while this broker's core is at work; nothing of what it would have done next is done."""
         if output.kind == "pause":
             self.pause(broker_id)
-        elif output.kind == "cut_power":
-            self.kill(None, power=True)
+            return
+        # The same plan leaves the same bytes, whether it names a seed or not.
+        seed = self._faults.rule(output.rule_id).seed or 0
+        if output.kind == "cut_power":
+            self.kill(None, power=True, seed=seed)
         else:
-            self.kill(broker_id, power=output.kind == "power_off")
+            self.kill(broker_id, power=output.kind == "power_off", seed=seed)
 
     def _end(self, machine: Machine, *, power: bool, seed: int | None) -> None:
         assert machine.node is not None
@@ -235,13 +242,16 @@ class Machines:
         for door in machine.doors:
             door.shut()
         if power:
-            machine.storage.write_back.now_us = time.monotonic_ns() // 1000
-            rng = self._rng if seed is None else Random(f"{seed} {machine.address.broker_id}")
-            machine.storage.power_off(rng)
+            self._cut_power(machine, seed)
         # Who waits for it to stop: it is down, if not in order.
         stopped = self._stopping.pop(machine.address.broker_id, None)
         if stopped is not None:
             stopped()
+
+    def _cut_power(self, machine: Machine, seed: int | None) -> None:
+        machine.storage.write_back.now_us = time.monotonic_ns() // 1000
+        rng = self._rng if seed is None else Random(f"{seed} {machine.address.broker_id}")
+        machine.storage.power_off(rng)
 
     def _close_server(self, machine: Machine) -> None:
         if machine.server is not None:

@@ -18,7 +18,7 @@ from ottla.broker import metrics
 from ottla.broker.core import BrokerCore
 from ottla.cluster.client_connection import ClientConnection
 from ottla.cluster.event_loop import EventLoop, Timer
-from ottla.cluster.links import Links, Node
+from ottla.cluster.links import ClientDoor, Links, Node
 from ottla.cluster.listener import OAUTHBEARER, Listener
 from ottla.errors import UserMistake
 from ottla.protocol.frames import STAGE_BYTES
@@ -156,8 +156,8 @@ class BrokerServer:
         self._doors = doors
         self._accepting = False
         self._closed = False
-        # Told of every new connection while the broker is unplugged.
-        self._silenced: Callable[[int], None] | None = None
+        # By their numbers: whose connections fall silent (None: everybody's), and who is told of each.
+        self._silences: dict[int, tuple[str | None, Callable[[int], None]]] = {}
         self._accept_on()
 
     def receive(self, event: Any) -> None:
@@ -176,26 +176,44 @@ class BrokerServer:
         clients = self._node.clients.values()
         queued = sum(client.queued for client in clients)
         beans = metrics.read(self._core, self.loop.time() - self._started_s, queued)
-        beans["kafka.server:type=socket-server-metrics,name=connection-count"] = {"Value": len(clients)}
+        came_by = [client.listener for client in clients]
+        for door in self._doors:
+            # Kafka has one for each of a listener's network threads; here one loop serves all.
+            bean = f"kafka.server:type=socket-server-metrics,listener={door.name},networkProcessor=0"
+            beans[bean] = {"connection-count": came_by.count(door.name)}
         return beans
 
-    def fall_silent(self, silenced: Callable[[int], None], *, for_good: bool) -> None:
-        """Silence all connections there are, and without `for_good` new ones, too, until `speak`.
+    def fall_silent(
+        self, number: int, client_id: str | None, silenced: Callable[[int], None], *, for_good: bool
+    ) -> None:
+        """Silence the connections of this client (None: all), and without `for_good` new ones, too, until `speak`.
 
         `silenced` is told how many.
         """
-        clients = list(self._node.clients.values())
+        clients = [each for each in self._node.clients.values() if client_id in (None, each.client_id)]
         for client in clients:
-            client.fall_silent()
+            client.fall_silent(for_good=for_good)
         silenced(len(clients))
         if not for_good:
-            self._silenced = silenced
+            self._silences[number] = client_id, silenced
 
-    def speak(self) -> None:
-        """Let all connections go on."""
-        self._silenced = None
+    def speak(self, number: int) -> None:
+        """End a silence; connections that no other one holds go on."""
+        self._silences.pop(number, None)
         for client in list(self._node.clients.values()):
-            client.speak()
+            if not self._silences_on(client):
+                client.speak()
+
+    def silence(self, client: ClientDoor) -> bool:
+        """Whether this connection, of which something new is known, falls silent; then it has."""
+        silences = self._silences_on(client)
+        if silences:
+            client.fall_silent(for_good=False)
+            silences[0](1)
+        return bool(silences)
+
+    def _silences_on(self, client: ClientDoor) -> list[Callable[[int], None]]:
+        return [silenced for whose, silenced in self._silences.values() if whose in (None, client.client_id)]
 
     def close(self) -> None:
         """Stop listening and drop every connection."""
@@ -277,9 +295,7 @@ class BrokerServer:
             peer = f"{address[0]}:{address[1]}"
             try:
                 client = self._node.clients[number] = ClientConnection(self, number, sock, peer, door)
-                if self._silenced is not None:
-                    client.fall_silent()
-                    self._silenced(1)
+                self.silence(client)
             except OSError as error:
                 # Gone again before TLS could begin.
                 logger.debug("broker %d lost %s: %s", self.broker_id, peer, error)

@@ -7,12 +7,14 @@
 | `jump_clock` | `broker_id` | its clock shows `jump_ms` more (or less) |
 | `cut_link` | `broker_id`, `other_id` | the two brokers cannot reach each other |
 | `isolate` | `broker_id` | no other broker and no controller can reach it, nor it them; clients still can |
-| `unplug` | `broker_id` | clients' connections, old and new, stay open and silent; healed, they go on |
-| `half_open` | `broker_id` | the connections clients have now stay open and silent for good; new ones are well |
+| `unplug` | `broker_id`, `client_id` | clients' connections, old and new, stay open and silent; healed, they go on |
+| `half_open` | `broker_id`, `client_id` | the connections clients have now stay silent for good; new ones are well |
+| `unclean_election` | `topic`, `partition` | whenever nobody may lead it, a living replica does that is not in sync |
+| `move_leader` | `topic`, `partition` | another replica in sync leads it, at once and for good |
 | `corrupt` | `topic`, `partition`, `offset`, `broker_id` | one byte of that batch in that file is flipped, for good |
 
 A condition counts in `fired` what it really did: appends refused, requests and questions held back or lost, connections
-silenced, clocks and bytes changed.
+silenced, clocks and bytes changed, leaders elected. `client_id` may be left out: then it is about all clients.
 """
 
 from __future__ import annotations
@@ -28,8 +30,12 @@ _WANTED: dict[str, tuple[str, ...]] = {
     "isolate": ("broker_id",),
     "unplug": ("broker_id",),
     "half_open": ("broker_id",),
+    "unclean_election": ("topic", "partition"),
+    "move_leader": ("topic", "partition"),
     "corrupt": ("topic", "partition", "offset", "broker_id"),
 }
+_MAY_BE_GIVEN = {"unplug": ("client_id",), "half_open": ("client_id",)}
+_TEXT = ("topic", "client_id")
 CONDITION_KINDS = tuple(_WANTED)
 _LEAST = {"broker_id": 1, "other_id": 1, "delay_ms": 1, "partition": 0, "offset": 0}
 
@@ -37,7 +43,7 @@ _LEAST = {"broker_id": 1, "other_id": 1, "delay_ms": 1, "partition": 0, "offset"
 class Condition(Described):
     """One thing that is wrong for a while; the fields each kind wants stand in the table above. Raises ConfigError."""
 
-    __slots__ = ("broker_id", "delay_ms", "jump_ms", "kind", "offset", "other_id", "partition", "topic")
+    __slots__ = ("broker_id", "client_id", "delay_ms", "jump_ms", "kind", "offset", "other_id", "partition", "topic")
 
     def __init__(
         self,
@@ -49,6 +55,7 @@ class Condition(Described):
         topic: str | None = None,
         partition: int | None = None,
         offset: int | None = None,
+        client_id: str | None = None,
     ) -> None:
         self.kind = kind
         self.broker_id = broker_id
@@ -58,23 +65,26 @@ class Condition(Described):
         self.topic = topic
         self.partition = partition
         self.offset = offset
+        self.client_id = client_id
         self._check()
 
     def _check(self) -> None:
         wanted = _WANTED.get(self.kind)
         if wanted is None:
             raise ConfigError(f"fault kind {self.kind!r} is unknown; known kinds are {', '.join(CONDITION_KINDS)}")
+        allowed = wanted + _MAY_BE_GIVEN.get(self.kind, ())
         for name in self.__slots__:
             value = getattr(self, name)
-            if name in ("kind", "topic") or (value is None and name not in wanted):
+            if name == "kind" or (value is None and name not in wanted):
                 continue
-            if name not in wanted:
-                raise ConfigError(f"fault {self.kind}: {name}={value!r} is not for it; it takes {', '.join(wanted)}")
-            if type(value) is not int or value < _LEAST.get(name, value):
+            if name not in allowed:
+                raise ConfigError(f"fault {self.kind}: {name}={value!r} is not for it; it takes {', '.join(allowed)}")
+            if name in _TEXT:
+                if type(value) is not str or not value:
+                    raise ConfigError(f"fault {self.kind}: {name}={value!r} must name a {name.removesuffix('_id')}")
+            elif type(value) is not int or value < _LEAST.get(name, value):
                 least = f" of at least {_LEAST[name]}" if name in _LEAST else ""
                 raise ConfigError(f"fault {self.kind}: {name}={value!r} must be an integer{least}")
-        if "topic" in wanted and not self.topic:
-            raise ConfigError(f"fault {self.kind}: topic={self.topic!r} must name a topic")
         if self.kind == "cut_link" and self.broker_id == self.other_id:
             raise ConfigError(f"fault cut_link: broker {self.broker_id} has no link to itself; name two brokers")
 
@@ -123,6 +133,10 @@ class Conditions:
             for condition_id, condition in self._in_force.items()
             if condition.kind == kind and condition.broker_id == broker_id
         ]
+
+    def of_kind(self, kind: str) -> list[int]:
+        """The ids of the conditions of this kind that are in force."""
+        return [condition_id for condition_id, condition in self._in_force.items() if condition.kind == kind]
 
     def between(self, broker_id: int, other_id: int) -> int | None:
         """The id of a condition that parts these two (0: the controller), None where nothing does."""

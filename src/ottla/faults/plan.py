@@ -125,6 +125,10 @@ class FaultPlan:
         self._in_force = tuple(entry for entry in self._in_force if entry is not healed)
         self.active = bool(self._in_force)
 
+    def rule(self, rule_id: int) -> FaultRule:
+        """The rule with this id, healed or not."""
+        return self._entry(rule_id).rule
+
     def fired(self, rule_id: int) -> int:
         """How many requests the rule has struck."""
         return self._entry(rule_id).fired

@@ -24,6 +24,7 @@ from ottla.errors import ConfigError
 from ottla.faults.described import Described
 
 CRASHES = ("kill", "power_off", "pause", "cut_power")
+_TORN = ("power_off", "cut_power")
 BEFORE_APPEND = ("lose_request", "drop_request", "delay_request", "refuse")
 AFTER_APPEND = ("lose_ack", "drop_ack", "delay_ack", "refuse_after_append", "redeliver")
 KINDS = BEFORE_APPEND + AFTER_APPEND + CRASHES
@@ -53,7 +54,8 @@ class FaultRule(Described):
     `nth` strikes the n-th matching request only (from 1), `every` each k-th, `probability` each with that chance
     (drawn from `seed`); without these every one is struck; `times` bounds how often. `broker_id`: only requests that
     this broker handles. `after_ms`, `duration_ms`: only from so long after the rule was added, and for so long.
-    `error` is Kafka's error code. `moment` goes with crashes. Raises ConfigError.
+    `error` is Kafka's error code. `moment` goes with crashes; of those that cut the power, `seed` (0) also says what is
+    left of the bytes that were not synced. Raises ConfigError.
     """
 
     __slots__ = (
@@ -143,8 +145,8 @@ class FaultRule(Described):
                 raise self._wrong(f"probability={chance!r} must be a number above 0 and up to 1")
             if self.nth is not None or self.every is not None:
                 raise self._wrong("probability excludes nth and every; give one or the other")
-        elif self.seed is not None:
-            raise self._wrong(f"seed={self.seed} goes with a probability")
+        elif self.seed is not None and self.kind not in _TORN:
+            raise self._wrong(f"seed={self.seed} goes with a probability, or with {' and '.join(_TORN)}")
 
     def _check_error(self) -> None:
         refusing = self.kind in _DEFAULT_ERROR
