@@ -1,8 +1,8 @@
 """Records per second through the embedded cluster and through Apache Kafka: Java's and librdkafka's clients, in turn.
 
 One run is one client process against one cluster and one fresh topic of six partitions, 100-byte records, acks=all,
-settings as they come. librdkafka produces by `produce_batch`, the fastest way it has, from three processes, as many as
-keep both cores busy: one, by `produce`, is itself what limits the rate against any broker that keeps up with it.
+settings as they come. librdkafka produces by `produce_batch` and reads by `consume`, the fastest ways it has, in three
+processes, as many as keep both cores busy: one is itself what limits the rate against any broker that keeps up with it.
 
 Producers meet brokers that have just been started, as in a test: each round starts both sides anew, and of its two runs
 the second counts. A Java broker compiles what it does often, and goes on doing so for the better part of a minute at
@@ -35,6 +35,9 @@ PRODUCE_MUST = {1: 1.3, 3: 1.0}
 FETCH_MUST = 1.0
 _RUN_TIMEOUT_S = 300
 _PROCESSES = 3
+# Reading takes two seconds, of which the broker has a tenth: the rest is the client's, and as good as the machine is to
+# it just then. So there are several rounds for each that was asked for.
+_FETCH_ROUNDS = 5
 # Rounds of three million records until an Apache Kafka broker's processor time for one no longer falls.
 _ROUNDS_TO_WARM_UP = 8
 
@@ -46,10 +49,12 @@ def worker(name: str, processes: int = 1) -> Client:
 
     def run(bootstrap: str, topic: str, records: int) -> float:
         share = records // processes
-        command = [sys.executable, "-m", "benchmarks.worker", name, bootstrap, topic, str(share)]
+        command = [sys.executable, "-m", "benchmarks.worker", name, bootstrap, topic, str(share), f"--of={processes}"]
         begun = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            for _ in range(processes)
+            subprocess.Popen(
+                [*command, "--number", str(number)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            for number in range(processes)
         ]
         said = [process.communicate(timeout=_RUN_TIMEOUT_S) for process in begun]
         if any(process.returncode for process in begun):
@@ -67,7 +72,7 @@ def java_producer(bootstrap: str, topic: str, records: int) -> float:
 
 
 PRODUCERS: dict[str, Client] = {"java": java_producer, "confluent": worker("confluent-batch", _PROCESSES)}
-CONSUMERS: dict[str, Client] = {"java": consumer_performance, "confluent": worker("confluent-consume")}
+CONSUMERS: dict[str, Client] = {"java": consumer_performance, "confluent": worker("confluent-consume", _PROCESSES)}
 
 
 def produce(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -114,7 +119,7 @@ def _produce_once(bootstrap: str, client: Client, factor: int, records: int) -> 
 
 def fetch(arguments: argparse.Namespace) -> dict[str, Any]:
     """From one broker, out of a topic that Java's ProducerPerformance has filled."""
-    results: dict[str, Any] = {"records": arguments.records, "rounds": arguments.repeat}
+    results: dict[str, Any] = {"records": arguments.records, "rounds": arguments.repeat * _FETCH_ROUNDS}
     folder = log_folder()
     topic = "bench-fetch"
     with (
@@ -128,9 +133,10 @@ def fetch(arguments: argparse.Namespace) -> dict[str, Any]:
             create_topics(bootstrap, [topic], PARTITIONS, 1)
             java_producer(bootstrap, topic, arguments.records)
         for name, client in CONSUMERS.items():
+            # Who has the turn after the other's is changed from round to round; the first of them is not counted.
             rounds = [
-                {side: client(sides[side], topic, arguments.records) for side in SIDES}
-                for _ in range(arguments.repeat + 1)
+                {side: client(sides[side], topic, arguments.records) for side in (SIDES, SIDES[::-1])[number % 2]}
+                for number in range(arguments.repeat * _FETCH_ROUNDS + 1)
             ]
             results[name] = summed_up(rounds[1:], FETCH_MUST)
     return results

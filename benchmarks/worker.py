@@ -34,6 +34,8 @@ class Task:
         self.topic: str = given.topic
         self.records: int = given.records
         self.codec: str = given.codec
+        self.number: int = given.number
+        self.of: int = given.of
         self.keyed = not given.keyless
         self.keys, self.values = payload.records(given.bytes, keyed=self.keyed)
 
@@ -231,7 +233,7 @@ def raw(task: Task) -> Callable[[], None]:
 
 
 def confluent_consume(task: Task) -> Callable[[], None]:
-    """Reads a whole topic without a group; the records are made into Python objects, thousands at a time.
+    """Reads its share of a topic's partitions without a group; records become Python objects, thousands at a time.
 
     By default librdkafka asks for nothing more for a second when it has 100,000 records in store: that would be
     measured, not the broker.
@@ -240,13 +242,14 @@ def confluent_consume(task: Task) -> Callable[[], None]:
 
     settings = {"group.id": "not used", "enable.auto.commit": False, "fetch.queue.backoff.ms": 1}
     consumer = Consumer({"bootstrap.servers": task.bootstrap, **settings})
-    partitions = consumer.list_topics(task.topic, 30).topics[task.topic].partitions
+    partitions = sorted(consumer.list_topics(task.topic, 30).topics[task.topic].partitions)
+    mine = [TopicPartition(task.topic, partition, 0) for partition in partitions[task.number :: task.of]]
 
     def read() -> None:
-        consumer.assign([TopicPartition(task.topic, partition, 0) for partition in partitions])
-        left = task.records
+        left = sum(consumer.get_watermark_offsets(each, 30)[1] for each in mine)
+        consumer.assign(mine)
         while left > 0:
-            messages = consumer.consume(10_000, 30)
+            messages = consumer.consume(min(10_000, left), 30)
             assert messages, f"{left} records did not come"
             assert messages[0].error() is None, messages[0].error()
             left -= len(messages)
@@ -279,6 +282,8 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=100)
     parser.add_argument("--codec", default="none")
     parser.add_argument("--keyless", action="store_true")
+    parser.add_argument("--number", type=int, default=0, help="of the processes that share the partitions, from 0")
+    parser.add_argument("--of", type=int, default=1, help="how many these are")
     given = parser.parse_args()
     work = CLIENTS[given.client](Task(given))
     cpu, begin_s = cpu_s(), time.monotonic()
