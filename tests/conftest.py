@@ -20,11 +20,18 @@ if _ROOT not in sys.path:
 from tools.apache_kafka import Java  # noqa: E402
 from tools.kafka_jars import JarsUnavailable  # noqa: E402
 
+from .needs import lacking, required  # noqa: E402
+
 # A slow machine is no bug: nothing in these tests is judged by the clock.
 hypothesis.settings.register_profile(
     "ottla", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("ottla")
+
+
+def pytest_configure() -> None:
+    """A misspelt OTTLA_REQUIRE requires nothing."""
+    required()
 
 
 @pytest.fixture
@@ -47,4 +54,4 @@ def java() -> Java:
     try:
         return Java()
     except JarsUnavailable as missing:
-        pytest.skip(str(missing))
+        lacking("kafka", missing)

@@ -20,6 +20,7 @@ from tools.kafka_jars import JarsUnavailable
 import ottla
 from ottla.records.plain import decode_batches
 
+from ..needs import lacking
 from ..papers import Papers
 from .sides import Apache, Embedded, Side
 
@@ -41,7 +42,7 @@ def apache_side(papers: Papers) -> Iterator[Side]:
     try:
         cluster = Apache(papers)
     except JarsUnavailable as missing:
-        pytest.skip(str(missing))
+        lacking("kafka", missing)
     yield cluster
     cluster.close()
 
@@ -136,7 +137,7 @@ class Foreign:
         """kcat, to the end of every partition."""
         path = shutil.which("kcat")
         if path is None:
-            pytest.skip("there is no `kcat` on the PATH: install the package `kcat` (Debian, Ubuntu, Homebrew)")
+            lacking("kcat", "there is no `kcat` on the PATH: install the package `kcat` (Debian, Ubuntu, Homebrew)")
         asked = ["-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", "%p %s\n"]
         command = [path, "-b", side.bootstrap_servers, *asked]
         done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)

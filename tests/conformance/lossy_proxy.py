@@ -1,8 +1,9 @@
 """A proxy in front of brokers that loses acknowledgements: the request reaches the broker, its answer nobody.
 
 Apache Kafka has no fault plan; this gives it the one fault that matters most to a producer. It knows of the protocol
-just enough to tell frames and Produce requests apart. An answer that is to be lost ends both sides of its connection,
-as `Faults.lose_ack` of the embedded cluster does, so that the client knows at once that it does not know.
+just enough to tell frames and Produce requests apart, and to note who asks what in which version. An answer that is to
+be lost ends both sides of its connection, as `Faults.lose_ack` of the embedded cluster does, so that the client knows
+at once that it does not know.
 """
 
 from __future__ import annotations
@@ -12,20 +13,36 @@ import socket
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from tools.ports import free_ports
 
-_PRODUCE = 0
+from ottla.protocol.frames import decode_request
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+
+_PRODUCE, _API_VERSIONS = 0, 18
+_NAMED_FROM_VERSION = 3  # of ApiVersions (KIP-511)
+
+
+class Asked(NamedTuple):
+    """What a client asked: the name of its software ("" where it did not tell), the API and its version."""
+
+    software: str
+    api_key: int
+    version: int
 
 
 class LossyProxy:
-    """One address for each broker; `lose(every, times)` arms it and `fired` counts the answers that were lost."""
+    """One address for each broker; `lose(every, times)` arms it and `fired` counts the answers that were lost.
+
+    `asked` has what was asked, by client id.
+    """
 
     def __init__(self, brokers: int) -> None:
-        self._ports = free_ports(brokers)
-        self.addresses = [f"127.0.0.1:{port}" for port in self._ports]
+        self.ports = free_ports(brokers)
+        self.addresses = [f"127.0.0.1:{port}" for port in self.ports]
         self.fired = 0
+        self.asked: dict[str, set[Asked]] = {}
         self._lock = threading.Lock()
         self._every = 1
         self._left = 0
@@ -35,7 +52,7 @@ class LossyProxy:
 
     def start(self, brokers: str) -> None:
         """Let clients through to these brokers ("host:port,host:port")."""
-        for port, broker in zip(self._ports, brokers.split(","), strict=True):
+        for port, broker in zip(self.ports, brokers.split(","), strict=True):
             listening = socket.create_server(("127.0.0.1", port))
             self._listening.append(listening)
             _run(self._accept, listening, broker)
@@ -77,6 +94,7 @@ class LossyProxy:
 
     def _pump(self, source: socket.socket, target: socket.socket, doomed: set[bytes], requests: bool) -> None:
         """Carry frames one way; `doomed` holds the correlation ids of the requests whose answers will be lost."""
+        software = ""
         with contextlib.suppress(OSError, EOFError), source.makefile("rb") as stream:
             while True:
                 size = stream.read(4)
@@ -84,6 +102,7 @@ class LossyProxy:
                 if len(size) < 4 or len(frame) < int.from_bytes(size):
                     raise EOFError
                 if requests:
+                    software = self._note(software, frame)
                     if int.from_bytes(frame[:2]) == _PRODUCE and self._strikes():
                         doomed.add(frame[4:8])
                 elif frame[:4] in doomed:
@@ -93,6 +112,19 @@ class LossyProxy:
                 target.sendall(size + frame)
         _hang_up(source)
         _hang_up(target)
+
+    def _note(self, software: str, frame: bytes) -> str:
+        """Remember what is asked; the name of the client's software as far as it has told it on this connection."""
+        api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
+        length = int.from_bytes(frame[8:10], signed=True)
+        client_id = frame[10 : 10 + length].decode() if length > 0 else ""
+        if api_key == _API_VERSIONS and version >= _NAMED_FROM_VERSION:
+            message = decode_request(memoryview(frame), lenient=True)[1]
+            assert isinstance(message, ApiVersionsRequest)
+            software = message.client_software_name
+        with self._lock:
+            self.asked.setdefault(client_id, set()).add(Asked(software, api_key, version))
+        return software
 
     def _strikes(self) -> bool:
         with self._lock:

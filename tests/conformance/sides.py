@@ -11,13 +11,15 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from tools.apache_kafka import ApacheKafka
+from tools.ports import free_ports
 
 import ottla
+from ottla import Listener
 from ottla.cluster.cluster import Cluster
 from ottla.errors import KafkaError
 
 from ..papers import Papers
-from .lossy_proxy import LossyProxy
+from .lossy_proxy import Asked, LossyProxy
 from .ways_in import PROTOCOLS, apache_settings, apache_users, embedded_listeners
 
 BROKERS = 3
@@ -40,11 +42,17 @@ class Losses(Protocol):
 
 
 class Side:
-    """What the tests ask of either cluster; `lossy_servers` are the addresses at which acknowledgements can be lost."""
+    """What the tests ask of either cluster.
+
+    `lossy_servers` are the addresses at which acknowledgements can be lost, `noted_servers` those behind which `asked`
+    remembers what clients asked, by client id.
+    """
 
     name: str
     bootstrap_servers: str
     lossy_servers: str
+    noted_servers: str
+    asked: dict[str, set[Asked]]
 
     def bootstrap_servers_of(self, listener: str) -> str:
         """The addresses of a listener: PLAINTEXT, or one of `ways_in.PROTOCOLS`."""
@@ -121,17 +129,26 @@ class Embedded(Side):
     name = "embedded"
 
     def __init__(self, papers: Papers) -> None:
-        self._cluster = Cluster(brokers=BROKERS, listeners=embedded_listeners(papers))
+        self._proxy = LossyProxy(BROKERS)
+        self._ports = free_ports(BROKERS)
+        noted = Listener(port=self._ports[0], advertised_port=self._proxy.ports[0])
+        self._cluster = Cluster(brokers=BROKERS, listeners={**embedded_listeners(papers), "NOTED": noted})
+        self._proxy.start(",".join(f"127.0.0.1:{port}" for port in self._ports))
+        self.noted_servers = ",".join(self._proxy.addresses)
+        self.asked = self._proxy.asked
         self.bootstrap_servers = self.lossy_servers = self._cluster.bootstrap_servers
         self.bootstrap_servers_of = self._cluster.bootstrap_servers_of
         self.kill = self._cluster.kill
         self.start = self._cluster.start
         self.pause = self._cluster.pause
         self.resume = self._cluster.resume
-        self.close = self._cluster.close
 
     def losing_acks(self, topic: str, *, every: int, times: int) -> AbstractContextManager[Losses]:
         return self._cluster.faults.lose_ack(topic=topic, every=every, times=times)
+
+    def close(self) -> None:
+        self._proxy.close()
+        self._cluster.close()
 
 
 class Apache(Side):
@@ -157,7 +174,8 @@ class Apache(Side):
             raise
         self.bootstrap_servers = self._kafka.bootstrap_servers
         self.bootstrap_servers_of = self._kafka.bootstrap_servers_of
-        self.lossy_servers = ",".join(self._proxy.addresses)
+        self.lossy_servers = self.noted_servers = ",".join(self._proxy.addresses)
+        self.asked = self._proxy.asked
         self.kill = self._kafka.kill
         self.pause = self._kafka.pause
         self.resume = self._kafka.resume

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from tools.apache_kafka import ApacheKafka
+from tools.apache_kafka import ApacheKafka, Java
 from tools.kafka_jars import JarsUnavailable, fetch_spark_connector
 
 import ottla
 from ottla.cluster.cluster import Cluster
 from ottla.records.plain import Record, decode_batches
+
+from ..needs import lacking
+from .kafka_tools import KafkaTools
 
 PARTITIONS = 3
 
@@ -24,7 +27,7 @@ def spark_connector() -> list[str]:
     try:
         return [str(path) for path in sorted(fetch_spark_connector().glob("*.jar"))]
     except JarsUnavailable as missing:
-        pytest.skip(str(missing))
+        lacking("spark", missing)
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +36,7 @@ def apache_kafka_node() -> Iterator[ApacheKafka]:
     try:
         kafka = ApacheKafka()
     except JarsUnavailable as missing:
-        pytest.skip(str(missing))
+        lacking("kafka", missing)
     with kafka:
         yield kafka
 
@@ -48,6 +51,13 @@ def apache_kafka(apache_kafka_node: ApacheKafka) -> str:
 def apache_kafka_logs(apache_kafka_node: ApacheKafka) -> Path:
     """Where the node keeps its topics."""
     return apache_kafka_node.logs(1)
+
+
+@pytest.fixture(scope="module")
+def kafka_tools(java: Java) -> Iterator[KafkaTools]:
+    """Kafka's command line tools, in one JVM for the tests of one file."""
+    with KafkaTools(java) as kafka_tools:
+        yield kafka_tools
 
 
 Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]

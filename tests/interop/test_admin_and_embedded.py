@@ -1,11 +1,8 @@
-"""Foreign admin clients against the embedded cluster: librdkafka's AdminClient, and Kafka's own tools."""
+"""A foreign admin client against the embedded cluster: librdkafka's. Kafka's own: test_java_admin_and_embedded.py."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +32,6 @@ from ottla.cluster.cluster import Cluster
 pytestmark = pytest.mark.kafka
 
 _PATIENCE_S = 30
-_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +61,6 @@ def send(cluster: Cluster, topic: str, count: int, partition: int = 0) -> None:
     for number in range(count):
         producer.produce(topic, f"value {number}", partition=partition)
     assert producer.flush(_PATIENCE_S) == 0
-
-
-# librdkafka.
 
 
 def test_librdkafka_makes_a_topic_and_reads_its_settings(admin: AdminClient) -> None:
@@ -188,98 +181,3 @@ def test_librdkafka_deletes_records_and_elects_leaders(admin: AdminClient, clust
     told = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(_PATIENCE_S)
     assert told[place] is None
     assert cluster.leader("trimmed", 0) == first
-
-
-# Kafka's own tools.
-
-
-def run(java: Any, cluster: Cluster, tool: str, *arguments: str) -> str:
-    main_class = tool if tool.startswith(("org.", "kafka.")) else f"org.apache.kafka.tools.{tool}"
-    said: bytes = java.run(main_class, "--bootstrap-server", cluster.bootstrap_servers, *arguments)
-    return said.decode()
-
-
-def test_kafka_topics_makes_describes_and_grows_a_topic(cluster: Cluster, java: Any) -> None:
-    size = ["--partitions", "2", "--replication-factor", "3"]
-    run(java, cluster, "TopicCommand", "--create", "--topic", "java.topic", *size, "--config", "retention.ms=77000")
-    run(java, cluster, "TopicCommand", "--alter", "--topic", "java.topic", "--partitions", "4")
-    said = run(java, cluster, "TopicCommand", "--describe", "--topic", "java.topic")
-    head, *partitions = said.strip().splitlines()
-    assert "PartitionCount: 4" in head
-    assert "ReplicationFactor: 3" in head
-    assert "Configs: retention.ms=77000" in head
-    leaders = [int(re.search(r"Leader: (\d+)", line)[1]) for line in partitions]  # type: ignore[index]
-    assert leaders == [cluster.leader("java.topic", index) for index in range(4)]
-
-
-def test_kafka_configs_changes_topics_and_brokers(cluster: Cluster, java: Any) -> None:
-    def configs(*arguments: str) -> str:
-        return run(java, cluster, "kafka.admin.ConfigCommand", *arguments)
-
-    cluster.create_topic("configured", partitions=1)
-    topic = ["--entity-type", "topics", "--entity-name", "configured"]
-    configs("--alter", *topic, "--add-config", "max.message.bytes=5000,cleanup.policy=[compact,delete]")
-    said = configs("--describe", *topic)
-    assert "max.message.bytes=5000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:max.message.bytes=5000" in said
-    assert "cleanup.policy=compact,delete" in said
-    configs("--alter", *topic, "--delete-config", "max.message.bytes")
-    assert "max.message.bytes" not in configs("--describe", *topic)
-    everybody = ["--entity-type", "brokers", "--entity-default"]
-    configs("--alter", *everybody, "--add-config", "log.retention.bytes=123456789")
-    assert "log.retention.bytes=123456789" in configs("--describe", *everybody)
-    one = configs("--describe", "--all", "--entity-type", "brokers", "--entity-name", "2")
-    assert "log.retention.bytes=123456789 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG" in one
-    assert "broker.id=2" in one
-    configs("--alter", *everybody, "--delete-config", "log.retention.bytes")
-    assert "log.retention.bytes" not in configs("--describe", *everybody)
-
-
-def test_kafka_log_dirs_tells_sizes(cluster: Cluster, java: Any) -> None:
-    cluster.create_topic("sized", partitions=1)
-    send(cluster, "sized", 100)
-    said = run(java, cluster, "LogDirsCommand", "--describe", "--topic-list", "sized")
-    told = json.loads(said.splitlines()[-1])
-    sizes = [
-        (partition["partition"], partition["size"], partition["offsetLag"])
-        for broker in told["brokers"]
-        for folder in broker["logDirs"]
-        for partition in folder["partitions"]
-    ]
-    assert [each[0] for each in sizes] == ["sized-0"] * 3
-    assert all(size > 100 and lag == 0 for _, size, lag in sizes)
-
-
-def test_kafka_get_offsets_cluster_and_groups_tell_what_there_is(cluster: Cluster, java: Any) -> None:
-    cluster.create_topic("counted", partitions=1)
-    send(cluster, "counted", 7)
-    offsets = run(java, cluster, "GetOffsetShell", "--topic", "counted")
-    assert offsets.split() == ["counted:0:7"]
-    identity = java.run(
-        "org.apache.kafka.tools.ClusterTool", "cluster-id", "--bootstrap-server", cluster.bootstrap_servers
-    )
-    assert re.fullmatch(r"Cluster ID: [\w-]{22}", identity.decode().strip())
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "java-looks", "log_level": 0}
-    consumer = Consumer(config)
-    consumer.commit(offsets=[TopicPartition("counted", 0, 3)], asynchronous=False)
-    consumer.close()
-    group = ["--group", "java-looks"]
-    rows = run(java, cluster, _GROUPS, "--describe", *group).splitlines()
-    row = next(line.split() for line in rows if "counted" in line)
-    assert row[:6] == ["java-looks", "counted", "0", "3", "7", "4"]
-    forgotten = run(java, cluster, _GROUPS, "--delete-offsets", *group, "--topic", "counted")
-    assert re.search(r"counted\s+0\s+Successful", forgotten)
-    run(java, cluster, _GROUPS, "--delete", *group)
-    assert "java-looks" not in run(java, cluster, _GROUPS, "--list").split()
-
-
-def test_kafka_delete_records_and_leader_election_do_their_work(cluster: Cluster, java: Any, tmp_path: Path) -> None:
-    cluster.create_topic("cut", partitions=1)
-    send(cluster, "cut", 7)
-    wanted = tmp_path / "offsets.json"
-    wanted.write_text(json.dumps({"partitions": [{"topic": "cut", "partition": 0, "offset": 4}], "version": 1}))
-    assert "low_watermark: 4" in run(java, cluster, "DeleteRecordsCommand", "--offset-json-file", str(wanted))
-    assert run(java, cluster, "GetOffsetShell", "--topic", "cut", "--time", "earliest").split() == ["cut:0:4"]
-    elected = run(
-        java, cluster, "LeaderElectionCommand", "--election-type", "preferred", "--topic", "cut", "--partition", "0"
-    )
-    assert "Valid replica already elected for partitions cut-0" in elected

@@ -13,6 +13,8 @@ import ottla
 from ottla.cluster.cluster import Cluster
 from ottla.records.plain import decode_batches
 
+from ..needs import lacking
+
 _PARTITIONS = 3
 _PATIENCE_S = 60
 _CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]  # by their numbers in a batch's attributes
@@ -22,7 +24,7 @@ _CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]  # by their numbers in a bat
 def kcat() -> str:
     path = shutil.which("kcat")
     if path is None:
-        pytest.skip("there is no `kcat` on the PATH: install the package `kcat` (Debian, Ubuntu, Homebrew)")
+        lacking("kcat", "there is no `kcat` on the PATH: install the package `kcat` (Debian, Ubuntu, Homebrew)")
     return path
 
 

@@ -16,6 +16,8 @@ import pytest
 import ottla
 from ottla.cluster.cluster import Cluster
 
+from ..needs import lacking
+
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 _PATIENCE_S = 180
@@ -91,7 +93,7 @@ def test_spark_reads_what_ottla_sent_and_ottla_what_spark_wrote(
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     if "missing" in told:
-        pytest.skip(told["missing"])
+        lacking("spark", told["missing"])
     assert told["read"] == sorted(
         [f"key {number % 9}", f"value {number}", place.partition, place.offset, "ottla", 0]
         for number, place in enumerate(stored)

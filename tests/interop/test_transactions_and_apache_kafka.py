@@ -17,6 +17,7 @@ import ottla
 from ottla.client.producer import Producer
 
 from ..markers import await_markers
+from ..needs import lacking
 
 pytestmark = pytest.mark.kafka
 
@@ -30,7 +31,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
     try:
         node = ApacheKafka(format_arguments=("--feature", "transaction.version=1"))
     except JarsUnavailable as missing:
-        pytest.skip(str(missing))
+        lacking("kafka", missing)
     with node:
         yield node.bootstrap_servers
 

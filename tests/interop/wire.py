@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from typing import Any
@@ -48,6 +49,10 @@ class Wire:
             self._socket.close()
             self._socket = socket.create_connection(self._place, _PATIENCE_S)
             return "hung up"
+
+    def has_answer(self) -> bool:
+        """Whether something has come that `answer` would read."""
+        return bool(select.select([self._socket], [], [], 0)[0])
 
     def _read(self, size: int) -> bytearray:
         data = bytearray()

@@ -12,6 +12,8 @@ import pytest
 
 from ottla.protocol.primitives import Decoder, Encoder
 
+from ..needs import lacking
+
 TOOLS = Path(__file__).parents[2] / "tools"
 
 
@@ -29,7 +31,7 @@ def clients_jar(generator: Any) -> Path:
     try:
         return generator.fetch() / f"kafka-clients-{generator.VERSION}.jar"
     except generator.JarsUnavailable as error:
-        pytest.skip(str(error))
+        lacking("kafka", error)
 
 
 def test_the_checked_in_messages_are_fresh(

@@ -9,6 +9,8 @@ import pytest
 
 from ottla.errors import UserMistake
 
+from ..needs import lacking
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -21,7 +23,7 @@ def find_java() -> None:
     try:
         find_java()
     except UserMistake as reason:
-        pytest.skip(str(reason))
+        lacking("spark", reason)
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +33,6 @@ def spark() -> Iterator[SparkSession]:
     try:
         session = local_session("ottla-tests")
     except UserMistake as reason:
-        pytest.skip(str(reason))
+        lacking("spark", reason)
     yield session
     session.stop()
