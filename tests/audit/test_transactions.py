@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.audit.scene import Scene, batch, seen
+from tests.audit.scene import Scene, batch, marker, seen
 
 from ottla.audit.aborted_reads import check_aborted_reads
 from ottla.audit.chronicle import Downfall, Leadership, TransactionSeen
@@ -399,3 +399,20 @@ def test_a_late_end_before_every_transaction_had_an_epoch_excuses_all_but_the_fi
     assert scene.ask(check_early_reads).passed
     scene.final(1, committed=True).records = []
     assert scene.ask(check_torn).count == 1
+
+
+@pytest.mark.parametrize(
+    ("forgotten_us", "marked", "found"),
+    [(3_950, False, 0), (2_000, False, 1), (3_950, True, 1)],
+    ids=["epoch given out again", "forgotten before", "marker between"],
+)
+def test_an_aborted_record_that_joined_what_its_epoch_had_left_open_is_shown_innocently(
+    scene: Scene, forgotten_us: int, marked: bool, found: int
+) -> None:
+    for broker in range(3):
+        commits = marker(4, commits=True)
+        scene.batches(broker)[2:] = [*[commits] * marked, batch(5, [12], producer_id=2), marker(6, commits=True)]
+    scene.final(committed=True).records.append(seen(12, 5))
+    scene.forget_transactions(forgotten_us)
+    assert scene.ask(check_aborted_reads).count == found
+    assert scene.ask(check_early_reads).count == found

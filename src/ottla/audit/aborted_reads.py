@@ -27,7 +27,7 @@ def check_aborted_reads(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding
         for offset, (record, read) in seen.items():
             transactions = case.transactions_of(record.number) or []
             told = bool(transactions) and all(each.verdict == "aborted" for each in transactions)
-            if told and any(case.excuse_transaction(each) is not None for each in transactions):
+            if told and any(case.excuse_shown(each, place, offset) is not None for each in transactions):
                 continue  # its marker went with what was lost, and the next one decides for it
             if not told and offset not in marked:
                 continue

@@ -18,7 +18,7 @@ from ottla.audit.chronicle import (
 )
 from ottla.audit.durability import TRANSACTION_LOG, DurabilityLedger
 from ottla.audit.readings import Readings
-from ottla.audit.reused_epochs import excuse_reused_epoch
+from ottla.audit.reused_epochs import excuse_joining, excuse_reused_epoch
 
 Place = tuple[str, int]
 UNCOMMITTED, COMMITTED = "read_uncommitted", "read_committed"
@@ -101,6 +101,10 @@ class Case:
         for record in self.of_transaction.get(transaction.number, ()) if why is None else ():
             why = why or self.ledger.excuse_read((record.topic, record.partition), -1, transaction.began_us)
         return why
+
+    def excuse_shown(self, transaction: TransactionSeen, place: Place, offset: int) -> str | None:
+        """What made another marker than its own decide for the record of this transaction that lies at an offset."""
+        return self.excuse_transaction(transaction) or excuse_joining(self, place, offset, transaction.began_us)
 
     def transactions_of(self, number: int) -> list[TransactionSeen] | None:
         """The transactions in which a record was sent; None where it was also sent outside of any, or never."""

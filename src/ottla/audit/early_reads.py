@@ -28,7 +28,7 @@ def check_early_reads(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
             if any(each.commit_asked and each.commit_asked_us <= read.ended_us for each in transactions):
                 continue
             first = transactions[0]
-            if case.excuse_transaction(first) is not None:
+            if case.excuse_shown(first, place, offset) is not None:
                 continue  # its marker went with what was lost, and the next one decides for it
             asked = f"asked for at {first.commit_asked_us} us" if first.commit_asked else "never asked for"
             found.add(

@@ -33,6 +33,20 @@ def end_of_transaction(log: ReplicaSeen, offset: int) -> Ending | None:
     return None if producer_id is None else Ending(sys.maxsize, False)
 
 
+def open_before(log: ReplicaSeen, offset: int) -> list[int]:
+    """The numbers of the records before the one at `offset` for which the same marker decides."""
+    open_: dict[int, list[int]] = {}
+    for batch in log.batches:
+        if batch.is_control:
+            open_.pop(batch.producer_id, None)
+        elif batch.is_transactional:
+            found = open_.setdefault(batch.producer_id, [])
+            found += [record.number for record in batch.records if record.offset < offset]
+            if batch.base_offset <= offset <= batch.last_offset:
+                return found
+    return []
+
+
 def aborted_offsets(log: ReplicaSeen) -> dict[int, None]:
     """The offsets of data that an abort marker follows."""
     return _walk(log)[0]
