@@ -7,7 +7,7 @@
 SHELL := /bin/sh
 PY := .venv/bin/python
 STAMP := .venv/.set-up
-COMPILED := $(wildcard $(foreach room,broker broker/apis client connection producer protocol protocol/messages records schemas simulation,src/ottla/$(room)/*.py src/ottla/$(room)/*.pxd))
+COMPILED := $(wildcard $(foreach room,. broker broker/apis broker/log client cluster connection producer protocol protocol/messages reader records schemas simulation,src/ottla/$(room)/*.py src/ottla/$(room)/*.pxd))
 ARGS ?=
 
 .PHONY: help setup run test check format bench soak clean

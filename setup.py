@@ -2,7 +2,7 @@
 
 Every compiled module is listed here and nowhere else. Everything else about the build stands in pyproject.toml.
 
-`LOOPS` run once per record, or byte. They are written for the compiler, with C types in their annotations.
+`LOOPS` run once per record, or byte, or call C. They are written for the compiler, with C types in their annotations.
 
 `TURNS` are what the producer's I/O thread does once per batch, request and turn, from the appender's sealed batch to
 `sendmsg` and back, what brokers do for every request and batch, from the socket to the log and to followers, and what
@@ -19,6 +19,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 LOOPS = [
+    "ottla.client.held_calls",
     "ottla.records.append",
     "ottla.records.arrow_columns",
     "ottla.records.arrow_data",

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.held_calls import HELD_BYTES_MAX, receive_held, send_held
 from ottla.client.resolve import Address
 from ottla.client.strangers import NOT_KAFKA, stranger
 from ottla.connection.security_settings import TLS_FAILED
@@ -231,8 +232,12 @@ class Channel:
         sock = self._tls or self.sock
         assert sock is not None
         while self._outgoing_bytes:
+            sent = -1
             try:
-                sent = sock.sendmsg(outgoing if len(outgoing) <= _BUFFERS_MAX else outgoing[:_BUFFERS_MAX])
+                if self._tls is None and self._outgoing_bytes <= HELD_BYTES_MAX:
+                    sent = send_held(self.fd, outgoing)
+                if sent < 0:
+                    sent = sock.sendmsg(outgoing if len(outgoing) <= _BUFFERS_MAX else outgoing[:_BUFFERS_MAX])
             except BlockingIOError:
                 return False
             except OSError as error:
@@ -267,8 +272,12 @@ class Channel:
         while True:
             buffer = self._frames.get_buffer()
             room = len(buffer)
+            received = -1
             try:
-                received = sock.recv_into(buffer)
+                if self._tls is None and room <= HELD_BYTES_MAX:
+                    received = receive_held(self.fd, buffer)
+                if received < 0:
+                    received = sock.recv_into(buffer)
             except BlockingIOError:
                 return
             except OSError as error:

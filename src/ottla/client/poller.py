@@ -13,6 +13,8 @@ import select
 import selectors
 from typing import Final
 
+from ottla.client.held_calls import write_held
+
 READABLE: Final = 1
 WRITABLE: Final = 4
 # EPOLLERR and EPOLLHUP: reading such a socket gives the error or the end, so they count as readable.
@@ -100,9 +102,8 @@ class Doorbell:
 
     def ring(self) -> None:
         """Make it readable; ringing twice is the same as once."""
-        # A full pipe is readable already, and that is all a ring has to see to.
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._write_fd, b"\x01\0\0\0\0\0\0\0")
+        # A full pipe takes no more; it is readable already, and that is all a ring has to see to.
+        write_held(self._write_fd, b"\x01\0\0\0\0\0\0\0")
 
     def heard(self) -> None:
         """The wait it was to end has ended; make it ready to end the next one."""

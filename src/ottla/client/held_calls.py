@@ -1,0 +1,33 @@
+"""System calls that keep the interpreter lock (compiled).
+
+Python lets the lock go around every system call, and another thread that has work takes it for 5 ms. None of these
+calls waits, and each is over sooner than the lock comes back: ringing a doorbell, and moving a few bytes between
+memory and a socket that does not block. What moves more is left to Python's own calls.
+
+Invariant: a call that fails says so by -1 and nothing else; Python's own call, made next, raises what is to be raised.
+"""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.ottla.client.held_calls import recv, send, write
+
+# How much is moved at most: some 20 microseconds' copying.
+HELD_BYTES_MAX = 64 * 1024
+
+
+def write_held(fd: cython.int, data: bytes) -> int:
+    """`os.write`: how many bytes were taken, or -1."""
+    return write(fd, cython.cast(cython.p_char, data), len(data))
+
+
+def send_held(fd: cython.int, chunks: list) -> int:
+    """`sendmsg` of a few bytes on a socket that does not block: how many were taken, or -1."""
+    data: bytes = b"".join(chunks)
+    return send(fd, cython.cast(cython.p_char, data), len(data), 0)
+
+
+def receive_held(fd: cython.int, buffer: object) -> int:
+    """`recv_into` on a socket that does not block: how many bytes came (0: the end), or -1."""
+    room: cython.uchar[::1] = buffer
+    return recv(fd, cython.address(room[0]), room.shape[0], 0)
