@@ -1,7 +1,8 @@
 """A producer that acts out its plan in reality, on a thread of its own; see `reality`.
 
 It does what `simulation.scripts.ProducerScript` does, act by act, with the calls of `ottla.Producer`. A process that
-dies is a producer nobody looks at any more: what it had open stays open until the next one of its id begins.
+dies is a producer that nobody hears from any more, brokers neither: what it had open stays open until the next one of
+its id begins.
 """
 
 from __future__ import annotations
@@ -91,10 +92,18 @@ class Performer:
         life = InstanceSeen(self.plan.name, self._instance, self._stage.now_us)
         assert self._chronicle.instances is not None
         self._chronicle.instances.append(life)
-        return ottla.Producer(self._stage.cluster.bootstrap_servers, **self.plan.settings)
+        settings = self.plan.settings | {"client_id": self._client_id}
+        return ottla.Producer(self._stage.cluster.bootstrap_servers, **settings)
+
+    @property
+    def _client_id(self) -> str:
+        return f"{self.plan.name}.{self._instance}"
 
     def _die(self) -> None:
-        """Nobody hears of it any more; what its producer had open stays open until the next one begins."""
+        """As by kill -9: not one byte of it comes any more, and what it had open stays open until the next one begins."""
+        cluster = self._stage.cluster
+        for broker in cluster.brokers():
+            cluster.faults.unplug(broker, client_id=self._client_id)
         if self._open is not None:
             self._open.ended_us = self._stage.now_us
             if not self._open.commit_asked:

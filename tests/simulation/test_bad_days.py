@@ -1,9 +1,9 @@
 """Bad days nobody has seen before: every run takes a thousand fresh seeds, over all cores, and says which.
 
 Whatever the weather, no core raises anything, everything comes to an end once all is healed, and a seed repeats itself.
-What a judge finds is told with its seed, as a lead to follow: one in some thousand seeds shows a chain of events that
-no judge knows yet, or that a core does not survive. More of them than `LEADS` are a failure: most guarantees taken out
-of the cores show far more often than that. `ottla simulate --seed N` tells the story of a seed.
+What a judge finds is told with its seed, as a lead to follow: one in some twenty thousand seeds shows a chain of events
+that no judge knows yet. More of them than `LEADS` are a failure: most guarantees taken out of the cores show far more
+often than that. `ottla simulate --seed N` tells the story of a seed.
 OTTLA_SEEDS=50 runs fewer, OTTLA_SOAK=1 ten thousand, and lets no lead pass.
 """
 
@@ -18,7 +18,7 @@ from ottla.audit.findings import STUCK
 from ottla.trial.seeds import run_seeds
 
 SEEDS = int(os.environ.get("OTTLA_SEEDS") or (10_000 if os.environ.get("OTTLA_SOAK") else 1_000))
-LEADS = 0 if os.environ.get("OTTLA_SOAK") else 3
+LEADS = 0 if os.environ.get("OTTLA_SOAK") else 1
 FIRST_SEED = int.from_bytes(os.urandom(4), "big")
 
 
