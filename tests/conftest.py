@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,8 @@ from tools.kafka_jars import JarsUnavailable  # noqa: E402
 
 from .needs import lacking, required  # noqa: E402
 
+_SAID = "said"
+
 # A slow machine is no bug: nothing in these tests is judged by the clock.
 hypothesis.settings.register_profile(
     "ottla", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -32,6 +36,22 @@ hypothesis.settings.load_profile("ottla")
 def pytest_configure() -> None:
     """A misspelt OTTLA_REQUIRE requires nothing."""
     required()
+
+
+@pytest.fixture
+def say(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Tell the reader of a run something, whatever comes of the test: which seeds it drew, say."""
+    return partial(record_property, _SAID)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests said, also those that other processes ran, whose own output nobody sees."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", "") == "call":
+                for key, line in report.user_properties:
+                    if key == _SAID:
+                        terminalreporter.write_line(line)
 
 
 @pytest.fixture

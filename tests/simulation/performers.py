@@ -100,7 +100,7 @@ class Performer:
         return f"{self.plan.name}.{self._instance}"
 
     def _die(self) -> None:
-        """As by kill -9: not one byte of it comes any more, and what it had open stays open until the next one begins."""
+        """As by kill -9: not one byte of it comes any more; what it had open stays so until the next one begins."""
         cluster = self._stage.cluster
         for broker in cluster.brokers():
             cluster.faults.unplug(broker, client_id=self._client_id)

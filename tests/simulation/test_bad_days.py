@@ -10,9 +10,7 @@ OTTLA_SEEDS=50 runs fewer, OTTLA_SOAK=1 ten thousand, and lets no lead pass.
 from __future__ import annotations
 
 import os
-import sys
-
-import pytest
+from collections.abc import Callable
 
 from ottla.audit.findings import STUCK
 from ottla.trial.seeds import run_seeds
@@ -22,9 +20,8 @@ LEADS = 0 if os.environ.get("OTTLA_SOAK") else 1
 FIRST_SEED = int.from_bytes(os.urandom(4), "big")
 
 
-def test_bad_days_are_survived(capsys: pytest.CaptureFixture[str]) -> None:
-    with capsys.disabled():
-        sys.stdout.write(f"\nbad days of the seeds {FIRST_SEED} to {FIRST_SEED + SEEDS - 1}\n")
+def test_bad_days_are_survived(say: Callable[[str], None]) -> None:
+    say(f"bad days of the seeds {FIRST_SEED} to {FIRST_SEED + SEEDS - 1}")
     fresh = range(FIRST_SEED, FIRST_SEED + SEEDS)
     unclean = [outcome for outcome in run_seeds(fresh, os.cpu_count() or 1) if not outcome.is_clean]
     failed = {
@@ -32,8 +29,7 @@ def test_bad_days_are_survived(capsys: pytest.CaptureFixture[str]) -> None:
         for each in unclean
         if each.crashed is not None or any(finding.kind == STUCK for finding in each.findings)
     }
-    with capsys.disabled():
-        for lead in unclean:
-            sys.stdout.write(f"seed {lead.seed}: {', '.join(finding.kind for finding in lead.findings)}\n")
+    for lead in unclean:
+        say(f"seed {lead.seed}: {', '.join(finding.kind for finding in lead.findings)}")
     assert failed == {}
     assert len(unclean) <= LEADS

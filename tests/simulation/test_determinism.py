@@ -47,6 +47,21 @@ def test_looking_on_and_bytes_on_the_wire_change_nothing() -> None:
         assert execute(plan).trace_hash == plain.trace_hash
 
 
+def test_records_with_other_contents_are_another_run() -> None:
+    plan = draw(20)
+    first, second = [act for act in plan.producers[0].acts if act.do == SEND][:2]
+    first.number, second.number = second.number, first.number
+    assert execute(plan).trace_hash != execute(draw(20)).trace_hash
+
+
+def test_a_core_that_does_not_even_begin_is_a_finding() -> None:
+    plan = draw(20)
+    plan.brokers = 0
+    outcome = execute(plan)
+    assert outcome.crashed is not None
+    assert not outcome.is_clean
+
+
 def test_a_run_has_more_than_a_thousand_messages() -> None:
     for seed in SEEDS:
         outcome = execute(draw(seed))

@@ -16,10 +16,10 @@ from ottla.simulation.run import execute
 
 FOLDER = Path(__file__).parent / "fingerprints"
 FINGERPRINTS = {
-    "clocks": "f1667bed6c02187ff26e800f420ba4d2d689c6e4d9d48813b4af1914340d11a5",
-    "kill": "f08e3e3f1e8496cd7df0f61a8352c31c045751bab185072637048ca5750d6ad8",
-    "power": "544131dd89234a75ea8f295f269f4c592ddc1db0c9e4cfeda97a00008e2afa30",
-    "requests": "f872ea258c653949da480df1f6e5c54d60635369430c959fb1b101d6e5afcc04",
+    "clocks": "fa08985696d10882a0a1dad452b90604a5b2560197f6fc03a8424a92c9c94e33",
+    "kill": "81b3808066017084aedf45f7a22d308913ce052e88638f381f47da3b313dc6ae",
+    "power": "9b9b357cb7165f8e383158ff2ea6050bd9dce2d29acae1487c34c0eb74466d88",
+    "requests": "ca4ec0a6ce73ef4b9976f6ba1c05c985281a8b6c1f264dd1a3e1f35031e273ca",
 }
 
 

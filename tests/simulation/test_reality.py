@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -54,11 +53,11 @@ def real(schedule: Schedule, folder: Path) -> World:
     return World("reality", carry_out(schedule.plan, folder))
 
 
-def test_simulated_schedules_come_to_the_same_in_reality(tmp_path: Path) -> None:
+def test_simulated_schedules_come_to_the_same_in_reality(tmp_path: Path, say: Callable[[str], None]) -> None:
     given = os.environ.get("OTTLA_SEED")
     begin = int(given) if given else Random().randrange(1 << 32)
     seeds = range(begin, begin + (1 if given else SEEDS))
-    sys.stdout.write(f"schedules of the seeds from {seeds[0]} to {seeds[-1]}\n")
+    say(f"schedules of the seeds {seeds[0]} to {seeds[-1]} in reality")
 
     def compare(seed: int) -> tuple[str, list[str]]:
         schedule = draw_schedule(seed)
@@ -82,7 +81,7 @@ def test_a_guarantee_that_only_the_simulation_lacks_is_a_difference(weakness: We
     reality = real(schedule, tmp_path)
     assert not differences(schedule, simulated(schedule), reality)
     lines = differences(schedule, weak, reality)
-    sys.stdout.write("\n".join((f"{weakness}, seed {schedule.plan.seed}:", *lines)))
+    say(f"{weakness} in the simulation alone, seed {schedule.plan.seed}: {len(lines)} differences")
     assert lines
 
 

@@ -3,8 +3,8 @@
 Promise: a transaction is visible whole or not at all: in the end over all its partitions, at any moment within each
 partition (a reader's end there, the last stable offset, lies never inside a committed transaction). What its producer
 was told holds: committed is all of it, with every record acknowledged; where nobody knows, it is all or nothing. A
-record that the durability ledger takes back is left out, and so are one that was taken for another (`reused_epochs`)
-and a transaction whose coordinator lost its log.
+record that the durability ledger takes back is left out, and so are one that was taken for another or joined an earlier
+transaction (`reused_epochs`), and a transaction whose coordinator lost its log.
 
 Not observable: partitions whose final read with read_committed did not reach the end, or was held up by a hanging
 transaction (`hanging`); topics that clean up.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from ottla.audit.case import COMMITTED, Case, Place
 from ottla.audit.chronicle import SentRecord, TransactionSeen
 from ottla.audit.findings import EVIDENCE_MAX, TORN, Finding, Findings
-from ottla.audit.reused_epochs import excuse_reused_epoch
+from ottla.audit.reused_epochs import excuse_joining, excuse_reused_epoch
 from ottla.ledger.schema import ACKED, FAILED
 
 
@@ -65,7 +65,7 @@ def _check_end(
             continue
         if record.outcome == FAILED and transaction.verdict == "unknown":
             continue
-        excuse = excuse_reused_epoch(case, record) if record.outcome == ACKED else None
+        excuse = _excuse(case, transaction, record) if record.outcome == ACKED else None
         if excuse is not None:
             found.tally(f"excused: {excuse}")
             continue
@@ -78,6 +78,12 @@ def _check_end(
             offsets=(record.offset,) if record.offset >= 0 else (),
             at_us=transaction.ended_us,
         )
+
+
+def _excuse(case: Case, transaction: TransactionSeen, record: SentRecord) -> str | None:
+    """What kept an acknowledged record out of its transaction, if anything did that may."""
+    place = record.topic, record.partition
+    return excuse_reused_epoch(case, record) or excuse_joining(case, place, record.offset, transaction.began_us)
 
 
 def _check_rounds(case: Case, found: Findings, place: Place) -> None:

@@ -59,6 +59,8 @@ _PACES = (
 # How many runs have clients with clocks of their own, and how many parts in a million those are off.
 _DRIFTING_SHARE = 0.1
 _CLIENT_DRIFTS_PPM = (-500_000, -50_000, -200, 200, 50_000, 1_000_000)
+# How many of the runs in which messages come late have transactions that do not wait for them.
+_HASTY_SHARE = 0.7
 # How many runs have all batches in flight sent again.
 _SENT_AGAIN_SHARE = 0.04
 _CODECS = ("gzip", "snappy", "lz4", "zstd")
@@ -68,7 +70,7 @@ def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
     """The plan of a seed: three brokers, two producers (one transactional), so many records and mishaps."""
     plan = _plan(seed, records, mishaps)
     if Chance(f"late {seed}").random() < 0.1:
-        _make_late(plan)
+        _make_late(plan, Chance(f"hasty {seed}"))
     chance = Chance(f"client clocks {seed}")
     if chance.random() < _DRIFTING_SHARE:
         plan.mishaps += _drifting(chance, plan)
@@ -87,12 +89,34 @@ def _drifting(chance: Chance, plan: Plan) -> list[Mishap]:
     ]
 
 
-def _make_late(plan: Plan) -> None:
+def _make_late(plan: Plan, chance: Chance) -> None:
     """What a producer gave up waiting for comes after all, when a transaction without an epoch of its own is over."""
+    if chance.random() < _HASTY_SHARE:
+        _abort_in_haste(plan, chance)
     plan.settings["transaction_version"] = 1
     plan.mishaps.append(Mishap("stall", 0, 30_000_000, {"chance": 0.1, "most_us": 2_000_000}))
     for producer in plan.producers:
         producer.settings["request_timeout_ms"] = 500
+
+
+def _abort_in_haste(plan: Plan, chance: Chance) -> None:
+    """Transactions end while their record is on its way; the next one writes to the same place, when that has come."""
+    producer = plan.producers[1]
+    places = [(topic.name, partition) for topic in plan.topics for partition in range(topic.partitions)]
+    numbers = [act.number for act in producer.acts if act.do == SEND]
+    producer.acts = []
+    for turn, (hasty, patient) in enumerate(zip(numbers[::2], numbers[1::2], strict=False)):
+        topic, partition = places[turn % len(places)]
+        producer.acts += [
+            Act(BEGIN),
+            Act(SEND, hasty, topic, partition, None, 8),
+            Act(PAUSE, pause_us=chance.choice((20_000, 50_000, 200_000))),
+            Act(ABORT),
+            Act(PAUSE, pause_us=chance.choice((500_000, 2_000_000))),
+            Act(BEGIN),
+            Act(SEND, patient, topic, partition, None, 8),
+            Act(COMMIT),
+        ]
 
 
 def _have_sent_again(plan: Plan, chance: Chance) -> None:

@@ -15,6 +15,7 @@ from ottla.audit.chronicle import Chronicle, FaultSeen, ProducerPromise, TopicPr
 from ottla.audit.findings import UNCONTROLLED, UNREPEATABLE, Finding
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.simulation.decoded import DecodedBatches
+from ottla.simulation.fingerprint import fingerprint
 from ottla.simulation.plan import Plan, ProducerPlan, ReaderPlan
 from ottla.simulation.reader_script import ReaderScript, ScriptedReader
 from ottla.simulation.scripts import ProducerScript, Script, ScriptedProducer
@@ -293,7 +294,11 @@ def _promise(producer: ProducerPlan, slowest_ppm: int) -> ProducerPromise:
 
 def execute(plan: Plan, **options: Any) -> Outcome:
     """Run a plan and judge it; whatever a core raises is part of the outcome."""
-    run = Run(plan, **options)
+    try:
+        run = Run(plan, **options)
+    except Exception:
+        # Cores that do not even begin; there is nothing to conclude from.
+        return Outcome(plan.seed, "", crashed=traceback.format_exc())
     crashed = None
     try:
         run.go()
@@ -318,7 +323,7 @@ def conclude(run: Run, crashed: str | None) -> Outcome:
         fired[fault.kind] = fired.get(fault.kind, 0) + fault.fired
     return Outcome(
         run.plan.seed,
-        run.world.trace.digest(),
+        fingerprint(run.world.trace.digest(), run.chronicle),
         [finding for finding in judged if finding.count],
         crashed,
         run.world.trace.messages,

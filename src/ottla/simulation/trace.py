@@ -1,8 +1,8 @@
-"""A run's fingerprint: the same seed must give the same trace, message by message.
+"""The messages of a run: the same seed must give the same trace, message by message.
 
-What goes in: when a message crossed, between whom, its kind, its place on the connection and when it arrives, for all
-that clients, brokers and the controller say to each other. Compressed bytes stay out: they depend on the version of a
-codec library.
+What is hashed: when a message crossed, between whom, its kind, its place on the connection and when it arrives, for all
+that clients, brokers and the controller say to each other. What they say goes into the run's `fingerprint` by what
+came of it.
 """
 
 from __future__ import annotations
