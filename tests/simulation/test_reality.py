@@ -76,7 +76,9 @@ def test_simulated_schedules_come_to_the_same_in_reality(tmp_path: Path, say: Ca
 
 
 @pytest.mark.parametrize("weakness", CONTROLS)
-def test_a_guarantee_that_only_the_simulation_lacks_is_a_difference(weakness: Weakness, tmp_path: Path) -> None:
+def test_a_guarantee_that_only_the_simulation_lacks_is_a_difference(
+    weakness: Weakness, tmp_path: Path, say: Callable[[str], None]
+) -> None:
     schedule, weak = next(showing(weakness))
     reality = real(schedule, tmp_path)
     assert not differences(schedule, simulated(schedule), reality)
