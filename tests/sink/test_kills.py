@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,11 @@ KILLED_AT = [name for name in barriers.BARRIERS if not name.startswith("abort-")
 
 
 @pytest.mark.parametrize("barrier", KILLED_AT)
-def test_every_row_is_there_once_after_a_kill(barrier: str, job: Job, engine: Engine) -> None:
+def test_every_row_is_there_once_after_a_kill(
+    barrier: str, job: Job, engine: Engine, say: Callable[[str], None]
+) -> None:
     engine.kill_at(barrier, after=PASSES[barrier])
+    say(f"driver without Spark held at {barrier}, and killed there")
     driver.main(job.text())
     assert_every_row_once(job)
 

@@ -10,7 +10,7 @@ spend their time on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from tests.spark.sink_engine import ROWS, STEPS, Engine, running_engine
@@ -41,7 +41,10 @@ def driver_killed(engine: Engine) -> Engine:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_every_row_is_there_once_after_the_driver_was_killed(driver_killed: Engine, step: str) -> None:
+def test_every_row_is_there_once_after_the_driver_was_killed(
+    driver_killed: Engine, step: str, say: Callable[[str], None]
+) -> None:
+    say(f"Spark's driver held at {step}, and killed there")
     driver_killed.assert_every_row_once(step)
 
 
