@@ -195,21 +195,32 @@ class Engine:
         for name in sorted(stops, key=lambda name: barriers.BARRIERS.index(stops[name]), reverse=True):
             barrier = stops[name]
             (self._barriers / f"{barrier}.hold").write_text("0")
-            before = self._held(barrier)
+            before = self.held(barrier)
             # Both tasks come to a task's barrier.
             count = len(before) + (TASKS if barrier.startswith("task-") else 1)
             self.add_file(name)
-            self.driver.await_true(lambda b=barrier, c=count: len(self._held(b)) >= c, f"{name} came not to {barrier}")  # type: ignore[misc]
-            held[name] = sorted(self._held(barrier) - before)
+            self.driver.await_true(lambda b=barrier, c=count: len(self.held(b)) >= c, f"{name} came not to {barrier}")  # type: ignore[misc]
+            held[name] = sorted(self.held(barrier) - before)
         assert self.driver.processes().keys() >= {pid for pids in held.values() for pid in pids}
         return held
+
+    def slow_down(self, name: str, barrier: str) -> set[int]:
+        """Begin a micro-batch and hold its tasks at a barrier that others pass; who is held."""
+        hold = self._barriers / f"{barrier}.hold"
+        hold.write_text("0")
+        before = self.held(barrier)
+        self.add_file(name)
+        self.driver.await_true(lambda: len(self.held(barrier) - before) >= TASKS, f"{name} came not to {barrier}")
+        hold.write_text(str(sys.maxsize))
+        return self.held(barrier) - before
 
     def release(self) -> None:
         """Let all go on that are held and alive."""
         for hold in self._barriers.glob("*.hold"):
             hold.unlink()
 
-    def _held(self, barrier: str) -> set[int]:
+    def held(self, barrier: str) -> set[int]:
+        """The processes that were held there."""
         return {int(path.name.split(".")[-2]) for path in self._barriers.glob(f"{barrier}.*.held")}
 
     # ---- proof --------------------------------------------------------------------------------------------------

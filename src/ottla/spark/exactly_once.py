@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ottla.errors import DeliveryError, UserMistake
+from ottla.errors import DeliveryError, KafkaError, UserMistake
 from ottla.sink.batch import WRITE, Attempt, BatchId, Plan, Prepared, Skipped
 from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
-from ottla.sink.settings import TRANSACTION_TIMEOUT_MS, SinkSettings
+from ottla.sink.settings import CONTROL_TOPIC, TRANSACTION_TIMEOUT_MS, SinkSettings
 from ottla.sink.task import prepare
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.sink_rows import SinkRows, count_rows, send_rows
@@ -36,6 +36,12 @@ _IS_CONTINUOUS = "__is_continuous_processing"
 # What a broker answers to the second of two tasks that each number their batches to one partition from 0, and to all
 # others once that one has given up.
 _NOT_ALONE = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
+# What the mechanism uses beside the user's topics, and nobody would think of.
+_GRANTS = {
+    "TOPIC_AUTHORIZATION_FAILED": f"Create, Read, Write and Describe on topics {CONTROL_TOPIC} and "
+    f"{CONTROL_TOPIC}_markers",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "Write and Describe on transactional ids that begin with ottla-sink-",
+}
 
 
 class Outcome(WriterCommitMessage):
@@ -56,7 +62,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles the writer in the planning process, and nowhere else."""
         if self._plan is None:
-            self._plan = plan(self._settings)
+            self._plan = _plan(self._settings)
         return dict(self.__dict__)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Outcome:  # type: ignore[override]  # as its base class does
@@ -85,7 +91,7 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
         self._rows = rows
         self._write_id = options.write_id
         self._own_id = uuid.uuid4().hex
-        self._plan = plan(self._settings)
+        self._plan = _plan(self._settings)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Outcome:  # type: ignore[override]  # as its base class does
         """Write one task's rows and leave them invisible."""
@@ -116,6 +122,18 @@ def sink_settings(options: SinkOptions) -> SinkSettings:
         atomic=options.atomic,
         transaction_timeout_ms=timeout_ms,
     )
+
+
+def _plan(settings: SinkSettings) -> Plan:
+    try:
+        return plan(settings)
+    except KafkaError as error:
+        grants = _GRANTS.get(error.name)
+        if grants is None:
+            raise
+        raise UserMistake(
+            f"This user may not do what delivery=exactly-once needs: {error}. Have it granted {grants}."
+        ) from None
 
 
 def _write(

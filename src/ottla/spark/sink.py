@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.errors import UserMistake
+from ottla.errors import KafkaError, UserMistake
 from ottla.spark.sink_options import SinkOptions, read_sink_options
 from ottla.spark.sink_rows import SinkRows, plan_rows, send_rows
 
@@ -111,7 +111,16 @@ def _check_topic(options: SinkOptions, topic: str) -> None:
     if place in _known_topics:
         return
     with _producer(options, {"max.block.ms": str(_PLANNING_BLOCK_MS), "linger.ms": "0"}) as producer:
-        producer.partitions_for(topic)
+        try:
+            producer.partitions_for(topic)
+        except KafkaError as error:
+            if error.name != "TOPIC_AUTHORIZATION_FAILED":
+                raise
+            raise UserMistake(
+                f"The topic to write to is {topic!r}, which this user may not: have it granted Describe and Write on "
+                "the topic.",
+                topic=topic,
+            ) from None
     _known_topics.add(place)
 
 

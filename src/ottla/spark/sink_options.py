@@ -111,11 +111,11 @@ def _read_delivery(given: Mapping[str, str], streaming: bool) -> bool:
 
 
 def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
-    sink_id = _read_id("sink.id", given)
+    sink_id = _read_sink_name("sink.id", given)
     if sink_id is not None:
         return sink_id
     if not streaming:
-        write_id = _read_id("write.id", given)
+        write_id = _read_sink_name("write.id", given)
         if write_id is not None:
             return write_id
         raise ConfigError(
@@ -147,6 +147,16 @@ def _read_id(name: str, given: Mapping[str, str]) -> str | None:
     return None if text is None else text.strip()
 
 
+def _read_sink_name(name: str, given: Mapping[str, str]) -> str | None:
+    """A name that transactional ids are made of."""
+    word = _read_id(name, given)
+    if word is not None and (not word.isprintable() or len(word.encode()) > _SINK_ID_BYTES_MAX):
+        raise ConfigError(
+            f"The option {name} is {word!r}: it must be printable characters, {_SINK_ID_BYTES_MAX} bytes at most."
+        )
+    return word
+
+
 def _read_settings(given: Mapping[str, str], exactly_once: bool) -> dict[str, str]:
     settings = {
         name.removeprefix("kafka."): value
@@ -158,7 +168,10 @@ def _read_settings(given: Mapping[str, str], exactly_once: bool) -> dict[str, st
             raise ConfigError(f"The option kafka.{name} cannot be set: {reason}.")
     # Settings that contradict each other, or transactions, are refused here rather than in a task.
     transactional = {"transactional.id": "checked"} if exactly_once else {}
-    ProducerSettings({"bootstrap.servers": given["kafka.bootstrap.servers"], **settings, **transactional})
+    try:
+        ProducerSettings({"bootstrap.servers": given["kafka.bootstrap.servers"], **settings, **transactional})
+    except ConfigError as error:
+        raise ConfigError(f"Among the options that begin with kafka.: {error}") from None
     return {name: value for name, value in settings.items() if not exactly_once or name not in _SET_BY_TRANSACTIONS}
 
 
