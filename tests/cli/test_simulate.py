@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ottla import __version__
 from ottla.simulation.draw import draw
 from ottla.simulation.plan import FORMAT
 from ottla.simulation.run import execute
@@ -100,7 +101,7 @@ def test_ctrl_c_sums_up_what_was_run() -> None:
         out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 130
     assert err == "ottla: interrupted\n"
-    assert re.search(r"^seeds 0 to 999999: [\d,]+ run, ", out, flags=re.MULTILINE)
+    assert re.search(r"^seeds 0 to 999999, interrupted: [\d,]+ of 1,000,000 run, none failed$", out, re.MULTILINE)
     assert "states covered" in out
 
 
@@ -111,12 +112,19 @@ def test_a_kept_plan_is_run_again_with_the_same_trace(tmp_path: Path) -> None:
     content = json.loads(path.read_text())
     assert content["found"]["trace_hash"] == outcome.trace_hash
     assert content["replay"] == "ottla simulate --plan seed-3.json"
-    assert as_json("--plan", path)["trace_hash"] == outcome.trace_hash
+    again = as_json("--plan", path)
+    assert again["trace_hash"] == outcome.trace_hash
+    assert (again["kept_by"], again["same_trace"]) == (__version__, True)
     content["found"]["trace_hash"] = "0" * 64
     content["ottla"] = "0.0.9"
     path.write_text(json.dumps(content))
     told = simulate("--plan", path, "--no-shrink").stdout
     assert "The trace is not the one that ottla 0.0.9 kept" in told
+    again = as_json("--plan", path)
+    assert (again["kept_by"], again["same_trace"]) == ("0.0.9", False)
+    path.write_text(json.dumps(content["plan"]))
+    for again in (as_json("--plan", path), as_json("--seed", "3")):
+        assert (again["kept_by"], again["same_trace"]) == (None, None)
 
 
 def test_the_story_of_a_seed_is_written_as_a_page(tmp_path: Path) -> None:
@@ -176,6 +184,22 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(
         (json.dumps({**draw(1).to_dict(), "mishaps": [{"kind": "kill"}]}), "this is no plan of a simulation"),
         (json.dumps({**draw(1).to_dict(), "brokers": "three"}), "Plan.brokers is 'three' and must be int"),
         (json.dumps({**draw(1).to_dict(), "settings": {"no_such_setting": 1}}), "no_such_setting"),
+        (
+            json.dumps({**draw(1).to_dict(), "brokers": 0}),
+            "plan.json: this plan cannot be run: brokers is 0 and",
+        ),
+        (
+            json.dumps({**draw(1).to_dict(), "mishaps": [{"kind": "kill", "at_us": 0, "details": {"broker": 7}}]}),
+            "mishap 1 of 1, 'kill': broker is 7 and must be a whole number from 0 to 2",
+        ),
+        (json.dumps({"found": "x", "plan": draw(1).to_dict()}), "found is 'x' and must be an object"),
+        (
+            json.dumps({"found": {"trace_hash": 7}, "plan": draw(1).to_dict()}),
+            "found.trace_hash is 7 and must be a",
+        ),
+        (json.dumps({"ottla": {"a": 1}, "plan": draw(1).to_dict()}), "ottla is {'a': 1} and must be a text"),
+        ("[" * 100_000 + "]" * 100_000, "is nested too deep for a plan"),
+        ("9" * 10_000, "is not JSON"),
     ],
 )
 def test_a_file_that_is_no_plan_of_this_version_is_never_run(content: str, sentence: str, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,14 +12,24 @@ import pytest
 from ottla.errors import ConfigError
 from ottla.simulation.draw import draw
 from ottla.simulation.forecast import KINDS
-from ottla.simulation.plan import DETAILS, FORMAT, Plan
+from ottla.simulation.plan import BEGIN, FORMAT, OFFSETS, SEND, WEATHERS, Plan
+from ottla.simulation.plan_check import DETAILS
+
+from .schedules import draw_schedule
 
 Change = Callable[[dict[str, Any]], Any]
 
 
-def test_every_plan_drawn_survives_a_file() -> None:
-    for seed in range(200):
-        plan = draw(seed)
+@pytest.mark.parametrize("weather", WEATHERS)
+def test_every_plan_drawn_survives_a_file(weather: str) -> None:
+    for seed in range(300):
+        plan = replace(draw(seed), weather=weather)
+        assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+
+
+def test_every_plan_that_reality_is_asked_about_survives_a_file() -> None:
+    for seed in range(20):
+        plan = draw_schedule(seed).plan
         assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
 
 
@@ -69,6 +80,13 @@ def test_every_kind_of_mishap_has_its_details_written_down() -> None:
             lambda plan: plan["mishaps"][0].update(kind="rule", details={"kind": "melt"}),
             "fault kind 'melt' is unknown",
         ),
+        (lambda plan: plan.update(topics=None), "topics is None and must be a list"),
+        (lambda plan: plan["mishaps"].insert(2, 17), "mishap 3 of 11: 17 must be an object"),
+        (lambda plan: plan["mishaps"][2].update(at_us="x"), "mishap 3 of 10: Mishap.at_us is 'x' and must be int"),
+        (
+            lambda plan: plan["producers"][1]["acts"][4].update(key="k"),
+            f"producer 2 of 2: act 5 of {len(draw(3).producers[1].acts)}: Act.key is 'k' and must be int | None",
+        ),
     ],
 )
 def test_what_another_version_wrote_is_refused_by_name(change: Change, sentence: str) -> None:
@@ -78,3 +96,101 @@ def test_what_another_version_wrote_is_refused_by_name(change: Change, sentence:
         Plan.from_dict(json.loads(json.dumps(plan)))
     assert sentence in str(refused.value)
     assert "run it with the version that wrote it, or draw the seed again" in str(refused.value)
+
+
+def befallen(kind: str, /, **details: Any) -> Change:
+    """The third mishap is this one."""
+    return lambda plan: plan["mishaps"][2].update(kind=kind, details=details)
+
+
+def doing(do: str, **fields: Any) -> Change:
+    """The plan's first producer, which has no transactions, does this last of all."""
+    return lambda plan: plan["producers"][0]["acts"].append({"do": do, **fields})
+
+
+def in_a_transaction(do: str, **fields: Any) -> Change:
+    return lambda plan: plan["producers"][1]["acts"].append({"do": do, **fields})
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda plan: plan.update(brokers=0), "brokers is 0 and must be a whole number from 1 to 20"),
+        (lambda plan: plan.update(brokers=-1), "brokers is -1 and must be"),
+        (lambda plan: plan.update(seed=-1), "seed is -1 and must be"),
+        (lambda plan: plan["settings"].update(transaction_version="2"), "transaction_version is the text '2' and must"),
+        (lambda plan: plan["topics"][0].update(name="a b"), "topic 1 of 3: topic name 'a b' contains ' '"),
+        (lambda plan: plan["topics"][0].update(name="__consumer_offsets"), "the brokers make __consumer_offsets"),
+        (lambda plan: plan["topics"][1].update(name="t0"), "topic 2 of 3: name is 't0', as that of one before it"),
+        (lambda plan: plan["topics"][0].update(partitions=0), "topic 1 of 3: partitions is 0 and must be"),
+        (
+            lambda plan: plan["topics"][2].update(replication_factor=4),
+            "topic 3 of 3: replication_factor is 4 and must be a whole number from 1 to 3",
+        ),
+        (
+            lambda plan: plan["topics"][0]["settings"].update({"min.insync.replicas": 2}),
+            "the setting min.insync.replicas must be written min_insync_replicas",
+        ),
+        (
+            lambda plan: plan["topics"][0]["settings"].update(unclean_leader_election_enable="false"),
+            "the setting unclean_leader_election_enable is the text 'false' and must be written without quotes",
+        ),
+        (lambda plan: plan["producers"][1].update(name="p0"), "producer 2 of 2: name is 'p0', as that of one before"),
+        (lambda plan: plan["readers"][0].update(name="p0"), "reader 1 of 2: name is 'p0', as that of one before"),
+        (lambda plan: plan["readers"][0].update(name=""), "reader 1 of 2: name is '' and must be a text"),
+        (lambda plan: plan["producers"][0]["settings"].update(transactional_id=None), "transactional_id is None and"),
+        (
+            lambda plan: plan["producers"][0]["settings"].update(delivery_timeout_ms=None),
+            "delivery_timeout_ms is None and",
+        ),
+        (lambda plan: plan["readers"][1].update(topic="t9"), "reader 2 of 2: topic is 't9' and must be one of 't0', "),
+        (lambda plan: plan["readers"][1].update(pause_us=-1), "reader 2 of 2: pause_us is -1 and must be"),
+        (doing(BEGIN), "'begin': 'p0' has no transactions and must have a transactional_id among its settings"),
+        (doing(SEND, number=0, topic="t0"), "'send': number is 0, as that of a record before it, and must be another"),
+        (doing(SEND, number=-5, topic="t0"), "'send': number is -5 and must be"),
+        (doing(SEND, number=900, topic="t9"), "'send': topic is 't9' and must be one of 't0', "),
+        (
+            doing(SEND, number=900, topic="t0", partition=3),
+            "'send': partition is 3 and must be None or a whole",
+        ),
+        (doing(SEND, number=900, topic="t0", value_bytes=-8), "'send': value_bytes is -8 and must be"),
+        (doing("pause", pause_us=-1), "'pause': pause_us is -1 and must be a whole number from 0 to 60000000"),
+        (in_a_transaction(OFFSETS, number=1, topic="t0"), "'offsets': partition is None and must be a whole number"),
+        (in_a_transaction(OFFSETS, number=-1, topic="t0", partition=0), "'offsets': number is -1 and must be"),
+        (lambda plan: plan["mishaps"][2].update(at_us=-1), "at_us is -1 and must be a whole number from 0 to"),
+        (lambda plan: plan["mishaps"][2].update(lasts_us=-1), "lasts_us is -1 and must be a whole number from 0 to"),
+        (befallen("kill", broker=7), "mishap 3 of 10, 'kill': broker is 7 and must be a whole number from 0 to 2"),
+        (befallen("restart", broker="x"), "'restart': broker is 'x' and must be a whole number from 0 to 2"),
+        (befallen("pause", broker=True), "'pause': broker is True and must be"),
+        (befallen("power_off", broker=1, anywhere=1), "anywhere is 1 and must be one of False, True"),
+        (befallen("cut_link", one=1, other=9, silently=True), "other is 9 and must be one of -2, 0, 2"),
+        (befallen("cut_link", one=1, other=1, silently=True), "other is 1 and must be one of -2, 0, 2"),
+        (befallen("lose", chance="x"), "chance is 'x' and must be a number from 0 to 1"),
+        (befallen("lose", chance=float("nan")), "chance is nan and must be a number from 0 to 1"),
+        (befallen("stall", chance=0.1, most_us=-1), "most_us is -1 and must be"),
+        (befallen("slow_disk", broker=0, delay_us=-5), "delay_us is -5 and must be"),
+        (befallen("drift_clock", broker=-2, ppm=-1_000_000), "ppm is -1000000 and must be a whole number from -900000"),
+        (befallen("drift_clock", client="p9", ppm=5), "client is 'p9' and must be one of 'p0', 'p1', 'r0', 'r1'"),
+        (befallen("unplug", broker=0, client="p9"), "client is 'p9' and must be None or one of 'p0', 'p1', 'r0', 'r1'"),
+        (befallen("jump_clock", broker=0, jump_ms=10**18), "jump_ms is 1000000000000000000 and must be"),
+        (befallen("move_leader", topic="t9", partition=0), "topic is 't9' and must be one of 't0', 't1', 't2', '__"),
+        (befallen("move_leader", topic="t0", partition=9), "partition is 9 and must be a whole number from 0 to"),
+        (befallen("move_leader", topic="__consumer_offsets", partition=3), "partition is 3 and must be a whole number"),
+        (befallen("corrupt", broker=0, topic="t7", partition=0), "topic is 't7' and must be one of"),
+        (befallen("rule", kind="lose_ack", topic="t7"), "'rule': topic is 't7' and must be one of"),
+        (befallen("rule", kind="lose_ack", topic="t0", partition=7), "'rule': partition is 7 and must be"),
+        (
+            befallen("rule", kind="lose_ack", broker_id=3),
+            "'rule': broker_id is 3 and must be a whole number",
+        ),
+        (befallen("rule", kind="lose_ack", api="Produces"), "'rule': api is 'Produces' and must be one of 'Produce', "),
+        (befallen("rule", kind="refuse", error=99_999), "'rule': error is 99999 and must be"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_refused_by_its_place(change: Change, sentence: str) -> None:
+    plan = next(each for each in map(draw, range(100)) if len(each.topics) == 3 and len(each.mishaps) == 10).to_dict()
+    change(plan)
+    with pytest.raises(ConfigError) as refused:
+        Plan.from_dict(json.loads(json.dumps(plan)))
+    assert str(refused.value).startswith("this plan cannot be run: ")
+    assert sentence in str(refused.value)

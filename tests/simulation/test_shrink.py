@@ -12,7 +12,7 @@ from ottla.audit.chronicle import Chronicle
 from ottla.audit.findings import DUPLICATED, LOST, Finding
 from ottla.broker.core import BrokerCore
 from ottla.simulation.draw import draw
-from ottla.simulation.plan import BEGIN, Plan
+from ottla.simulation.plan import BEGIN, Mishap, Plan
 from ottla.simulation.run import Outcome, execute
 from ottla.simulation.shrink import kinds_of, shrink
 
@@ -79,6 +79,29 @@ def test_a_plan_in_which_nobody_does_anything_is_clean() -> None:
     plan = draw(2)
     plan.producers, plan.mishaps = [], []
     assert execute(plan).is_clean
+
+
+def test_what_is_made_small_may_be_kept_and_run_again() -> None:
+    befalls = [
+        Mishap("unplug", 0, 1_000, {"broker": 0, "client": "p0"}),
+        Mishap("drift_clock", 0, 1_000, {"client": "r1", "ppm": 200}),
+        Mishap("move_leader", 0, 0, {"topic": "t1", "partition": 0}),
+        Mishap("rule", 0, 1_000, {"kind": "lose_ack", "topic": "t0", "partition": 1}),
+    ]
+    plan = next(each for each in map(draw, range(100)) if each.topics[0].partitions > 1)
+    plan.mishaps = befalls
+    tried: list[Plan] = []
+
+    def run(smaller: Plan) -> Outcome:
+        """Made up: something is lost for as long as mishaps are left or nobody else is."""
+        tried.append(smaller)
+        is_lost = len(smaller.mishaps) == 4 or not (smaller.producers and smaller.readers) or len(smaller.topics) < 2
+        return outcome(smaller, *([LOST] if is_lost else []))
+
+    shrink(plan, outcome(plan, LOST), run=run, runs_max=100)
+    assert any(not each.producers for each in tried)
+    for each in tried:
+        assert Plan.from_dict(each.to_dict()) == each
 
 
 weak = partial(execute, weaknesses=("no_sequence_check",))

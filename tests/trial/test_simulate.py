@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.audit.findings import DUPLICATED
 from ottla.simulation.draw import draw
-from ottla.simulation.run import execute
+from ottla.simulation.run import Outcome, execute
 from ottla.simulation.shrink import kinds_of
 from ottla.trial.kept_plan import read_plan
 from ottla.trial.simulate import SimulateOptions, simulate_all
@@ -84,3 +86,49 @@ def test_of_many_seeds_each_that_fails_is_named_and_kept(
 def test_without_a_weakness_nothing_is_kept(tmp_path: Path) -> None:
     assert simulate_all(SimulateOptions(1, 1, 1, keep=tmp_path / "kept")) == 0
     assert list((tmp_path / "kept").iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["seed", "plan"])
+def test_what_failed_is_written_and_kept_even_if_nobody_waits_until_it_is_smaller(
+    option: str, failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ottla.trial.simulate.shrink", interrupted)
+    figures, kept, plan = tmp_path / "figures.json", tmp_path / "kept", tmp_path / "plan.json"
+    plan.write_text(json.dumps(draw(failing).to_dict()))
+    given = failing if option == "seed" else plan
+    with pytest.raises(KeyboardInterrupt):
+        simulate_all(weak(**{option: given}, keep=kept, json_file=str(figures)))
+    written = json.loads(figures.read_text())
+    assert (written["seed"], written["clean"], written["shrunk"]) == (failing, False, None)
+    assert read_plan(kept / f"seed-{failing}.json").plan == draw(failing)
+
+
+@pytest.mark.parametrize(("after", "words"), [(0, "0 of 3 run, none failed"), (2, "2 of 3 run, none failed")])
+def test_an_interrupted_run_says_how_many_were_run(
+    after: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(seeds: range, *arguments: Any, **options: Any) -> Iterator[Outcome]:
+        yield from (Outcome(seed, "made up") for seed in seeds[:after])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ottla.trial.simulate.run_seeds", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        simulate_all(SimulateOptions(3, 0, 1))
+    told = capsys.readouterr().out
+    assert f"seeds 0 to 2, interrupted: {words}\n" in told
+    assert "clean" not in told
+
+
+def test_of_one_seed_too_it_is_told_what_was_not_wholly_seen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for unseen in ((), ("lost", "stuck")):
+        monkeypatch.setattr(
+            "ottla.trial.simulate.execute",
+            lambda plan, unseen=unseen, **options: Outcome(plan.seed, "made up", unseen=unseen),
+        )
+        assert simulate_all(SimulateOptions(1, None, 1, seed=3)) == 0
+        assert ("not wholly seen  lost; stuck" in capsys.readouterr().out) == bool(unseen)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ottla.simulation.plan import ABORT, BEGIN, COMMIT, CRASH, PAUSE, REPLACE, SEND, Act, Mishap, Plan, ProducerPlan
+from ottla.simulation.plan_check import mishap_fault
 from ottla.simulation.run import Outcome, execute
 
 T = TypeVar("T")
@@ -128,8 +129,13 @@ def _fewer_mishaps(job: _Job) -> None:
 
 
 def _fewer_clients(job: _Job) -> None:
-    job.fewest(job.plan.producers, lambda left: replace(job.plan, producers=left))
-    job.fewest(job.plan.readers, lambda left: replace(job.plan, readers=left))
+    job.fewest(job.plan.producers, lambda left: _fitting(replace(job.plan, producers=left)))
+    job.fewest(job.plan.readers, lambda left: _fitting(replace(job.plan, readers=left)))
+
+
+def _fitting(plan: Plan) -> Plan:
+    """Without the mishaps of what is no longer in it: they would strike nothing, and `plan_check` refuses them."""
+    return replace(plan, mishaps=[each for each in plan.mishaps if mishap_fault(plan, each) is None])
 
 
 def _fewer_acts(job: _Job) -> None:
@@ -170,12 +176,13 @@ def _fewer_topics(job: _Job) -> None:
     used = dict.fromkeys(act.topic for producer in job.plan.producers for act in producer.acts)
     kept = [topic for topic in job.plan.topics if topic.name in used] or job.plan.topics[:1]
     names = [topic.name for topic in kept]
-    job.attempt(replace(job.plan, topics=kept, readers=[each for each in job.plan.readers if each.topic in names]))
+    readers = [each for each in job.plan.readers if each.topic in names]
+    job.attempt(_fitting(replace(job.plan, topics=kept, readers=readers)))
     for number, topic in enumerate(job.plan.topics):
         for partitions in range(1, topic.partitions):
             topics = list(job.plan.topics)
             topics[number] = replace(topic, partitions=partitions)
-            if job.attempt(_into(replace(job.plan, topics=topics), topic.name, partitions)):
+            if job.attempt(_fitting(_into(replace(job.plan, topics=topics), topic.name, partitions))):
                 break
 
 

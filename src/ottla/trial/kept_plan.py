@@ -8,6 +8,7 @@ would be worse than replaying nothing.
 from __future__ import annotations
 
 import json
+import reprlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from ottla.errors import ConfigError, UserMistake
 from ottla.simulation.plan import Plan
 from ottla.simulation.run import Outcome
 from ottla.trial.whole_file import write_whole
+
+_GIVE = "give --plan a file that --keep wrote"
 
 
 @dataclass(slots=True)
@@ -44,18 +47,36 @@ def keep(folder: Path, plan: Plan, outcome: Outcome) -> Path:
 def read_plan(path: Path) -> Kept:
     """A plan from its file; UserMistake where there is none that this version runs."""
     try:
-        content: Any = json.loads(path.read_text())
+        return _kept(path, _content(path))
+    except RecursionError:
+        raise UserMistake(f"{path} is nested too deep for a plan: {_GIVE}") from None
+
+
+def _content(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise UserMistake(f"{path} cannot be read ({why}): give --plan a file that --keep wrote") from None
-    except json.JSONDecodeError as error:
-        raise UserMistake(f"{path} is not JSON ({error}): give --plan a file that --keep wrote") from None
-    is_kept = isinstance(content, dict) and "plan" in content
-    found: dict[str, Any] = content.get("found") or {} if is_kept else {}
-    version = content.get("ottla") if is_kept else None
+        raise UserMistake(f"{path} cannot be read ({why}): {_GIVE}") from None
+    except ValueError as error:
+        # A number of thousands of digits, too.
+        raise UserMistake(f"{path} is not JSON ({error}): {_GIVE}") from None
+
+
+def _kept(path: Path, content: Any) -> Kept:
+    """What `keep` has written, or a plan alone."""
+    trace_hash = version = None
+    if isinstance(content, dict) and "plan" in content:
+        found = content.get("found") or {}
+        if not isinstance(found, dict):
+            raise UserMistake(f"{path}: found is {reprlib.repr(found)} and must be an object: {_GIVE}")
+        version, trace_hash = content.get("ottla"), found.get("trace_hash")
+        for name, value in (("ottla", version), ("found.trace_hash", trace_hash)):
+            if not (value is None or (isinstance(value, str) and value.isprintable())):
+                raise UserMistake(f"{path}: {name} is {reprlib.repr(value)} and must be a text: {_GIVE}")
+        content = content["plan"]
     try:
-        plan = Plan.from_dict(content["plan"] if is_kept else content)
+        return Kept(Plan.from_dict(content), trace_hash, version)
     except ConfigError as error:
         wrote = f" (written by ottla {version})" if version else ""
         raise UserMistake(f"{path}{wrote}: {error}") from None
-    return Kept(plan, found.get("trace_hash"), version)

@@ -10,7 +10,7 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -92,17 +92,24 @@ def _one(console: Console, options: SimulateOptions) -> int:
     kept = read_plan(options.plan) if options.plan is not None else None
     plan = kept.plan if kept is not None else draw(options.seed or 0)
     outcome = execute(plan, weaknesses=options.weaknesses)
-    _show_outcome(console, outcome)
-    if kept is not None and kept.trace_hash is not None and kept.trace_hash != outcome.trace_hash:
-        console.print(
-            f"The trace is not the one that ottla {kept.version} kept: the cores have changed since.", style="yellow"
-        )
     told = _Told(console, options)
-    if outcome.is_clean:
-        told.clean(plan)
-    else:
-        told.failing(plan, outcome)
-    _write_json(options, {**outcome.to_dict(), "shrunk": told.shrunk_as_json(outcome.seed)})
+    same_trace = None if kept is None or kept.trace_hash is None else kept.trace_hash == outcome.trace_hash
+    try:
+        if not outcome.is_clean:
+            # At once: making it smaller takes a while, and may be interrupted.
+            told.keep_drawn(plan, outcome)
+        _show_outcome(console, outcome)
+        if kept is not None and same_trace is False:
+            by = f"ottla {kept.version}" if kept.version else "another version"
+            words = f"The trace is not the one that {by} kept: the cores have changed since."
+            console.print(Text(words, "yellow"))
+        if outcome.is_clean:
+            told.clean(plan)
+        else:
+            told.failing(plan, outcome)
+    finally:
+        compared = {"kept_by": kept.version if kept is not None else None, "same_trace": same_trace}
+        _write_json(options, {**outcome.to_dict(), **compared, "shrunk": told.shrunk_as_json(outcome.seed)})
     return 0 if outcome.is_clean else FAILED
 
 
@@ -112,6 +119,7 @@ def _show_outcome(console: Console, outcome: Outcome) -> None:
     table.add_row("trace hash", outcome.trace_hash)
     _add_figures(table, outcome.messages, outcome.records, outcome.simulated_us, outcome.fired)
     table.add_row("states", "; ".join(outcome.states) or "none")
+    _add_unseen(table, outcome.unseen)
     console.print(table)
     _show_findings(console, outcome)
 
@@ -169,11 +177,11 @@ def _run_and_show(
                 if not outcome.is_clean:
                     console.print(Text(f"seed {outcome.seed}: {_verdict(outcome)}", "bold red"))
                     _show_findings(console, outcome)
-                    told.keep_drawn(outcome)
+                    told.keep_drawn(draw(outcome.seed), outcome)
     finally:
         took_s = time.monotonic() - began
         figures["seconds"] = round(took_s, 1)
-        _show_summary(console, title, tally, took_s)
+        _show_summary(console, title, tally, len(seeds), took_s)
 
 
 def _first_of_each_kind(failed: list[Outcome]) -> list[Outcome]:
@@ -183,11 +191,9 @@ def _first_of_each_kind(failed: list[Outcome]) -> list[Outcome]:
     return list(first.values())[:_TOLD_MAX]
 
 
-def _show_summary(console: Console, title: str, tally: Tally, took_s: float) -> None:
-    failed = len(tally.failed)
+def _show_summary(console: Console, title: str, tally: Tally, wanted: int, took_s: float) -> None:
     console.print()
-    words = f"{title}: {tally.runs:,} run, {f'{failed:,} failed' if failed else 'all clean'}"
-    console.print(Text(words, "bold red" if failed else "bold green"))
+    console.print(_summary(title, tally, wanted))
     table = _table()
     _add_figures(table, tally.messages, tally.records, tally.simulated_us, tally.fired)
     if took_s > 0 and tally.runs:
@@ -198,12 +204,20 @@ def _show_summary(console: Console, title: str, tally: Tally, took_s: float) -> 
     rarest = sorted(tally.states.items(), key=lambda item: (item[1], item[0]))[:_RAREST]
     seldom = "; ".join(f"{name} ({times:,})" for name, times in rarest)
     table.add_row("states covered", f"{len(tally.states):,}{f', the rarest: {seldom}' if seldom else ''}")
-    if tally.unseen:
-        blind = sorted(tally.unseen.items(), key=lambda item: (-item[1], item[0]))
-        table.add_row("not wholly seen", "; ".join(f"{kind} ({times:,})" for kind, times in blind))
+    blind = sorted(tally.unseen.items(), key=lambda item: (-item[1], item[0]))
+    _add_unseen(table, [f"{kind} ({times:,})" for kind, times in blind])
     console.print(table)
     for outcome in tally.failed:
         console.print(Text(f"  ottla simulate --seed {outcome.seed}", "cyan"), Text(_verdict(outcome), "dim"))
+
+
+def _summary(title: str, tally: Tally, wanted: int) -> Text:
+    failed = len(tally.failed)
+    if tally.runs < wanted:
+        words = f"{title}, interrupted: {tally.runs:,} of {wanted:,} run, {f'{failed:,}' if failed else 'none'} failed"
+        return Text(words, "bold red" if failed else "bold yellow")
+    words = f"{title}: {tally.runs:,} run, {f'{failed:,} failed' if failed else 'all clean'}"
+    return Text(words, "bold red" if failed else "bold green")
 
 
 def _table() -> Table:
@@ -222,6 +236,11 @@ def _add_figures(table: Table, messages: int, records: int, simulated_us: int, f
     table.add_row("faults", ", ".join(struck) or "none")
 
 
+def _add_unseen(table: Table, kinds: Sequence[str]) -> None:
+    if kinds:
+        table.add_row("not wholly seen", "; ".join(kinds))
+
+
 # ---- what failed ------------------------------------------------------------------------------------------------
 
 
@@ -234,10 +253,10 @@ class _Told:
         self._shrunk: dict[int, Shrunk] = {}
         self._has_story = False
 
-    def keep_drawn(self, outcome: Outcome) -> None:
-        """Keep a failing seed as it was drawn, at once."""
+    def keep_drawn(self, plan: Plan, outcome: Outcome) -> None:
+        """Keep what failed as it was drawn, or given, at once."""
         if self._options.keep is not None:
-            keep(self._options.keep, draw(outcome.seed), outcome)
+            keep(self._options.keep, plan, outcome)
 
     def failing(self, plan: Plan, outcome: Outcome) -> None:
         """Tell what failed."""
