@@ -85,6 +85,8 @@ _CALLBACK_BYTES = cython.declare(cython.Py_ssize_t, 72)
 # coroutines waits for the I/O thread, until all of them do.
 _TURN_RECORDS = cython.declare(cython.int, 1000)
 _TURN_BYTES_FOR_ALL = cython.declare(cython.Py_ssize_t, 1 << 20)
+# Stands where no topic was looked up last. `send` may be given anything, None too, but never this.
+_NO_NAME = cython.declare(object, object())
 
 
 @cython.final
@@ -144,6 +146,7 @@ class Appender:
         if self._turn_lock == cython.NULL:
             raise MemoryError
         PyThread_acquire_lock(self._turn_lock, 0)
+        self._last_name = _NO_NAME
 
     def __dealloc__(self):
         if self._turn_lock != cython.NULL:
@@ -672,7 +675,7 @@ class Appender:
         if state is not None:
             state.load = None
             state.count = 0  # the partitions stay: their order must hold when the topic is known again
-        self._last_name = None
+        self._last_name = _NO_NAME
         self._last_topic = None
 
     def partition_count(self, topic: str) -> int:
