@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import ottla
@@ -92,6 +93,36 @@ def test_coroutines_are_told_too(kafka_cluster: ottla.Cluster, kafka_topic: str,
             with pytest.raises(ottla.RecordError, match=SENTENCE):
                 await producer.send(topic, b"x")
             await producer.send(kafka_topic, b"1")
+
+    asyncio.run(work())
+    assert stored(kafka_cluster, kafka_topic) == [b"1"]
+
+
+@pytest.mark.parametrize("topic", NO_TOPICS, ids=repr)
+def test_it_has_no_partitions_and_takes_no_table(kafka_cluster: ottla.Cluster, kafka_topic: str, topic: Any) -> None:
+    table = pa.table({"v": ["1"]})
+    with ottla.Producer(kafka_cluster.bootstrap_servers, max_block_ms=10_000) as producer:
+        with pytest.raises(ottla.RecordError, match=SENTENCE):
+            producer.partitions_for(topic)
+        with pytest.raises(ottla.RecordError, match=SENTENCE):
+            producer.send_table(topic, table, value="v")
+        assert producer.partitions_for(kafka_topic) == [0, 1, 2]
+        producer.send_table(kafka_topic, table, value="v")
+    assert stored(kafka_cluster, kafka_topic) == [b"1"]
+
+
+@pytest.mark.parametrize("topic", NO_TOPICS, ids=repr)
+def test_coroutines_find_no_partitions_of_it(kafka_cluster: ottla.Cluster, kafka_topic: str, topic: Any) -> None:
+    table = pa.table({"v": ["1"]})
+
+    async def work() -> None:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, max_block_ms=10_000) as producer:
+            with pytest.raises(ottla.RecordError, match=SENTENCE):
+                await producer.partitions_for(topic)
+            with pytest.raises(ottla.RecordError, match=SENTENCE):
+                await producer.send_table(topic, table, value="v")
+            assert await producer.partitions_for(kafka_topic) == [0, 1, 2]
+            await producer.send_table(kafka_topic, table, value="v")
 
     asyncio.run(work())
     assert stored(kafka_cluster, kafka_topic) == [b"1"]

@@ -43,6 +43,7 @@ from cython.cimports.ottla.records.partitions import Partition, Topic, key_rule
 from cython.cimports.ottla.records.record_parts import (
     checked_partition,
     checked_timestamp,
+    checked_topic,
     data_of,
     encode_headers,
     text_or_bytes,
@@ -403,8 +404,7 @@ class Appender:
     @cython.cfunc
     def _topic(self, name: object) -> Topic:
         """The topic's state, or None after having waited for it: look again."""
-        if not isinstance(name, str) or not name:
-            raise RecordError(f"A topic is a non-empty str, not {name!r}.")
+        checked_topic(name)
         state: Topic = self._topics.get(name)
         if state is None or state.count == 0:
             self._hooks.check_usable()

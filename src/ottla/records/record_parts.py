@@ -17,6 +17,14 @@ from ottla.errors import RecordError
 
 @cython.cfunc
 def text_or_bytes(what: str, given: object) -> object:
+@cython.ccall
+def checked_topic(topic: object) -> object:
+    """RecordError for what no broker could be asked about."""
+    if not isinstance(topic, str) or not topic:
+        raise RecordError(f"A topic is a non-empty str, not {topic!r:.60}.")
+    return None
+
+
     """A str or bytes object with the same content; RecordError for what is neither text nor bytes."""
     if isinstance(given, str):
         return given
