@@ -49,8 +49,8 @@ class TableSender:
         settings = driver.settings
         # Columns are all there at once: waiting for small batches to fill has no point, larger ones cost less each.
         chosen = given.keys() & {"batch_size", "batch.size"}
-        largest = min(_TABLE_BATCH_BYTES, settings.max_request_size, settings.buffer_memory)
-        self._batch_size = settings.batch_size if chosen else max(settings.batch_size, largest)
+        # `encode_stream` makes none larger than max.request.size and buffer.memory allow.
+        self._batch_size = settings.batch_size if chosen else max(settings.batch_size, _TABLE_BATCH_BYTES)
 
     def send(
         self,
@@ -92,6 +92,7 @@ class TableSender:
             partitioner=settings.partitioner,
             place=None if function is None else lambda keys: function(keys, driver.view(topic)),
             placer="" if function is None else function.name,
+            buffer_memory=settings.buffer_memory,
             ignore_keys=settings.partitioner_ignore_keys,
             sticky=sticky,
         )

@@ -172,7 +172,8 @@ class Appender:
         clock_ms: object = None,
     ) -> None:
         check_level(compression, compression_level)
-        self.batch_size = max(batch_size, HEADER_BYTES)
+        # So a record that max.request.size does not allow fits into no batch, and `_open` refuses it.
+        self.batch_size = max(min(batch_size, max_request_size), HEADER_BYTES)
         self.max_request_size = max_request_size
         self.buffer_memory = buffer_memory
         self.linger_us = linger_us
@@ -432,7 +433,8 @@ class Appender:
             )
         if least > self.buffer_memory:
             raise RecordError(
-                f"A record for {home.topic}-{home.index} needs {least} bytes; buffer.memory is {self.buffer_memory}."
+                f"A record for {home.topic}-{home.index} needs {least} bytes; buffer.memory is {self.buffer_memory}. "
+                "Send less in one record, or raise buffer_memory."
             )
         capacity: cython.Py_ssize_t = max(least, min(home.last_bytes, self._room(home)))
         if self.buffered_bytes + capacity > self.buffer_memory:
