@@ -295,4 +295,7 @@ def _let_go(future: asyncio.Future[None]) -> None:
 
 def _as_it_is(data: Any) -> Any:
     """A copy of what may change before it is appended; what cannot be sent is refused when it would be."""
-    return bytes(data) if isinstance(data, bytearray | memoryview) else data
+    try:
+        return bytes(data) if isinstance(data, bytearray | memoryview) else data
+    except ValueError:  # it was released
+        return data

@@ -47,6 +47,7 @@ from cython.cimports.ottla.records.record_parts import (
     data_of,
     encode_headers,
     text_or_bytes,
+    whole_number,
 )
 from cython.cimports.ottla.records.wire import (
     HEADER_BYTES,
@@ -335,6 +336,9 @@ class Appender:
                 if state is None:
                     continue
             if partition is not None:
+                if unlikely(not isinstance(partition, int)):
+                    partition = whole_number(topic, partition, state.count)
+                    continue
                 index = checked_partition(topic, partition, state.count)
             elif keyed:
                 index = partition_of(self._rule.hash, key_at, key_bytes, state.count)
