@@ -40,6 +40,11 @@ class OttlaError(Exception):
         return not (self.retriable or self.fatal)
 
 
+def shown_name(name: str) -> str:
+    """A topic's name for a message: of one longer than any topic has, only the beginning."""
+    return repr(name if len(name) <= 249 else f"{name[:50]}...")
+
+
 class UserMistake(OttlaError):
     """Something the caller gave cannot be used: what, where, what is allowed, what to do."""
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import ottla
@@ -27,6 +30,12 @@ class Unbuffered:
     """Neither text nor bytes."""
 
 
+def released() -> memoryview:
+    view = memoryview(b"x")
+    view.release()
+    return view
+
+
 WRONG_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
     "value of a wrong type": ({"value": {"a": 1}}, "A record's value is bytes, str or None, not dict"),
     "value that is a number": ({"value": 7}, "A record's value is bytes, str or None, not int"),
@@ -39,9 +48,17 @@ WRONG_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
     "header name of None": ({"value": b"x", "headers": [(None, b"v")]}, "A header's name is a str, not NoneType"),
     "header name that UTF-8 cannot write": ({"value": b"x", "headers": [("\udcff", b"v")]}, "cannot be sent as UTF-8"),
     "header value of a wrong type": ({"value": b"x", "headers": [("n", 1)]}, "header value is bytes, str or None"),
+    "value that was released": ({"value": released()}, "A record's value cannot be read: .* released memoryview"),
+    "key that was released": ({"value": b"x", "key": released()}, "A record's key cannot be read: .* released memory"),
+    "header value that was released": (
+        {"value": b"x", "headers": [("n", released())]},
+        "A record's header value cannot be read: .* released memoryview",
+    ),
     "partition that is not there": ({"value": b"x", "partition": 3}, "has partitions 0 to 2, not 3"),
     "negative partition": ({"value": b"x", "partition": -1}, "has partitions 0 to 2, not -1"),
     "partition of a wrong type": ({"value": b"x", "partition": "0"}, "has partitions 0 to 2, not '0'"),
+    "partition of a wrong type of numpy's": ({"value": b"x", "partition": np.float64(1)}, "has partitions 0 to 2, not"),
+    "partition of numpy's that is not there": ({"value": b"x", "partition": np.int64(3)}, "has partitions 0 to 2, not"),
     "timestamp of a wrong type": ({"value": b"x", "timestamp_ms": 1.5}, "A timestamp_ms is an int"),
     "timestamp before 1970": ({"value": b"x", "timestamp_ms": -5}, "A timestamp_ms is an int"),
     "record over max.request.size": ({"value": bytes(60_000)}, r"max\.request\.size allows 50000"),
@@ -64,6 +81,61 @@ def test_a_wrong_record_is_refused_and_every_other_arrives(
     assert sorted(stored(kafka_cluster, kafka_topic), key=int) == [b"%d" % n for n in range(30)]
 
 
+@pytest.mark.parametrize("partition", [np.int64(2), np.uint8(2)], ids=repr)
+def test_a_partition_may_be_what_stands_for_an_int(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, partition: Any
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        assert producer.send(kafka_topic, b"x", partition=partition).result(60).partition == 2
+
+
+WRONG_COLUMNS: dict[str, tuple[dict[str, Any], str]] = {
+    "partition that is a number": ({"value": "v", "partition": 1}, "partition=1 is not the name of a column"),
+    "key of bytes": ({"value": "v", "key": b"v"}, "key=b'v' is not the name of a column"),
+    "headers of a record": ({"value": "v", "headers": [("n", b"")]}, r"headers=\[\('n', b''\)\] is not the name"),
+    "timestamp that is a number": ({"value": "v", "timestamp_ms": 17}, "timestamp_ms=17 is not the name of a column"),
+    "value that is a number": ({"value": 5}, "value=5 names no columns; allowed are a str or a list of str"),
+    "value of bytes": ({"value": b"v"}, "value=b'v' names no columns"),
+    "values that are numbers": ({"value": [5]}, r"value=\[5\] names no columns"),
+    "number as JSON": ({"value": 5, "value_format": "json"}, "value=5 names no columns"),
+}
+
+
+@pytest.mark.parametrize(("given", "sentence"), WRONG_COLUMNS.values(), ids=WRONG_COLUMNS.keys())
+def test_a_column_that_is_named_wrongly_is_refused_and_the_next_table_arrives(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, given: dict[str, Any], sentence: str
+) -> None:
+    table = pa.table({"v": ["1"]})
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        with pytest.raises(ottla.RecordError, match=sentence):
+            producer.send_table(kafka_topic, table, **given)
+        producer.send_table(kafka_topic, table, value="v")
+    assert stored(kafka_cluster, kafka_topic) == [b"1"]
+
+
+def test_a_callback_added_later_that_cannot_be_called_is_refused_at_once(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=1000) as producer:
+        delivery = producer.send(kafka_topic, b"x")
+        for _ in range(2):
+            with pytest.raises(TypeError, match="add_done_callback takes a function of the Delivery; None cannot be"):
+                delivery.add_done_callback(None)  # type: ignore[arg-type]
+            producer.flush(60)
+
+
+def test_a_released_value_is_refused_in_coroutines_too(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
+            for _ in range(2):  # before the topic is known, and after
+                with pytest.raises(ottla.RecordError, match="A record's value cannot be read"):
+                    await producer.send(kafka_topic, released())
+                await producer.send(kafka_topic, b"1")
+
+    asyncio.run(work())
+    assert stored(kafka_cluster, kafka_topic) == [b"1", b"1"]
+
+
 REFUSED_NAMES = ["", ".", "..", "no spaces", "a/b", "a,b", "naïve", "\ud800", "x" * 250, "tab\t", "new\nline"]
 
 
@@ -81,6 +153,19 @@ def test_a_topic_name_kafka_refuses_is_refused_at_once_and_every_other_record_ar
                 assert caught.value.name == "INVALID_TOPIC_EXCEPTION"
                 assert caught.value.topic == name
     assert stored(kafka_cluster, kafka_topic) == [b"%d" % n for n in range(10)]
+
+
+def test_a_topic_name_far_too_long_is_told_by_its_beginning(kafka_cluster: ottla.Cluster) -> None:
+    name = "long" * 100_000
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        for ask in (lambda: producer.send(name, b"x"), lambda: producer.partitions_for(name)):
+            with pytest.raises(ottla.KafkaError, match=r"topic 'longlong\w+\.\.\.'") as caught:
+                ask()
+            assert len(str(caught.value)) < 500
+            assert caught.value.topic == name
+        with pytest.raises(ottla.RecordError) as refused:
+            producer.send(name.encode(), b"x")  # type: ignore[arg-type]
+        assert len(str(refused.value)) < 500
 
 
 def test_an_unknown_topic_is_named_after_max_block_ms_and_every_other_record_arrives(

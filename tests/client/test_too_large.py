@@ -1,4 +1,7 @@
-"""Batches larger than the topic's max.message.bytes, over real sockets: every record that fits arrives, in order."""
+"""Batches larger than the topic's max.message.bytes, over real sockets: every record that fits arrives, in order.
+
+And records that the producer's own limits do not allow: they are refused, all others arrive.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,17 @@ def stored(cluster: ottla.Cluster, topic: str) -> dict[int, list[Record]]:
                 assert header.size_bytes <= LIMIT_BYTES
                 found[fetched.partition] += records
     return found
+
+
+def values_and_sizes(cluster: ottla.Cluster, topic: str) -> tuple[list[bytes], list[int]]:
+    values: list[bytes] = []
+    sizes: list[int] = []
+    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
+        for fetched in reader.iter_raw():
+            for header, records in decode_batches(fetched.records):
+                sizes.append(header.size_bytes)
+                values += [bytes(record.value or b"") for record in records]
+    return values, sizes
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
@@ -121,3 +135,46 @@ def test_a_table_names_the_row_that_is_too_large(kafka_cluster: ottla.Cluster, n
     assert offsets[0::2] == list(range(150))
     assert [offset for offset in offsets[1::2] if offset is not None] == list(range(149))
     assert result["partition"].to_pylist() == [n % 2 for n in range(300)]
+
+
+def test_max_request_size_bounds_a_record_whatever_batch_size_is(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, max_request_size=2000, linger_ms=1000) as producer:
+        for value in (b"a", b"b"):
+            producer.send(kafka_topic, value, partition=0)
+            with pytest.raises(ottla.RecordError, match=r"needs 90\d\d bytes with its batch; .* allows 2000"):
+                producer.send(kafka_topic, b"x" * 9000, partition=0)
+        producer.send(kafka_topic, b"x" * 1900, partition=0)
+        for _ in range(100):
+            producer.send(kafka_topic, b"y" * 90, partition=0)
+    found, sizes = values_and_sizes(kafka_cluster, kafka_topic)
+    assert found == [b"a", b"b", b"x" * 1900] + [b"y" * 90] * 100
+    assert max(sizes) <= 2000
+
+
+def test_max_request_size_bounds_the_rows_of_a_table_too(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    small = ["y" * 90] * 100
+    with ottla.Producer(kafka_cluster.bootstrap_servers, max_request_size=2000) as producer:
+        with pytest.raises(ottla.RecordError, match=r"Row 2 needs 50\d\d bytes with its batch; .* allows 2000"):
+            producer.send_table(kafka_topic, pa.table({"v": ["a", "b", "x" * 5000]}), value="v")
+        producer.send_table(kafka_topic, pa.table({"v": ["x" * 1900, *small]}), value="v")
+    found, sizes = values_and_sizes(kafka_cluster, kafka_topic)
+    assert sorted(found) == sorted([b"x" * 1900] + [b"y" * 90] * 100)
+    assert max(sizes) <= 2000
+
+
+def test_what_never_fits_into_buffer_memory_is_refused_by_send_and_by_send_table(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    sentence = r"needs 500\d\d bytes.*; buffer\.memory is 20000\. Send less in one record, or raise buffer_memory"
+    with ottla.Producer(kafka_cluster.bootstrap_servers, buffer_memory=20_000) as producer:
+        with pytest.raises(ottla.RecordError, match=sentence):
+            producer.send(kafka_topic, b"x" * 50_000)
+        with pytest.raises(ottla.RecordError, match=sentence):
+            producer.send_table(kafka_topic, pa.table({"v": ["a", "x" * 50_000]}), value="v")
+        producer.send_table(kafka_topic, pa.table({"v": ["x" * 19_000, "a"]}), value="v")
+    found, _ = values_and_sizes(kafka_cluster, kafka_topic)
+    assert sorted(found) == [b"a", b"x" * 19_000]

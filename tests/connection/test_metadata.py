@@ -280,3 +280,13 @@ def test_a_topic_with_a_lasting_error_is_not_asked_for_with_every_batch(line):
     line.core.use_topic("secret", line.now_us)
     line.pass_ms(10_000)
     assert not line.sent
+
+
+@pytest.mark.parametrize("topic", [None, 5, b"flights", ["flights"]], ids=repr)
+def test_what_is_no_text_is_never_asked_for(line, topic):
+    begin(line)
+    line.core.want_topic(topic, line.now_us)
+    line.tell_metadata(topics={"flights": [1]})
+    line.core.refresh_metadata(line.now_us)
+    line.pass_ms(200)
+    assert [asked.name for asked in line.take(MetadataRequest).message.topics] == ["flights"]

@@ -156,6 +156,15 @@ def test_what_cannot_be_sent_is_explained(arguments, words):
     assert made.buffered_bytes == 0
 
 
+def test_no_topic_is_none_even_where_none_was_looked_up_last():
+    made = appender()
+    for _ in range(2):
+        with pytest.raises(RecordError, match="topic is a non-empty str, not None"):
+            made.send(None, b"x")
+        made.send("flights", b"x")
+        made.forget_topic("flights")
+
+
 def test_record_larger_than_the_memory_is_refused():
     with pytest.raises(RecordError, match=r"buffer\.memory is 1000"):
         appender(buffer_memory=1000).send("flights", b"x" * 1000)

@@ -29,6 +29,7 @@ from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 from ottla.records.awaiting import MustWait
 from ottla.records.delivery import Delivery, SealedBatch, run_callbacks
+from ottla.records.record_parts import checked_topic
 
 _log = logging.getLogger("ottla.producer")
 
@@ -179,7 +180,8 @@ class AsyncProducerDriver(ProducerDriver):
             self.check_topic(topic, trouble)
 
     async def partitions(self, topic: str) -> int:
-        """The topic's partition count, waited for `max.block.ms` at most."""
+        """The topic's partition count, waited for `max.block.ms` at most; RecordError for what is no topic."""
+        checked_topic(topic)
         await self.topic_known(topic, self.bind().time() + self.settings.max_block_ms / 1000)
         return self.topics.partition_count(topic)
 
@@ -293,4 +295,7 @@ def _let_go(future: asyncio.Future[None]) -> None:
 
 def _as_it_is(data: Any) -> Any:
     """A copy of what may change before it is appended; what cannot be sent is refused when it would be."""
-    return bytes(data) if isinstance(data, bytearray | memoryview) else data
+    try:
+        return bytes(data) if isinstance(data, bytearray | memoryview) else data
+    except ValueError:  # it was released
+        return data

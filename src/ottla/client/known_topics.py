@@ -6,7 +6,7 @@ look things up, and wait elsewhere for what is not known yet.
 
 from __future__ import annotations
 
-from ottla.errors import KafkaError
+from ottla.errors import KafkaError, shown_name
 from ottla.producer.cluster_view import ClusterView
 from ottla.producer.events import LoadKnown, TopicForgotten, TopicKnown
 from ottla.records.append import Appender
@@ -44,10 +44,10 @@ class KnownTopics:
         if known is None or known.error is None:
             return None
         error = known.error
-        told = f"topic {topic!r}: {error}"
+        told = f"topic {shown_name(topic)}: {error}"
         if error.retriable:
             told = (
-                f"topic {topic!r} could not be had within max.block.ms ({waited_ms} ms): {error}; "
+                f"topic {shown_name(topic)} could not be had within max.block.ms ({waited_ms} ms): {error}; "
                 "create it first, or check its name"
             )
         return KafkaError(error.code, error.name, told, retriable=error.retriable, fatal=error.fatal, topic=topic)

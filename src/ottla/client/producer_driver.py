@@ -53,6 +53,7 @@ from ottla.producer.figures import Metrics
 from ottla.producer.settings import ProducerSettings
 from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
+from ottla.records.record_parts import checked_topic
 
 if TYPE_CHECKING:
     from ottla.client.interceptors import Interceptors
@@ -142,7 +143,8 @@ class ProducerDriver(AppenderHooks):
     # ---- what the producer calls, on a user's thread ------------------------------------------------------------
 
     def partition_count(self, topic: str) -> int:
-        """The topic's partition count, waited for as `topic_missing` does."""
+        """The topic's partition count, waited for as `topic_missing` does; RecordError for what is no topic."""
+        checked_topic(topic)
         self.topic_missing(topic)
         return self.topics.partition_count(topic)
 

@@ -49,8 +49,8 @@ class TableSender:
         settings = driver.settings
         # Columns are all there at once: waiting for small batches to fill has no point, larger ones cost less each.
         chosen = given.keys() & {"batch_size", "batch.size"}
-        largest = min(_TABLE_BATCH_BYTES, settings.max_request_size, settings.buffer_memory)
-        self._batch_size = settings.batch_size if chosen else max(settings.batch_size, largest)
+        # `encode_stream` makes none larger than max.request.size and buffer.memory allow.
+        self._batch_size = settings.batch_size if chosen else max(settings.batch_size, _TABLE_BATCH_BYTES)
 
     def send(
         self,
@@ -69,6 +69,13 @@ class TableSender:
         from ottla.records.encode_columns import encode_stream
 
         driver, settings, topic = self._driver, self._driver.settings, delivery.topic
+        named = {"key": key, "headers": headers, "partition": partition, "timestamp_ms": timestamp_ms}
+        for role, name in named.items():
+            if name is not None and not isinstance(name, str):
+                raise RecordError(
+                    f"{role}={name!r:.60} is not the name of a column: each row's {role} is read from the column "
+                    "named, a str (or None)"
+                )
         values = _value_columns(value, value_format)
         partition_count = driver.partition_count(topic)
         sticky = self._sticky_partition(topic, partition_count)
@@ -85,6 +92,7 @@ class TableSender:
             timestamp=timestamp_ms,
             batch_size=self._batch_size,
             max_request_size=settings.max_request_size,
+            buffer_memory=settings.buffer_memory,
             compression=settings.compression_type,
             compression_level=settings.compression_level,
             lend=driver.appender.lend,
@@ -132,8 +140,21 @@ class TableSender:
         delivery.add(batches)
 
 
+def _names(value: Any) -> list[str]:
+    """The columns that a list names; RecordError for what names none."""
+    try:
+        names = list(value)
+    except TypeError:
+        names = [value]
+    if not all(isinstance(name, str) for name in names):
+        raise RecordError(f"value={value!r:.60} names no columns; allowed are a str or a list of str")
+    return names
+
+
 def _value_columns(value: str | Sequence[str] | None, value_format: str) -> Any:
     """What `encode_stream` takes as values: a column's name, or a function that makes a column."""
+    if value is not None and not isinstance(value, str):
+        value = _names(value)
     if value_format == "raw":
         if isinstance(value, str):
             return value
@@ -146,6 +167,6 @@ def _value_columns(value: str | Sequence[str] | None, value_format: str) -> Any:
     if value_format == "json":
         from ottla.schemas.json_columns import json_column
 
-        columns = [value] if isinstance(value, str) else None if value is None else list(value)
+        columns = [value] if isinstance(value, str) else value
         return lambda chunk: json_column(chunk, columns)
     raise RecordError(f"value_format={value_format!r} is not supported; allowed are 'raw' and 'json'")

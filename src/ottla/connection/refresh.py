@@ -67,8 +67,10 @@ class MetadataRefresh:
         self._failures = 0
         self._not_before_us = 0
 
-    def want(self, topic: str, now_us: int) -> bool:
+    def want(self, topic: object, now_us: int) -> bool:
         """Note that somebody wants this topic; True where a refresh is needed for it."""
+        if not isinstance(topic, str):
+            return False  # nobody lets such a thing come here; it would end the thread, or spoil every request
         if len(topic) > TOPIC_NAME_MAX or not topic.isascii():
             # One such name would keep the whole request, and so every other topic, from being asked for.
             if topic not in self._metadata.topics:

@@ -11,7 +11,7 @@ PRODUCER_FENCED from a transaction coordinator; INVALID_TXN_STATE alike) are for
 
 from __future__ import annotations
 
-from ottla.errors import KafkaError, ProducerFenced
+from ottla.errors import KafkaError, ProducerFenced, shown_name
 
 
 class ErrorCode:
@@ -405,7 +405,7 @@ def _circumstances(
 ) -> str:
     parts = []
     if topic is not None:
-        parts.append(f"topic {topic!r}" if partition is None else f"{topic}-{partition}")
+        parts.append(f"topic {shown_name(topic)}" if partition is None else f"{topic}-{partition}")
     if broker_id is not None:
         parts.append(f"broker {broker_id}")
     if attempts is not None:

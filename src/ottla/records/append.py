@@ -43,9 +43,11 @@ from cython.cimports.ottla.records.partitions import Partition, Topic, key_rule
 from cython.cimports.ottla.records.record_parts import (
     checked_partition,
     checked_timestamp,
+    checked_topic,
     data_of,
     encode_headers,
     text_or_bytes,
+    whole_number,
 )
 from cython.cimports.ottla.records.wire import (
     HEADER_BYTES,
@@ -85,6 +87,8 @@ _CALLBACK_BYTES = cython.declare(cython.Py_ssize_t, 72)
 # coroutines waits for the I/O thread, until all of them do.
 _TURN_RECORDS = cython.declare(cython.int, 1000)
 _TURN_BYTES_FOR_ALL = cython.declare(cython.Py_ssize_t, 1 << 20)
+# Stands where no topic was looked up last. `send` may be given anything, None too, but never this.
+_NO_NAME = cython.declare(object, object())
 
 
 @cython.final
@@ -144,6 +148,7 @@ class Appender:
         if self._turn_lock == cython.NULL:
             raise MemoryError
         PyThread_acquire_lock(self._turn_lock, 0)
+        self._last_name = _NO_NAME
 
     def __dealloc__(self):
         if self._turn_lock != cython.NULL:
@@ -168,7 +173,8 @@ class Appender:
         clock_ms: object = None,
     ) -> None:
         check_level(compression, compression_level)
-        self.batch_size = max(batch_size, HEADER_BYTES)
+        # So a record that max.request.size does not allow fits into no batch, and `_open` refuses it.
+        self.batch_size = max(min(batch_size, max_request_size), HEADER_BYTES)
         self.max_request_size = max_request_size
         self.buffer_memory = buffer_memory
         self.linger_us = linger_us
@@ -330,6 +336,9 @@ class Appender:
                 if state is None:
                     continue
             if partition is not None:
+                if unlikely(not isinstance(partition, int)):
+                    partition = whole_number(topic, partition, state.count)
+                    continue
                 index = checked_partition(topic, partition, state.count)
             elif keyed:
                 index = partition_of(self._rule.hash, key_at, key_bytes, state.count)
@@ -400,8 +409,7 @@ class Appender:
     @cython.cfunc
     def _topic(self, name: object) -> Topic:
         """The topic's state, or None after having waited for it: look again."""
-        if not isinstance(name, str) or not name:
-            raise RecordError(f"A topic is a non-empty str, not {name!r}.")
+        checked_topic(name)
         state: Topic = self._topics.get(name)
         if state is None or state.count == 0:
             self._hooks.check_usable()
@@ -429,7 +437,8 @@ class Appender:
             )
         if least > self.buffer_memory:
             raise RecordError(
-                f"A record for {home.topic}-{home.index} needs {least} bytes; buffer.memory is {self.buffer_memory}."
+                f"A record for {home.topic}-{home.index} needs {least} bytes; buffer.memory is {self.buffer_memory}. "
+                "Send less in one record, or raise buffer_memory."
             )
         capacity: cython.Py_ssize_t = max(least, min(home.last_bytes, self._room(home)))
         if self.buffered_bytes + capacity > self.buffer_memory:
@@ -672,7 +681,7 @@ class Appender:
         if state is not None:
             state.load = None
             state.count = 0  # the partitions stay: their order must hold when the topic is known again
-        self._last_name = None
+        self._last_name = _NO_NAME
         self._last_topic = None
 
     def partition_count(self, topic: str) -> int:

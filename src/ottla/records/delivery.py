@@ -445,6 +445,8 @@ class Delivery:
         In the I/O thread; deliveries of an AsyncProducer do it in its event loop.
         What `fn` raises is logged under `ottla.producer`.
         """
+        if not callable(fn):
+            raise TypeError(f"add_done_callback takes a function of the Delivery; {fn!r:.60} cannot be called.")
         self._add_callback(fn)
 
     @cython.cfunc

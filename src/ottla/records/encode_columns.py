@@ -114,6 +114,8 @@ class TableEncoder:
     _names = cython.declare(tuple)  # value, key, headers, partition, timestamp
     _batch_size = cython.declare(int64_t)
     _max_request_size = cython.declare(int64_t)
+    _buffer_memory = cython.declare(int64_t)
+    _row_bytes_max = cython.declare(int64_t)  # what a batch of one row may have: what both of these allow
     _compression = cython.declare(str)
     _level = cython.declare(object)
     _lend = cython.declare(object)
@@ -571,7 +573,7 @@ class TableEncoder:
                     return _CUT
                 self._wanted = end
                 self._stopped_at = row
-                return _TOO_LARGE if end > self._max_request_size else _GROW
+                return _TOO_LARGE if end > self._row_bytes_max else _GROW
             if timestamp > self._max_timestamp:
                 self._max_timestamp = timestamp
             to = put_varint(self._data + self._position, zigzag(body))
@@ -609,11 +611,16 @@ class TableEncoder:
         row = self._first_row + self._stopped_at
         names: tuple = self._names
         number: int64_t = 0
-        if status == _TOO_LARGE:
+        if status == _TOO_LARGE and self._wanted > self._max_request_size:
             return RecordError(
                 f"Row {row} needs {self._wanted} bytes with its batch; max.request.size allows "
                 f"{self._max_request_size}. Send less in one record, or raise max.request.size (and the topic's "
                 "max.message.bytes)."
+            )
+        if status == _TOO_LARGE:
+            return RecordError(
+                f"Row {row} needs {self._wanted} bytes with its batch; buffer.memory is {self._buffer_memory}. Send "
+                "less in one record, or raise buffer_memory."
             )
         if status == _BAD_PARTITION:
             number_at(cython.address(self._partition), self._stopped_at, cython.address(number))
@@ -671,6 +678,7 @@ def encode_stream(
     timestamp: object = None,
     batch_size: int = 16384,
     max_request_size: int = 1048576,
+    buffer_memory: int = 33554432,
     compression: str = "none",
     compression_level: object = None,
     lend: object = None,
@@ -701,8 +709,10 @@ def encode_stream(
     if encoder._partition_count < 1:
         raise ValueError(f"Topic {topic!r} cannot have {partition_count} partitions.")
     encoder._names = (value, key, headers, partition, timestamp)
-    encoder._batch_size = max(batch_size, HEADER_BYTES)
     encoder._max_request_size = max_request_size
+    encoder._buffer_memory = buffer_memory
+    encoder._row_bytes_max = min(encoder._max_request_size, encoder._buffer_memory)
+    encoder._batch_size = max(min(batch_size, encoder._row_bytes_max), HEADER_BYTES)
     encoder._compression = compression
     encoder._level = compression_level
     encoder._lend = lend

@@ -31,6 +31,7 @@ def encode_stream(
     timestamp: str | None = None,
     batch_size: int = 16384,
     max_request_size: int = 1048576,
+    buffer_memory: int = 33554432,
     compression: str = "none",
     compression_level: int | None = None,
     lend: Callable[[SealedBatch], bool] | None = None,

@@ -6,6 +6,8 @@ RecordError that names the part, what was given and what is allowed.
 
 from __future__ import annotations
 
+from operator import index
+
 import cython
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
 from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
@@ -13,6 +15,14 @@ from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.ottla.records.wire import put_varint, zigzag
 
 from ottla.errors import RecordError
+
+
+@cython.ccall
+def checked_topic(topic: object) -> object:
+    """RecordError for what no broker could be asked about."""
+    if not isinstance(topic, str) or not topic:
+        raise RecordError(f"A topic is a non-empty str, not {topic!r:.60}.")
+    return None
 
 
 @cython.cfunc
@@ -24,6 +34,8 @@ def text_or_bytes(what: str, given: object) -> object:
         return bytes(memoryview(given))
     except TypeError:
         pass
+    except (ValueError, BufferError) as error:  # a memoryview that was released, a file's memory that was closed
+        raise RecordError(f"A record's {what} cannot be read: {error}.") from error
     raise RecordError(
         f"A record's {what} is bytes, str or None, not {type(given).__name__}: {given!r:.60}. Serialize it first, "
         "for example with json.dumps."
@@ -54,7 +66,21 @@ def checked_timestamp(timestamp_ms: object) -> int64_t:
 def checked_partition(topic: object, partition: object, count: int32_t) -> int32_t:
     if isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition < count:
         return partition
-    raise RecordError(f"Topic {topic} has partitions 0 to {count - 1}, not {partition!r:.60}.")
+    raise _no_partition(topic, partition, count)
+
+
+@cython.cfunc
+def whole_number(topic: object, partition: object, count: int32_t) -> object:
+    """The int that something else, such as a number of numpy's, stands for; may run other Python code."""
+    try:
+        return index(partition)
+    except TypeError:
+        raise _no_partition(topic, partition, count) from None
+
+
+@cython.cfunc
+def _no_partition(topic: object, partition: object, count: int32_t) -> object:
+    return RecordError(f"Topic {topic} has partitions 0 to {count - 1}, not {partition!r:.60}.")
 
 
 @cython.cfunc

@@ -1,1 +1,2 @@
-# Nothing here is for Python; the compiled modules see the .pxd beside this.
+# The rest is not for Python; the compiled modules see the .pxd beside this.
+def checked_topic(topic: object) -> None: ...
