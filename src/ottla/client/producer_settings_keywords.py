@@ -7,6 +7,7 @@ run time: what is given is checked against the table itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any, TypedDict
 
 from ottla.connection.security_settings import OAuthBearerToken
@@ -171,10 +172,10 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     transactional_id: str | None
     transaction_timeout_ms: int | str | None
     security_protocol: str | None
-    ssl_truststore_location: str | None
+    ssl_truststore_location: str | PathLike[str] | None
     ssl_truststore_type: str | None
     ssl_truststore_certificates: str | None
-    ssl_keystore_location: str | None
+    ssl_keystore_location: str | PathLike[str] | None
     ssl_keystore_type: str | None
     ssl_keystore_certificate_chain: str | None
     ssl_keystore_key: str | None

@@ -7,6 +7,7 @@ run time: what is given is checked against the table itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import TypedDict
 
 from ottla.connection.security_settings import OAuthBearerToken
@@ -111,10 +112,10 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     send_buffer_bytes: int | str | None
     receive_buffer_bytes: int | str | None
     security_protocol: str | None
-    ssl_truststore_location: str | None
+    ssl_truststore_location: str | PathLike[str] | None
     ssl_truststore_type: str | None
     ssl_truststore_certificates: str | None
-    ssl_keystore_location: str | None
+    ssl_keystore_location: str | PathLike[str] | None
     ssl_keystore_type: str | None
     ssl_keystore_certificate_chain: str | None
     ssl_keystore_key: str | None

@@ -11,7 +11,7 @@ To add a setting: write its row into the table it belongs to (`connection/settin
 `python tools/generate_settings.py`, which writes the keywords that type checkers see and docs/settings.md.
 
 Invariants: a value that `read` has returned has the row's type and lies in its range; the value of a `secret` row is
-never part of an error's text.
+never part of an error's text, and neither is what may be a secret in the wrong place (`shown`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from ottla.errors import ConfigError
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+# The longest names of cipher suites are no longer.
+_SHORT_WORD = 50
 
 Group = Literal[
     "The cluster",
@@ -118,7 +120,7 @@ class Setting:
         return value
 
     def _shown(self, value: Any) -> str:
-        return "[hidden]" if self.secret else repr(value)
+        return "[hidden]" if self.secret else shown(value, is_private=self.group == "Security")
 
     def _read_number(self, value: Any) -> float:
         number: float | None = None
@@ -217,6 +219,21 @@ def _unknown(name: str, table: Sequence[Setting]) -> str:
         nearest = nearest.replace(".", "_")  # as keywords are written
     hint = f"did you mean {nearest}?" if nearest else "known are " + ", ".join(row.name for row in table) + "."
     return f"{name} is not a setting this client knows; {hint}"
+
+
+def shown(value: Any, *, is_private: bool = True) -> str:
+    """What an error tells of a value: a number or text, of a private setting one short word at most.
+
+    Passwords, keys, addresses with a password in them and whole configurations are easily given in the wrong place.
+    """
+    if isinstance(value, str):
+        may_be_secret = is_private and (len(value) > _SHORT_WORD or len(value.split()) > 1)
+        if may_be_secret or any(sign in value for sign in "@=\n"):
+            return "[hidden]"
+        return f"{value!r:.60}"
+    # Python refuses to write down numbers of thousands of digits.
+    is_number = isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 128)
+    return repr(value) if is_number else f"<{type(value).__name__}>"
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

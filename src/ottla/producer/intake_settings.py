@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ottla.connection.setting import shown
 from ottla.errors import ConfigError
 
 INTERCEPTOR_METHODS = ("on_send", "on_batch", "on_ack")
@@ -37,7 +38,7 @@ def read_interceptors(given: Any) -> tuple[Any, ...]:
         return ()
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ConfigError(
-            f"interceptor.classes={given!r:.60} is not a list of objects with {', '.join(INTERCEPTOR_METHODS)}; "
+            f"interceptor.classes={shown(given)} is not a list of objects with {', '.join(INTERCEPTOR_METHODS)}; "
             "names of classes are not looked up, give the classes."
         )
     return tuple(_interceptor(each) for each in given)
@@ -46,6 +47,6 @@ def read_interceptors(given: Any) -> tuple[Any, ...]:
 def _interceptor(given: Any) -> Any:
     if not any(callable(getattr(given, method, None)) for method in INTERCEPTOR_METHODS):
         raise ConfigError(
-            f"interceptor.classes: {given!r:.60} has none of the methods {', '.join(INTERCEPTOR_METHODS)}."
+            f"interceptor.classes: {shown(given)} has none of the methods {', '.join(INTERCEPTOR_METHODS)}."
         )
     return given() if isinstance(given, type) else given
