@@ -13,8 +13,8 @@ from ottla.connection.security_settings import SECURITY_SETTINGS, SecuritySettin
 from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting, read_settings, shown
 from ottla.errors import ConfigError
 
-# A request's header has two bytes for its length.
-CLIENT_ID_BYTES_MAX = 0x7FFF
+# Requests have two bytes for the length of a name.
+TEXT_BYTES_MAX = 0x7FFF
 
 
 def parse_bootstrap(value: Any) -> tuple[tuple[str, int], ...]:
@@ -250,10 +250,8 @@ class ConnectionSettings:
         self.security = SecuritySettings(values)
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers is missing; give host:port, several separated by commas.")
-        if len(self.client_id.encode()) > CLIENT_ID_BYTES_MAX:
-            raise ConfigError(
-                f"client.id is longer than the {CLIENT_ID_BYTES_MAX} bytes that the protocol has room for."
-            )
+        if len(self.client_id.encode()) > TEXT_BYTES_MAX:
+            raise ConfigError(f"client.id is longer than the {TEXT_BYTES_MAX} bytes that the protocol has room for.")
         self.warnings: list[str] = []
         if "reconnect_backoff_ms" in explicit and "reconnect_backoff_max_ms" not in explicit:
             # As in Java: who sets only the first pause, wants that pause and no other.
