@@ -112,6 +112,16 @@ def test_what_cannot_be_used_is_named_with_what_is_allowed(given, sentence):
     assert str(caught.value) == sentence
 
 
+def test_a_connection_is_never_idle_at_once():
+    """With 0 it would be closed before anything could be sent."""
+    for taken in (-1, 1):
+        given = {"bootstrap.servers": "one:1", "connections.max.idle.ms": taken}
+        assert ConnectionSettings(given).connections_max_idle_ms == taken
+    for refused in (0, -2):
+        with pytest.raises(ConfigError, match=rf"connections\.max\.idle\.ms={refused} is out of range; .*, or -1\."):
+            ConnectionSettings({"bootstrap.servers": "one:1", "connections.max.idle.ms": refused})
+
+
 def test_a_name_like_nothing_known_gets_the_whole_list():
     with pytest.raises(ConfigError, match=r"zzz is not a setting this client knows; known are bootstrap\.servers, "):
         ConnectionSettings({"zzz": 1})

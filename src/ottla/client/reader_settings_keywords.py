@@ -39,7 +39,7 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     socket_connection_setup_timeout_max_ms: The longest that opening a connection may take. Default 30000; 1 to
         2^63-1.
     connections_max_idle_ms: After how long without a request a connection is closed (before the broker does); -1
-        for never. Default 540000; -1 to 2^63-1.
+        for never. Default 540000; 1 to 2^63-1, or -1.
     send_buffer_bytes: The socket's send buffer (SO_SNDBUF); -1 leaves it to the operating system, which lets it
         grow with the connection (Kafka's own clients take 131072). Default -1; -1 to 2^31-1.
     receive_buffer_bytes: The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system, which lets

@@ -178,8 +178,9 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
         int,
         540_000,
         "After how long without a request a connection is closed (before the broker does); -1 for never.",
-        lowest=-1,
+        lowest=1,
         highest=INT64_MAX,
+        special=-1,
         group="Connections",
     ),
     Setting(
