@@ -333,6 +333,14 @@ def test_what_is_no_time_to_wait_is_refused_before_anything_is_done(
         producer.flush(10)
 
 
+@pytest.mark.parametrize("config", ["text", None, 5, [("bootstrap.servers", "one:9092")]])
+def test_what_is_no_dict_of_settings_is_refused(config: Any) -> None:
+    with pytest.raises(
+        ottla.ConfigError, match=r"from_config takes a dict of settings, .*, not (str|NoneType|int|list)"
+    ):
+        Producer.from_config(config)
+
+
 @pytest.mark.parametrize("timeout", [None, math.inf, 1e300, 10**400, 30])
 def test_a_wait_may_be_as_long_as_one_likes(kafka_cluster: ottla.Cluster, kafka_topic: str, timeout: Any) -> None:
     producer = Producer(kafka_cluster.bootstrap_servers, linger_ms=50)

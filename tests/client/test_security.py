@@ -355,6 +355,17 @@ def unusable(papers: Papers, tmp_path: Path) -> dict[str, tuple[dict[str, Any], 
     }
 
 
+@pytest.mark.parametrize("name", ["ssl_truststore_location", "ssl_keystore_location"])
+def test_a_path_may_be_a_path_and_what_is_none_is_refused(papers: Papers, name: str) -> None:
+    given = {"security_protocol": "SSL", "ssl_truststore_location": papers.ca, name: papers.client}
+    ottla.Producer("localhost:1", **given).close()
+    for wrong in ("a\0b", "\ud800", "a\nb", "x" * 2000):
+        with pytest.raises(ottla.ConfigError, match=r"store\.location cannot be a file's path"):
+            ottla.Producer("localhost:1", security_protocol="SSL", **{name: wrong})
+    with pytest.raises(ottla.ConfigError, match=r"store\.location=<bytes> is not the path of a file"):
+        ottla.Producer("localhost:1", security_protocol="SSL", **{name: b"a"})
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_cannot_be_used_is_refused_before_anything_is_connected(papers: Papers, tmp_path: Path, case: str) -> None:
     given, said = unusable(papers, tmp_path)[case]

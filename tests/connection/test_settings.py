@@ -122,6 +122,12 @@ def test_a_connection_is_never_idle_at_once():
             ConnectionSettings({"bootstrap.servers": "one:1", "connections.max.idle.ms": refused})
 
 
+@pytest.mark.parametrize("given", [{1: 2}, {None: 2}, {b"client.id": "x"}])
+def test_the_name_of_a_setting_is_text(given):
+    with pytest.raises(ConfigError, match=r"is no name of a setting; names are text, such as 'bootstrap\.servers'"):
+        ConnectionSettings({"bootstrap.servers": "one:1", **given})
+
+
 def test_a_name_like_nothing_known_gets_the_whole_list():
     with pytest.raises(ConfigError, match=r"zzz is not a setting this client knows; known are bootstrap\.servers, "):
         ConnectionSettings({"zzz": 1})

@@ -190,6 +190,8 @@ def read_settings(table: Sequence[Setting], given: Mapping[str, Any]) -> tuple[d
     values = {keyword: row.default for keyword, row in rows.items()}
     explicit: dict[str, str] = {}
     for name, value in given.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"{shown(name)} is no name of a setting; names are text, such as 'bootstrap.servers'.")
         keyword = name.replace(".", "_")
         row = rows.get(keyword)
         if row is None:
