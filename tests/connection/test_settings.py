@@ -128,6 +128,24 @@ def test_the_name_of_a_setting_is_text(given):
         ConnectionSettings({"bootstrap.servers": "one:1", **given})
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("ssl.ca.location", "ssl.ca.location is called ssl.truststore.location here."),
+        ("ssl_ca_location", "ssl_ca_location is called ssl_truststore_location here."),
+        ("metadata.broker.list", "metadata.broker.list is called bootstrap.servers here."),
+        ("socket.timeout.ms", "socket.timeout.ms is called request.timeout.ms here."),
+        ("sasl.mechanisms", "sasl.mechanisms is called sasl.mechanism here."),
+        # Of no use to a client that sends nothing.
+        ("batch.num.messages", "batch.num.messages is not a setting this client knows; known are "),
+    ],
+)
+def test_a_name_of_librdkafkas_is_translated(name, sentence):
+    with pytest.raises(ConfigError) as caught:
+        ConnectionSettings({"bootstrap.servers": "one:1", name: 5})
+    assert str(caught.value).startswith(sentence)
+
+
 def test_a_name_like_nothing_known_gets_the_whole_list():
     with pytest.raises(ConfigError, match=r"zzz is not a setting this client knows; known are bootstrap\.servers, "):
         ConnectionSettings({"zzz": 1})

@@ -207,7 +207,7 @@ def read_settings(table: Sequence[Setting], given: Mapping[str, Any]) -> tuple[d
 
 def _unknown(name: str, table: Sequence[Setting]) -> str:
     # Only when something is wrong already.
-    from ottla.connection.kafka_settings import KAFKA_SETTINGS
+    from ottla.connection.kafka_settings import KAFKA_SETTINGS, LIBRDKAFKA_NAMES
     from ottla.connection.security_settings import not_in_python
 
     dotted = name.replace("_", ".")
@@ -216,6 +216,10 @@ def _unknown(name: str, table: Sequence[Setting]) -> str:
         return instead
     if dotted in KAFKA_SETTINGS:
         return f"{dotted} is a setting of Kafka's that ottla does not support here; leave it out."
+    called, _, more = LIBRDKAFKA_NAMES.get(dotted, "").partition(" ")
+    if called in {row.name for row in table}:
+        called = called.replace(".", "_") if "_" in name else called
+        return f"{name} is called {called}{more and ' ' + more} here."
     nearest = nearest_name(dotted, [row.name for row in table])
     if nearest and "_" in name:
         nearest = nearest.replace(".", "_")  # as keywords are written
