@@ -38,6 +38,7 @@ SOURCE_OF = {
     "Mapping": "collections.abc",
     "Metrics": "ottla.producer.figures",
     "OAuthBearerToken": "ottla.connection.security_settings",
+    "PathLike": "os",
     "Sequence": "collections.abc",
 }
 # None counts as not given. Numbers and truth values may come as text, as they do from property files.

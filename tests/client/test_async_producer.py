@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import subprocess
 import sys
 import threading
@@ -407,6 +408,24 @@ def test_a_cancelled_close_goes_on(kafka_cluster: ottla.Cluster, kafka_topic: st
             assert not delivery.done()
             await producer.close()
             assert (await delivery).offset == 0
+
+    run(work())
+
+
+def test_what_is_no_time_to_wait_is_refused_before_anything_is_done(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    async def work() -> None:
+        producer = AsyncProducer(kafka_cluster.bootstrap_servers)
+        for timeout in (math.nan, -1, "5", True):
+            for wait in (producer.close, producer.flush, producer.client_instance_id):
+                with pytest.raises(ValueError, match="is no time to wait; give seconds from 0 on"):
+                    await wait(timeout)
+        for forever in (math.inf, 10**400):
+            delivery = await producer.send(kafka_topic, b"x")
+            await producer.flush(forever)
+            assert delivery.done()
+        await producer.close(math.inf)
 
     run(work())
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import ottla
 from ottla.client.channel import CLOSED_EARLY, CLOSED_UNANSWERED, Channel, Lost, SocketBuffers
 from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_request, encode_response
@@ -218,6 +219,21 @@ def test_only_buffer_sizes_that_were_given_are_set() -> None:
     settings = ConnectionSettings({"bootstrap.servers": "localhost:9092", "send.buffer.bytes": 5000})
     buffers = SocketBuffers.of(settings, ["bootstrap.servers", "send.buffer.bytes"])
     assert (buffers.send_bytes, buffers.receive_bytes) == (5000, -1)
+
+
+@pytest.mark.parametrize("asked_for", [20_000, 50_000])
+def test_buffers_have_the_size_that_was_asked_for(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, asked_for: int
+) -> None:
+    """Linux doubles what it is asked for, to have room for its own books."""
+    given = {"send_buffer_bytes": asked_for, "receive_buffer_bytes": asked_for + 1000}
+    with ottla.Producer(kafka_cluster.bootstrap_servers, **given) as producer:
+        producer.send(kafka_topic, b"x").result(30)
+        sockets = [channel.sock for channel in list(producer._driver.loop._channels.values()) if channel.connected]
+        assert sockets
+        for each in sockets:
+            sizes = [each.getsockopt(socket.SOL_SOCKET, of) for of in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
+            assert sizes in ([asked_for, asked_for + 1000], [2 * asked_for, 2 * asked_for + 2000])
 
 
 def test_answers_before_an_impossible_frame_are_passed_on(line: Line) -> None:

@@ -185,12 +185,33 @@ def test_coroutines_are_intercepted_alike(kafka_cluster: ottla.Cluster, kafka_to
     ]
 
 
+class Raises:
+    def __init__(self) -> None:
+        raise LookupError("mine")
+
+    def on_ack(self, batch: Any) -> None: ...
+
+
+class WantsMore:
+    def __init__(self, more: int) -> None: ...
+
+    def on_ack(self, batch: Any) -> None: ...
+
+
+class Async:
+    async def on_ack(self, batch: Any) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ([object()], "has none of the methods on_send, on_batch, on_ack"),
         ("com.example.Interceptor", "is not a list of objects"),
         (5, "is not a list of objects"),
+        ([Raises], r"Raises\(\) raised LookupError: mine; give an object of it"),
+        ([WantsMore], r"WantsMore\(\) raised TypeError: .*, or a class that needs no arguments"),
+        ([Async], "on_ack of Async is an async function, which nobody would await"),
+        ([Async()], "on_ack of Async is an async function, which nobody would await"),
     ],
 )
 def test_what_is_no_interceptor_is_refused(given: Any, words: str) -> None:

@@ -16,6 +16,7 @@ import ottla
 from ottla import Listener, OAuthBearerToken
 from ottla.client.security import Security
 from ottla.connection.authentication import unsecured_token
+from ottla.connection.settings import ConnectionSettings
 from ottla.producer.settings import ProducerSettings
 
 
@@ -109,6 +110,21 @@ def test_a_token_is_used_again_until_most_of_its_time_is_over(cluster: ottla.Clu
     provider = Provider(good)
     _send_for(3, cluster.bootstrap_servers_of("SHORT"), topic, settings(provider))
     assert len(provider.threads) == 1
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.8, 1.0])
+def test_how_much_of_its_time_a_token_is_used_is_a_setting(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    now_s = 1_000_000.0
+    monkeypatch.setattr("ottla.client.security.time.time", lambda: now_s)
+    provider = Provider(lambda: OAuthBearerToken("token", 1_000_100.0))
+    given = {"bootstrap_servers": "one:1", **settings(provider, sasl_login_refresh_window_factor=factor)}
+    security = Security(ConnectionSettings(given).security)
+    for second, asked in ((0, 1), (100 * factor - 1, 1), (100 * factor, 2)):
+        now_s = 1_000_000.0 + second
+        given_token = threading.Event()
+        security.get_token(lambda token, why: given_token.set())  # noqa: B023
+        assert given_token.wait(10)
+        assert len(provider.threads) == asked
 
 
 def test_connections_that_want_a_token_at_once_share_one(cluster: ottla.Cluster) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import pydoc
 import re
 import socket
 import threading
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -312,6 +314,42 @@ def test_a_closed_producer_says_so(kafka_cluster: ottla.Cluster, kafka_topic: st
     with pytest.raises(ottla.ClosedError):
         producer.partitions_for(kafka_topic)
     producer.flush()
+
+
+@pytest.mark.parametrize("timeout", [math.nan, -1, -0.1, -math.inf, "5", True, b"5", [5], -(10**400)])
+def test_what_is_no_time_to_wait_is_refused_before_anything_is_done(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, timeout: Any
+) -> None:
+    with Producer(kafka_cluster.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
+        delivery = producer.send(kafka_topic, b"x")
+        table = producer.send_table(kafka_topic, pa.table({"value": [b"y"]}), value="value")
+        waits = (producer.close, producer.flush, producer.client_instance_id, table.wait, table.result, table.failures)
+        for wait in (*waits, delivery.result, delivery.exception):
+            with pytest.raises(
+                ValueError, match=r"^timeout=.{1,60} is no time to wait; give seconds from 0 on, or None"
+            ):
+                wait(timeout)
+        producer.send(kafka_topic, b"z")
+        producer.flush(10)
+
+
+@pytest.mark.parametrize("config", ["text", None, 5, [("bootstrap.servers", "one:9092")]])
+def test_what_is_no_dict_of_settings_is_refused(config: Any) -> None:
+    with pytest.raises(
+        ottla.ConfigError, match=r"from_config takes a dict of settings, .*, not (str|NoneType|int|list)"
+    ):
+        Producer.from_config(config)
+
+
+@pytest.mark.parametrize("timeout", [None, math.inf, 1e300, 10**400, 30])
+def test_a_wait_may_be_as_long_as_one_likes(kafka_cluster: ottla.Cluster, kafka_topic: str, timeout: Any) -> None:
+    producer = Producer(kafka_cluster.bootstrap_servers, linger_ms=50)
+    assert producer.send(kafka_topic, b"x").result(timeout).offset >= 0
+    producer.send(kafka_topic, b"y")
+    producer.flush(timeout)
+    delivery = producer.send(kafka_topic, b"z")
+    producer.close(timeout)
+    assert delivery.exception() is None
 
 
 def test_close_with_a_timeout_gives_up_what_is_left(

@@ -200,20 +200,49 @@ def test_one_broker_with_a_wrong_certificate_does_not_keep_records_from_the_othe
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("given", "version", "suite"),
     [
-        {"ssl_protocol": "TLSv1.2"},
-        {"ssl_enabled_protocols": "TLSv1.3"},
-        {"ssl_cipher_suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"},
-        {"ssl_cipher_suites": ["TLS_AES_128_GCM_SHA256"]},
+        ({}, "TLSv1.3", ""),
+        ({"ssl_protocol": "TLSv1.2"}, "TLSv1.2", ""),
+        ({"ssl_enabled_protocols": "TLSv1.2"}, "TLSv1.2", ""),
+        ({"ssl_enabled_protocols": "TLSv1.3"}, "TLSv1.3", ""),
+        (
+            {"ssl_cipher_suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"},
+            "TLSv1.2",
+            "ECDHE-ECDSA-AES256-GCM-SHA384",
+        ),
+        (
+            {"ssl_cipher_suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
+            "TLSv1.2",
+            "ECDHE-ECDSA-AES128-GCM-SHA256",
+        ),
+        ({"ssl_cipher_suites": ["TLS_AES_128_GCM_SHA256"]}, "TLSv1.3", ""),
     ],
     ids=str,
 )
 def test_versions_and_suites_can_be_chosen(
-    cluster: ottla.Cluster, papers: Papers, topic: str, given: dict[str, Any]
+    cluster: ottla.Cluster, papers: Papers, topic: str, given: dict[str, Any], version: str, suite: str
 ) -> None:
     with ottla.Producer(cluster.bootstrap_servers_of("SSL"), **settings_for(papers, "SSL"), **given) as producer:
         assert producer.send(topic, b"x").result(30).offset == 0
+        sockets = [c._tls._socket for c in list(producer._driver.loop._channels.values()) if c.connected]
+        assert {each.version() for each in sockets} == {version}
+        assert {each.cipher()[0] for each in sockets} == {suite} or not suite
+
+
+@pytest.mark.parametrize(
+    ("given", "versions"),
+    [
+        ({}, ("TLSv1_2", "TLSv1_3")),
+        ({"ssl_enabled_protocols": "TLSv1.3"}, ("TLSv1_3", "TLSv1_3")),
+        ({"ssl_protocol": "TLSv1.2"}, ("TLSv1_2", "TLSv1_2")),
+    ],
+    ids=str,
+)
+def test_no_other_version_would_be_spoken(given: dict[str, Any], versions: tuple[str, str]) -> None:
+    settings = ProducerSettings({"bootstrap.servers": "one:1", "security.protocol": "SSL", **given})
+    context = client_context(settings.connection.security)
+    assert (context.minimum_version.name, context.maximum_version.name) == versions
 
 
 def test_java_names_of_suites_are_openssls() -> None:
@@ -353,6 +382,17 @@ def unusable(papers: Papers, tmp_path: Path) -> dict[str, tuple[dict[str, Any], 
             "has none for the versions",
         ),
     }
+
+
+@pytest.mark.parametrize("name", ["ssl_truststore_location", "ssl_keystore_location"])
+def test_a_path_may_be_a_path_and_what_is_none_is_refused(papers: Papers, name: str) -> None:
+    given = {"security_protocol": "SSL", "ssl_truststore_location": papers.ca, name: papers.client}
+    ottla.Producer("localhost:1", **given).close()
+    for wrong in ("a\0b", "\ud800", "a\nb", "x" * 2000):
+        with pytest.raises(ottla.ConfigError, match=r"store\.location cannot be a file's path"):
+            ottla.Producer("localhost:1", security_protocol="SSL", **{name: wrong})
+    with pytest.raises(ottla.ConfigError, match=r"store\.location=<bytes> is not the path of a file"):
+        ottla.Producer("localhost:1", security_protocol="SSL", **{name: b"a"})
 
 
 @pytest.mark.parametrize("case", CASES)

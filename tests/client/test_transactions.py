@@ -276,6 +276,45 @@ def test_offsets_count_with_the_transaction(cluster: ottla.Cluster, name: str) -
     assert offset_of(cluster, name, name) == 5
 
 
+@pytest.mark.parametrize(
+    ("offsets", "member", "said"),
+    [
+        ({("t", 2**40): 5}, {}, "no offset to commit"),
+        ({("t", 0): 2**70}, {}, "no offset to commit"),
+        ({("t", 0): (5, "note", 2**31)}, {}, "no offset to commit"),
+        ({("t", 0): (5, "note", 1, 2)}, {}, "no offset to commit"),
+        ({("t", 0): (5, "\ud800")}, {}, "no offset to commit"),
+        ({("t" * 40_000, 0): 5}, {}, "no offset to commit"),
+        ([("t", 0, 5)], {}, r"offsets=<list> cannot be committed; give \{\(topic, partition\): next offset"),
+        ({("t", 0): 5}, {"group_id": None}, "group_id=<NoneType> cannot be sent"),
+        ({("t", 0): 5}, {"group_id": "\ud800"}, "group_id='.ud800' cannot be sent"),
+        ({("t", 0): 5}, {"group_id": ""}, "group_id is empty"),
+        ({("t", 0): 5}, {"generation": "1"}, "generation='1' is none; it is a whole number from 0 on, or -1"),
+        ({("t", 0): 5}, {"generation": 2**31}, "generation=2147483648 is none"),
+        ({("t", 0): 5}, {"member_id": None}, "member_id=<NoneType> cannot be sent"),
+        ({("t", 0): 5}, {"group_instance_id": 5}, "group_instance_id=5 cannot be sent"),
+    ],
+)
+def test_offsets_that_no_request_can_carry_change_nothing(
+    cluster: ottla.Cluster, name: str, offsets: Any, member: dict[str, Any], said: str
+) -> None:
+    with producer_of(cluster, name) as producer, producer.transaction():
+        with pytest.raises(ottla.TransactionMisuse, match=said):
+            producer.send_offsets_to_transaction(offsets, **{"group_id": name, **member})
+        producer.send_offsets_to_transaction({(name, 0): 5}, name)
+        producer.send(name, b"kept")
+    assert committed(cluster, name) == [b"kept"]
+    assert offset_of(cluster, name, name) == 5
+
+
+@pytest.mark.parametrize("identity", ["x", (1, 2, 3), ("x", 1), ("x", 2**63, 1), ("x", 1, 2**15), {"sasl.password": 1}])
+def test_what_is_no_identity_cannot_be_taken_over(cluster: ottla.Cluster, name: str, identity: Any) -> None:
+    with producer_of(cluster, name) as producer:
+        with pytest.raises(ottla.TransactionMisuse, match=r"identity=.* is none; give what Admin\.fence_producers"):
+            producer.init_transactions(identity)
+        producer.init_transactions()
+
+
 def test_closing_aborts_what_is_open(cluster: ottla.Cluster, name: str) -> None:
     producer = producer_of(cluster, name)
     producer.begin_transaction()

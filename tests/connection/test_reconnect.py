@@ -34,6 +34,29 @@ def test_pauses_between_tries_double_up_to_the_maximum_with_a_fifth_of_jitter(li
     assert len({round(p / m, 3) for p, m in zip(pauses_ms[-3:], [1000] * 3, strict=True)}) > 1
 
 
+def test_pauses_between_tries_are_settings(make_line):
+    line = make_line(reconnect_backoff_ms=300, reconnect_backoff_max_ms=700)
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    for middle_ms in (300, 600, 700, 700):
+        line.refuse()
+        assert 0.8 * middle_ms <= line.run_to_deadline() / 1000 <= 1.2 * middle_ms
+
+
+def test_pauses_before_metadata_is_asked_for_again_are_settings(make_line):
+    line = make_line(retry_backoff_ms=3000, retry_backoff_max_ms=7000)
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    line.agree()
+    for middle_ms in (3000, 6000, 7000, 7000):
+        # A topic whose leader is being elected.
+        line.tell_metadata(topics={"flights": [-1]})
+        asked_us = line.now_us
+        while not line.sent:
+            line.run_to_deadline()
+        assert 0.8 * middle_ms <= (line.now_us - asked_us) / 1000 <= 1.2 * middle_ms
+
+
 def test_a_connection_that_became_ready_ends_the_doubling(line):
     line.core.want_topic("flights", line.now_us)
     line.turn()
@@ -81,6 +104,16 @@ def test_the_time_to_connect_doubles_up_to_its_maximum_with_a_fifth_of_jitter(li
     assert 16_000 <= second <= 24_000
     assert first != 10_000
     assert third == fourth == 30_000
+
+
+def test_the_time_to_connect_is_a_setting(make_line):
+    line = make_line(socket_connection_setup_timeout_ms=3_000, socket_connection_setup_timeout_max_ms=7_000)
+    line.core.want_topic("flights", line.now_us)
+    line.turn()
+    first, second, third = setup_timeouts_ms(line, 3)
+    assert 2_400 <= first <= 3_600
+    assert 4_800 <= second <= 7_000
+    assert third == 7_000
 
 
 def test_the_time_to_connect_begins_small_again_once_a_connection_opened(line):

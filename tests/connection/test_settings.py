@@ -112,6 +112,40 @@ def test_what_cannot_be_used_is_named_with_what_is_allowed(given, sentence):
     assert str(caught.value) == sentence
 
 
+def test_a_connection_is_never_idle_at_once():
+    """With 0 it would be closed before anything could be sent."""
+    for taken in (-1, 1):
+        given = {"bootstrap.servers": "one:1", "connections.max.idle.ms": taken}
+        assert ConnectionSettings(given).connections_max_idle_ms == taken
+    for refused in (0, -2):
+        with pytest.raises(ConfigError, match=rf"connections\.max\.idle\.ms={refused} is out of range; .*, or -1\."):
+            ConnectionSettings({"bootstrap.servers": "one:1", "connections.max.idle.ms": refused})
+
+
+@pytest.mark.parametrize("given", [{1: 2}, {None: 2}, {b"client.id": "x"}])
+def test_the_name_of_a_setting_is_text(given):
+    with pytest.raises(ConfigError, match=r"is no name of a setting; names are text, such as 'bootstrap\.servers'"):
+        ConnectionSettings({"bootstrap.servers": "one:1", **given})
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("ssl.ca.location", "ssl.ca.location is called ssl.truststore.location here."),
+        ("ssl_ca_location", "ssl_ca_location is called ssl_truststore_location here."),
+        ("metadata.broker.list", "metadata.broker.list is called bootstrap.servers here."),
+        ("socket.timeout.ms", "socket.timeout.ms is called request.timeout.ms here."),
+        ("sasl.mechanisms", "sasl.mechanisms is called sasl.mechanism here."),
+        # Of no use to a client that sends nothing.
+        ("batch.num.messages", "batch.num.messages is not a setting this client knows; known are "),
+    ],
+)
+def test_a_name_of_librdkafkas_is_translated(name, sentence):
+    with pytest.raises(ConfigError) as caught:
+        ConnectionSettings({"bootstrap.servers": "one:1", name: 5})
+    assert str(caught.value).startswith(sentence)
+
+
 def test_a_name_like_nothing_known_gets_the_whole_list():
     with pytest.raises(ConfigError, match=r"zzz is not a setting this client knows; known are bootstrap\.servers, "):
         ConnectionSettings({"zzz": 1})

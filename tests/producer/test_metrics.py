@@ -131,6 +131,20 @@ def test_the_window_is_a_setting(make_world):
     assert world.core.metrics()["record-send-rate"] == 0
 
 
+def test_how_many_samples_are_kept_is_a_setting(make_world):
+    """Two windows later the record counts for the producer that keeps more samples than the default."""
+    rates = {}
+    for count in (1, 2, 4):
+        world = make_world(metrics_sample_window_ms=1000, metrics_num_samples=count)
+        world.send("a")
+        world.settle()
+        for _ in range(3):
+            world.pass_ms(1100)
+        rates[count] = world.core.metrics()["record-send-rate"]
+    assert rates[1] == rates[2] == 0
+    assert rates[4] > 0
+
+
 def test_before_anything_happened_nothing_is_known(make_world):
     figures = make_world().core.metrics()
     assert figures["record-send-total"] == 0

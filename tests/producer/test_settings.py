@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.client.tls import client_context
+from ottla.connection.kafka_settings import LIBRDKAFKA_NAMES
 from ottla.connection.settings import CONNECTION_SETTINGS
 from ottla.errors import ConfigError
 from ottla.producer.settings import ProducerSettings
@@ -119,6 +121,78 @@ def test_contradictions_and_mistakes_are_named(given, sentence):
     with pytest.raises(ConfigError) as caught:
         settings(**given)
     assert str(caught.value) == sentence
+
+
+MISPLACED = {
+    "dict": {"sasl.password": "HUSH"},
+    "list": [{"sasl.password": "HUSH"}],
+    "bytes": b"HUSH",
+    "jaas": 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ada" password="HUSH";',
+    "pem": "-----BEGIN PRIVATE KEY-----\nHUSH\n-----END PRIVATE KEY-----",
+    "one line of a key": "HUSH" * 30,
+    "address": "one:9092,ada:x,HUSH@two:9092",
+    "url": "kafka://ada:HUSH@one",
+}
+
+
+@pytest.mark.parametrize("kind", MISPLACED)
+@pytest.mark.parametrize("row", PRODUCER_SETTINGS, ids=lambda row: row.name)
+def test_a_secret_in_the_wrong_place_is_not_told(row, kind):
+    given = {"bootstrap.servers": "one:9092", row.name: MISPLACED[kind]}
+    # Some things are refused only once all is known about security.
+    for more in ({}, {"security.protocol": "SSL"}, {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}):
+        # Only where no secrets are at home, one long word is told by its beginning.
+        if row.group == "Security" or kind != "one line of a key":
+            assert "HUSH" not in what_is_told_of({**more, **given})
+
+
+def what_is_told_of(given):
+    try:
+        security = ProducerSettings(given).connection.security
+        if security.is_tls:
+            client_context(security)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def test_a_transactional_id_that_no_request_can_carry_is_refused():
+    assert settings(transactional_id="x" * 32_767).transactional_id
+    for too_long in ("x" * 32_768, "\u20ac" * 11_000):
+        with pytest.raises(ConfigError, match=r"transactional\.id is longer than the 32767 bytes"):
+            settings(transactional_id=too_long)
+
+
+@pytest.mark.parametrize(("name", "called"), LIBRDKAFKA_NAMES.items())
+def test_every_name_of_librdkafkas_is_translated_to_one_there_is(name, called):
+    assert called.partition(" ")[0] in {row.name for row in PRODUCER_SETTINGS}
+    with pytest.raises(ConfigError) as caught:
+        settings(**{name: 5})
+    assert str(caught.value) == f"{name} is called {called} here."
+
+
+def test_a_dict_of_settings_is_sent_to_from_config():
+    with pytest.raises(ConfigError, match=r"=<dict> is not text; .* go to Producer\.from_config"):
+        ProducerSettings({"bootstrap_servers": {"bootstrap.servers": "one:9092", "sasl.password": "HUSH"}})
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"bootstrap.servers": "u:HUSH@host:9092"}, r"a user is named before 'host:9092'; .* sasl\.username"),
+        ({"bootstrap.servers": ["one:1", "kafka://u:HUSH@host"]}, r"a user is named before 'host'"),
+        ({"ssl.keystore.location": MISPLACED["pem"]}, r"is the text of a PEM file .* belongs in ssl\.keystore\.key"),
+        ({"ssl.truststore.location": MISPLACED["pem"]}, r"belongs in ssl\.truststore\.certificates"),
+        ({"sasl.mechanism": MISPLACED["jaas"]}, r"sasl\.mechanism=\[hidden\] is not known; allowed are PLAIN"),
+        ({"client.id": MISPLACED["dict"]}, r"client\.id=<dict> is not text"),
+        ({"linger.ms": 10**5000}, r"linger\.ms=<int> is out of range"),
+        ({"linger.ms": "5 ms"}, r"linger\.ms='5 ms' is not a whole number"),
+    ],
+)
+def test_what_is_told_of_a_value_that_may_be_a_secret(given, sentence):
+    with pytest.raises(ConfigError, match=sentence) as caught:
+        ProducerSettings({"bootstrap.servers": "one:9092", **given})
+    assert "HUSH" not in str(caught.value)
 
 
 def test_more_in_flight_is_fine_without_idempotence():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.connection.events import Transmit
+from ottla.connection.events import Transmit, Unsendable
 from ottla.errors import (
     KafkaError,
     OttlaError,
@@ -65,6 +65,7 @@ class Coordinated(World):
         self.spoken = VERSIONS
         self.asked: list[Transmit] = []
         # Name of a request -> error codes of the answers to come; "lost": no answer, the connection breaks.
+        # "unsendable": it could not be written.
         self.codes: dict[str, list[int | str]] = {}
         self.epoch_given = 0
         self.answers: dict[int, OttlaError | None] = {}
@@ -134,6 +135,10 @@ class Coordinated(World):
         code = planned.pop(0) if planned else 0
         if code == "lost":
             self.hang_up(transmit.connection_id)
+        elif code == "unsendable":
+            unsendable = Unsendable(transmit.connection_id, transmit.correlation_id, "it cannot be sent: too long")
+            self.core.receive(unsendable, self.now_us)
+            self.turn()
         elif code != "silence":
             self.reply(transmit, self._answer_to(message, int(code)))
 
@@ -462,6 +467,27 @@ def test_offsets_that_are_refused_leave_nothing_but_an_abort(code: int) -> None:
     assert isinstance(error, TransactionError)
     assert isinstance(world.outcome_of(world.end()), TransactionError)
     assert world.outcome_of(world.end(False)) is None
+
+
+@pytest.mark.parametrize("name", ["FindCoordinator", "AddOffsetsToTxn", "TxnOffsetCommit"])
+def test_offsets_that_cannot_be_written_leave_nothing_but_an_abort(name: str) -> None:
+    world = Coordinated(version=1)
+    world.begin()
+    world.codes = {name: ["unsendable"]}
+    error = world.outcome_of(world.verb(CommitOffsets, "group", (("flights", 0, 5, -1, ""),)))
+    assert "it cannot be sent" in str(error)
+    assert isinstance(world.outcome_of(world.end()), TransactionError)
+    assert world.outcome_of(world.end(False)) is None
+    assert world.names().count(name) == (2 if name == "FindCoordinator" else 1)
+
+
+def test_an_identity_that_cannot_be_asked_for_is_asked_for_once() -> None:
+    world = Coordinated()
+    world.codes = {"InitProducerId": ["unsendable"]}
+    error = world.outcome_of(world.verb(InitializeTransactions))
+    assert error is not None
+    assert error.fatal
+    assert world.names().count("InitProducerId") == 1
 
 
 def test_a_prepared_transaction_is_left_open_by_closing() -> None:

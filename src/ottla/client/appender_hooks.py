@@ -15,7 +15,7 @@ from ottla.client.bootstrap import LastingTrouble, unreachable
 from ottla.client.io_loop import IoLoop
 from ottla.client.known_topics import KnownTopics
 from ottla.client.spent_time import SpentTime
-from ottla.client.waiting import Waiting
+from ottla.client.waiting import Waiting, seconds
 from ottla.errors import BufferFull, ClosedError, OttlaError
 from ottla.producer.cluster_view import ClusterView
 from ottla.producer.events import TopicWanted
@@ -143,7 +143,7 @@ class AppenderHooks:
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome; False when there is none after `timeout_s`."""
-        return self.wait_for(lambda: batch.outcome != 0, timeout_s)
+        return self.wait_for(lambda: batch.outcome != 0, seconds(timeout_s))
 
     def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait for what settling batches brings about; False when it is not so after `timeout_s`."""

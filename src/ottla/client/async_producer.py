@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.client.async_producer_driver import AsyncProducerDriver
 from ottla.client.producer_front import Headers, ProducerFront, log_closing
 from ottla.client.table_sender import TableGate
+from ottla.client.waiting import seconds
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
@@ -203,10 +204,11 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         """The id under which brokers know this producer's metrics (KIP-714), as `Producer.client_instance_id`."""
         from ottla.client import client_instance
 
+        timeout_s = seconds(timeout)
         self._driver.bind()
-        has_ended = client_instance.ask(self._driver, timeout)
+        has_ended = client_instance.ask(self._driver)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout_s):
                 await self._driver.until(has_ended)
         return client_instance.told(self._driver)
 

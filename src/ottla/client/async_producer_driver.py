@@ -25,6 +25,7 @@ from typing import Any
 from ottla.client import lifetime
 from ottla.client.channel import SocketBuffers
 from ottla.client.producer_driver import LAST_REPORT_S, ProducerDriver
+from ottla.client.waiting import seconds
 from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 from ottla.records.awaiting import MustWait
@@ -185,8 +186,9 @@ class AsyncProducerDriver(ProducerDriver):
         await self.topic_known(topic, self.bind().time() + self.settings.max_block_ms / 1000)
         return self.topics.partition_count(topic)
 
-    async def flush_async(self, timeout_s: float | None) -> None:
+    async def flush_async(self, timeout: float | None) -> None:
         """`flush`, awaited; whoever is cancelled has only stopped waiting."""
+        timeout_s = seconds(timeout)
         if self._forked:
             raise lifetime.forked("producer")
         self.bind()
@@ -201,8 +203,9 @@ class AsyncProducerDriver(ProducerDriver):
             ) from None
         self.books.report()
 
-    async def close_async(self, timeout_s: float | None) -> None:
+    async def close_async(self, timeout: float | None) -> None:
         """`close`, awaited; whoever is cancelled has only stopped waiting, the closing goes on."""
+        timeout_s = seconds(timeout)
         if self._forked:
             return
         self.bind()

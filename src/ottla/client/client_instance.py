@@ -7,7 +7,6 @@ Loaded when somebody asks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -20,10 +19,8 @@ if TYPE_CHECKING:
     from ottla.client.producer_driver import ProducerDriver
 
 
-def ask(driver: ProducerDriver, timeout_s: float) -> Callable[[], bool]:
+def ask(driver: ProducerDriver) -> Callable[[], bool]:
     """Have a broker looked for that gives an id; what is returned says whether there is one, or never will be."""
-    if math.isnan(timeout_s) or timeout_s < 0:
-        raise ValueError(f"client_instance_id() waits for a number of seconds from 0 on, not {timeout_s!r}")
     if not driver.settings.enable_metrics_push:
         raise ConfigError(
             "enable.metrics.push is False, so brokers give this producer no client instance id; leave it at True for "

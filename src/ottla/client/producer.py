@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.client.producer_driver import ProducerDriver
 from ottla.client.producer_front import Headers, ProducerFront, log_closing
 from ottla.client.table_sender import TableGate
+from ottla.client.waiting import seconds
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
@@ -213,7 +214,8 @@ class Producer(ProducerFront[ProducerDriver]):
         """
         from ottla.client import client_instance
 
-        self._driver.wait_for(client_instance.ask(self._driver, timeout), timeout)
+        timeout_s = seconds(timeout)
+        self._driver.wait_for(client_instance.ask(self._driver), timeout_s)
         return client_instance.told(self._driver)
 
     def __enter__(self) -> Self:

@@ -28,6 +28,7 @@ from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import Security, unguessable
 from ottla.client.spent_time import SpentTime
 from ottla.client.transaction_verbs import TransactionVerbs
+from ottla.client.waiting import seconds
 from ottla.errors import ClosedError, DeliveryError, OttlaError
 from ottla.producer.cluster_view import ClusterView
 from ottla.producer.core import ProducerCore
@@ -148,8 +149,9 @@ class ProducerDriver(AppenderHooks):
         self.topic_missing(topic)
         return self.topics.partition_count(topic)
 
-    def flush(self, timeout_s: float | None) -> None:
+    def flush(self, timeout: float | None) -> None:
         """Wait until everything sent so far is settled; TimeoutError, or DeliveryError for what went wrong."""
+        timeout_s = seconds(timeout)
         if self._forked:
             raise lifetime.forked("producer")
         self.refuse_own_thread("flushing")
@@ -160,8 +162,9 @@ class ProducerDriver(AppenderHooks):
             raise TimeoutError(f"records are still on their way after {timeout_s} s; flush again to wait for the rest")
         self.books.report()
 
-    def close(self, timeout_s: float | None) -> None:
+    def close(self, timeout: float | None) -> None:
         """Deliver what was sent, end the thread; TimeoutError where that took longer, DeliveryError as in flush."""
+        timeout_s = seconds(timeout)
         if self._forked:
             return
         self.refuse_own_thread("closing")
@@ -213,7 +216,7 @@ class ProducerDriver(AppenderHooks):
         # In this order: once the deadline is seen, no record can come any more.
         self._closing = True
         self.appender.closed_error = ClosedError(CLOSED)
-        given_us = _FOR_EVER_US if timeout_s is None else max(0, int(timeout_s * 1_000_000))
+        given_us = _FOR_EVER_US if timeout_s is None else int(timeout_s * 1_000_000)
         self._close_deadline_us = time.monotonic_ns() // 1000 + given_us
         self._ask_for_flush()
 

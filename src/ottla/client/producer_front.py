@@ -16,7 +16,7 @@ from ottla.client.channel import SocketBuffers
 from ottla.client.producer_driver import ProducerDriver
 from ottla.client.sending import sending
 from ottla.client.table_sender import TableSender
-from ottla.errors import OttlaError
+from ottla.errors import ConfigError, OttlaError
 from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ class ProducerFront(Generic[Driver]):
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """A producer from Kafka's dotted names: `{"bootstrap.servers": "localhost:9092", "linger.ms": 5}`."""
+        if not isinstance(config, Mapping):
+            raise ConfigError(
+                f"from_config takes a dict of settings, such as {{'bootstrap.servers': 'localhost:9092'}}, not "
+                f"{type(config).__name__}."
+            )
         producer = cls.__new__(cls)
         producer._begin(dict(config))
         return producer

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from ottla.client.arrow import need_pyarrow
 from ottla.client.channel import SocketBuffers
 from ottla.client.reader_driver import ReaderDriver
+from ottla.connection.setting import shown
 from ottla.errors import ConfigError, Unreachable
 from ottla.reader.events import Assign, AssignTopic, Fetched, Finished, Positioned, TopicAssigned
 from ottla.reader.position import EARLIEST, LATEST
@@ -209,7 +210,7 @@ def _assigned(
         return events
     names = [topic] if isinstance(topic, str) else list(dict.fromkeys(topic or ()))
     if not all(isinstance(name, str) and name for name in names):
-        raise ConfigError(f"topic={topic!r} is neither a name nor a list of names")
+        raise ConfigError(f"topic={shown(topic, is_private=False)} is neither a name nor a list of names")
     offset, is_timestamp = _read_start(start)
     return [AssignTopic(name, offset, _read_end(end), is_timestamp) for name in names]
 
@@ -226,7 +227,7 @@ def _read_start(start: Start) -> tuple[int, bool]:
         return int(start.timestamp() * 1000), True
     if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
         return start, False
-    raise ConfigError(f"start={start!r} cannot be used; {_START_ALLOWED}")
+    raise ConfigError(f"start={shown(start, is_private=False)} cannot be used; {_START_ALLOWED}")
 
 
 def _read_end(end: End) -> int | None:
@@ -236,4 +237,4 @@ def _read_end(end: End) -> int | None:
         return LATEST
     if isinstance(end, int) and not isinstance(end, bool) and end >= 0:
         return end
-    raise ConfigError(f"end={end!r} cannot be used; {_END_ALLOWED}")
+    raise ConfigError(f"end={shown(end, is_private=False)} cannot be used; {_END_ALLOWED}")

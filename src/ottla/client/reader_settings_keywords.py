@@ -7,6 +7,7 @@ run time: what is given is checked against the table itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import TypedDict
 
 from ottla.connection.security_settings import OAuthBearerToken
@@ -38,7 +39,7 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     socket_connection_setup_timeout_max_ms: The longest that opening a connection may take. Default 30000; 1 to
         2^63-1.
     connections_max_idle_ms: After how long without a request a connection is closed (before the broker does); -1
-        for never. Default 540000; -1 to 2^63-1.
+        for never. Default 540000; 1 to 2^63-1, or -1.
     send_buffer_bytes: The socket's send buffer (SO_SNDBUF); -1 leaves it to the operating system, which lets it
         grow with the connection (Kafka's own clients take 131072). Default -1; -1 to 2^31-1.
     receive_buffer_bytes: The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system, which lets
@@ -111,10 +112,10 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     send_buffer_bytes: int | str | None
     receive_buffer_bytes: int | str | None
     security_protocol: str | None
-    ssl_truststore_location: str | None
+    ssl_truststore_location: str | PathLike[str] | None
     ssl_truststore_type: str | None
     ssl_truststore_certificates: str | None
-    ssl_keystore_location: str | None
+    ssl_keystore_location: str | PathLike[str] | None
     ssl_keystore_type: str | None
     ssl_keystore_certificate_chain: str | None
     ssl_keystore_key: str | None

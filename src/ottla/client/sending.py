@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.connection.setting import nearest_name
+from ottla.connection.setting import nearest_name, shown
 from ottla.errors import ConfigError
 from ottla.producer.settings import ProducerSettings
 
@@ -38,7 +38,7 @@ def _serializer(setting: str, given: Any) -> Serialization | None:
         nearest = nearest_name(given, SERIALIZERS)
         hint = f" Did you mean {nearest}?" if nearest else ""
         raise ConfigError(
-            f"{setting}={given!r} is not known; allowed are {', '.join(SERIALIZERS)}, a function, or an object with a "
-            f"method serialize(topic, object).{hint}"
+            f"{setting}={shown(given)} is not known; allowed are {', '.join(SERIALIZERS)}, a function, or an object "
+            f"with a method serialize(topic, object).{hint}"
         )
     return Serialization(setting, known, given)

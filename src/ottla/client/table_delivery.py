@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.arrow import need_pyarrow
+from ottla.client.waiting import seconds
 from ottla.records.delivery import ACKED, UNKNOWN, SealedBatch
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class TableDelivery:
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until `done`; TimeoutError after `timeout` seconds."""
-        if not self._driver.wait_for(self.done, timeout):
+        if not self._driver.wait_for(self.done, seconds(timeout)):
             raise TimeoutError(f"rows sent to {self.topic!r} are still on their way after {timeout} s")
 
     def result(self, timeout: float | None = None) -> pa.Table:

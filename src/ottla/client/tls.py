@@ -24,6 +24,7 @@ from typing import Any
 from ottla.client.channel import CLOSED_IN_HANDSHAKE, Lost
 from ottla.client.poller import READABLE, WRITABLE
 from ottla.connection.security_settings import TLS_FAILED, TO_PEM, SecuritySettings
+from ottla.connection.setting import shown
 from ottla.errors import ConfigError
 
 _PIECE_BYTES = 65_536
@@ -79,16 +80,20 @@ def _choose_versions(context: ssl.SSLContext, security: SecuritySettings) -> Non
         versions = tuple(v for v in versions if len(older) < len(suites) or v != "TLSv1.3")
         if not versions:
             raise ConfigError(
-                f"ssl.cipher.suites={','.join(suites)} has none for the versions of TLS in ssl.enabled.protocols."
+                f"ssl.cipher.suites={_shown_words(suites)} has none for the versions of TLS in ssl.enabled.protocols."
             )
         try:
             context.set_ciphers(":".join(older) if older else "DEFAULT")
         except ssl.SSLError:
             raise ConfigError(
-                f"ssl.cipher.suites={','.join(suites)} has none that OpenSSL knows; see openssl ciphers -stdname."
+                f"ssl.cipher.suites={_shown_words(suites)} has none that OpenSSL knows; see openssl ciphers -stdname."
             ) from None
     context.minimum_version = _VERSIONS[versions[0]]
     context.maximum_version = _VERSIONS[versions[-1]]
+
+
+def _shown_words(words: Sequence[str]) -> str:
+    return ",".join(shown(word).strip("'") for word in words)
 
 
 def _is_of_tls_1_3(suite: str) -> bool:
@@ -117,8 +122,14 @@ def _believe(context: ssl.SSLContext, security: SecuritySettings) -> None:
     try:
         context.load_verify_locations(cafile=location, cadata=text)
     except (ssl.SSLError, ValueError):
-        name = "ssl.truststore.certificates" if location is None else f"ssl.truststore.location={location}"
+        name = "ssl.truststore.certificates" if location is None else f"ssl.truststore.location={_shown_path(location)}"
         raise ConfigError(f"{name} holds no certificate in PEM; {TO_PEM}.") from None
+
+
+def _shown_path(path: str) -> str:
+    """A path, unless it looks like a key or a line of settings that was given in its place."""
+    is_path = not any(sign in path for sign in "@=") and all(len(part) <= 64 for part in path.split("/"))
+    return path if is_path else "[hidden]"
 
 
 def _check_readable(name: str, location: str) -> None:
@@ -127,9 +138,11 @@ def _check_readable(name: str, location: str) -> None:
             beginning = file.read(4)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ConfigError(f"{name}={location} cannot be read ({reason}).") from None
+        raise ConfigError(f"{name}={_shown_path(location)} cannot be read ({reason}).") from None
     if beginning == _JKS or beginning.startswith(_DER):
-        raise ConfigError(f"{name}={location} is a store of Java's or another binary file, not PEM; {TO_PEM}.")
+        raise ConfigError(
+            f"{name}={_shown_path(location)} is a store of Java's or another binary file, not PEM; {TO_PEM}."
+        )
 
 
 def _show(context: ssl.SSLContext, path: str, names: str, password: str | None) -> None:

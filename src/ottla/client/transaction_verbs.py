@@ -19,6 +19,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ottla.connection.setting import INT32_MAX, INT64_MAX, shown
+from ottla.connection.settings import TEXT_BYTES_MAX
 from ottla.errors import OttlaError, TransactionMisuse, TransactionUnfinished
 from ottla.producer.events import (
     BeginTransaction,
@@ -34,6 +36,12 @@ if TYPE_CHECKING:
     from ottla.producer.transaction_states import TransactionIdentity
 
 Offset = int | tuple[int, str] | tuple[int, str, int]
+
+_INT16_MAX = 2**15 - 1
+_OFFSETS_ALLOWED = (
+    "{(topic, partition): next offset to read}, or (offset, metadata) or (offset, metadata, leader epoch) in place of "
+    "the offset"
+)
 
 _GATES = {True: "committed", False: "aborted", None: "prepared"}
 _NAMES = {True: "commit_transaction", False: "abort_transaction", None: "prepare_transaction"}
@@ -84,6 +92,12 @@ class TransactionVerbs:
         yield call
 
     def _known(self, identity: TransactionIdentity | tuple[str, int, int]) -> tuple[int, int]:
+        is_identity = isinstance(identity, tuple) and len(identity) == 3 and isinstance(identity[0], str)
+        if not is_identity or not _is_whole(identity[1], INT64_MAX) or not _is_whole(identity[2], _INT16_MAX):
+            raise TransactionMisuse(
+                f"identity={shown(identity)} is none; give what Admin.fence_producers or prepare_transaction returned, "
+                "(transactional_id, producer id, epoch)"
+            )
         transactional_id, producer_id, producer_epoch = identity
         own = self._driver.settings.transactional_id
         if transactional_id != own:
@@ -111,7 +125,11 @@ class TransactionVerbs:
     ) -> Iterator[Call]:
         """Have offsets of a group committed with the transaction."""
         self._check("send_offsets_to_transaction")
+        # Before anything is asked for: what no request can carry would cost the whole transaction.
+        if not isinstance(offsets, Mapping):
+            raise TransactionMisuse(f"offsets={shown(offsets)} cannot be committed; give {_OFFSETS_ALLOWED}")
         rows = tuple(_offset_row(place, offset) for place, offset in offsets.items())
+        _check_member(group_id, generation, member_id, group_instance_id)
         if not rows:
             return
         token, call = self._make("send_offsets_to_transaction")
@@ -198,20 +216,44 @@ class TransactionVerbs:
 
 def _offset_row(place: Any, offset: Any) -> tuple[str, int, int, int, str]:
     """(topic, partition, offset, leader epoch, metadata)."""
-    metadata, leader_epoch = "", -1
-    given = offset if isinstance(offset, tuple) else (offset,)
-    if len(given) > 1:
-        metadata = given[1]
-    if len(given) > 2:
-        leader_epoch = given[2]
-    is_place = isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str)
-    if not is_place or not _is_count(place[1]) or not given or not _is_count(given[0]) or not isinstance(metadata, str):
+    given: tuple[Any, ...] = offset if isinstance(offset, tuple) else (offset,)
+    is_place = isinstance(place, tuple) and len(place) == 2 and _is_text(place[0]) and _is_whole(place[1], INT32_MAX)
+    if is_place and 1 <= len(given) <= 3:
+        # What was left out stands behind what was given.
+        next_offset, metadata, leader_epoch = given + ("", -1)[len(given) - 1 :]
+        is_epoch = _is_whole(leader_epoch, INT32_MAX, -1)
+        if _is_whole(next_offset, INT64_MAX) and _is_text(metadata) and is_epoch:
+            return place[0], place[1], next_offset, leader_epoch, metadata
+    raise TransactionMisuse(f"{_told(place)}: {_told(offset)} is no offset to commit; give {_OFFSETS_ALLOWED}")
+
+
+def _check_member(group_id: Any, generation: Any, member_id: Any, group_instance_id: Any) -> None:
+    """TransactionMisuse for what no request can carry."""
+    for name, given in (("group_id", group_id), ("member_id", member_id), ("group_instance_id", group_instance_id)):
+        if not _is_text(given) and not (given is None and name == "group_instance_id"):
+            raise TransactionMisuse(
+                f"{name}={_told(given)} cannot be sent; it is text of at most {TEXT_BYTES_MAX} bytes in UTF-8"
+            )
+    if not group_id:
+        raise TransactionMisuse("group_id is empty; give the name of the group whose offsets these are")
+    if not _is_whole(generation, INT32_MAX, -1):
         raise TransactionMisuse(
-            f"{place!r}: {offset!r} is no offset to commit; give {{(topic, partition): next offset to read}}, or "
-            "(offset, metadata) or (offset, metadata, leader epoch) in place of the offset"
+            f"generation={_told(generation)} is none; it is a whole number from 0 on, or -1 for none"
         )
-    return place[0], place[1], given[0], leader_epoch, metadata
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _is_whole(value: Any, most: int, least: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_text(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and len(value.encode()) <= TEXT_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) <= 3:
+        return f"({', '.join(shown(each, is_private=False) for each in value)})"
+    return shown(value, is_private=False)

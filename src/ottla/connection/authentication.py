@@ -32,6 +32,7 @@ from ottla.connection.security_settings import (
     OAuthBearerToken,
     SecuritySettings,
 )
+from ottla.connection.setting import shown
 from ottla.errors import ConfigError, MissingExtra
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -304,7 +305,7 @@ class SaslConversation:
             status = getattr(exchange, "refusal", "")
             who = f"the broker does not take the token{f' ({status})' if status else ''}"
         else:
-            who = f"the broker does not take user {self._security.username!r} with this password"
+            who = f"the broker does not take user {shown(self._security.username)} with this password"
         told = f"; it says: {said}" if said else ""
         return f"{who} by {self._mechanism}{told}"
 

@@ -16,6 +16,7 @@ cdef class Answer:
     cdef public bint sent
     cdef public object node_id
     cdef public bint unsupported
+    cdef public bint unsendable
 
 
 @cython.final

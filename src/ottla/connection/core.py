@@ -107,14 +107,21 @@ class Answer:
     """What became of one request: `message` is the decoded response, or None with `failure` a clause for a person.
 
     `sent` is False when the request certainly never left as a whole; `unsupported` says that it never will, because
-    the broker speaks no version of it that we do. A request that expects no answer comes back with `message` and
-    `failure` both None once it was transmitted.
+    the broker speaks no version of it that we do, `unsendable` that it cannot be written as bytes. A request that
+    expects no answer comes back with `message` and `failure` both None once it was transmitted.
     """
 
-    __slots__ = ("failure", "message", "node_id", "sent", "token", "unsupported")
+    __slots__ = ("failure", "message", "node_id", "sent", "token", "unsendable", "unsupported")
 
     def __init__(
-        self, token: Any, message: Any, failure: str | None, sent: bool, node_id: int | None, unsupported: bool = False
+        self,
+        token: Any,
+        message: Any,
+        failure: str | None,
+        sent: bool,
+        node_id: int | None,
+        unsupported: bool = False,
+        unsendable: bool = False,
     ) -> None:
         self.token = token
         self.message = message
@@ -122,6 +129,7 @@ class Answer:
         self.sent = sent
         self.node_id = node_id
         self.unsupported = unsupported
+        self.unsendable = unsendable
 
 
 class _Ask:
@@ -676,18 +684,26 @@ class ConnectionCore:
         if request.token is _HANDSHAKE or request.token is _SASL:
             self._lose(node, event.reason, now_us, close=True)
         else:
-            self._settle(node, request, event.reason, False, now_us)
+            self._settle(node, request, event.reason, False, now_us, unsendable=True)
         self._advance(now_us)
 
     def _settle(
-        self, node: Node, request: Pending, failure: str | None, sent: bool, now_us: int, *, unsupported: bool = False
+        self,
+        node: Node,
+        request: Pending,
+        failure: str | None,
+        sent: bool,
+        now_us: int,
+        *,
+        unsupported: bool = False,
+        unsendable: bool = False,
     ) -> None:
         if request.token is _HANDSHAKE or request.token is _SASL:
             return
         if request.token is _METADATA:
             self._refresh.lost(now_us)
             return
-        self._answers.append(Answer(request.token, None, failure, sent, node.node_id, unsupported))
+        self._answers.append(Answer(request.token, None, failure, sent, node.node_id, unsupported, unsendable))
 
     def _dispatch_asks(self, now_us: int) -> None:
         waiting = []

@@ -11,12 +11,13 @@ error's text, holds a password, a key or a token.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.connection.jaas import JaasConfig, parse_jaas
-from ottla.connection.setting import Setting
+from ottla.connection.setting import Setting, shown
 from ottla.errors import ConfigError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -25,6 +26,9 @@ SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 OAUTHBEARER = "OAUTHBEARER"
 MECHANISMS = (PLAIN, *SCRAM, OAUTHBEARER)
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
+
+# What a file's path may have; a key without its first line is longer as a rule.
+_PATH_MAX = 1024
 
 # How the reasons begin of connections that were lost because somebody did not believe somebody.
 SASL_FAILED = "authentication failed"
@@ -56,12 +60,35 @@ def _read_words(name: str, allowed: tuple[str, ...]) -> Callable[[Any], tuple[st
     def read(value: Any) -> tuple[str, ...]:
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-            raise ConfigError(f"{name}={value!r} is not a list of words, or words separated by commas.")
+            raise ConfigError(f"{name}={shown(value)} is not a list of words, or words separated by commas.")
         words = tuple(part.strip() for part in parts if part.strip())
         wrong = [word for word in words if allowed and word not in allowed]
         if wrong:
-            raise ConfigError(f"{name}={value!r} is not known; allowed are {', '.join(allowed)}.")
+            raise ConfigError(f"{name}: {shown(wrong[0])} is not known; allowed are {', '.join(allowed)}.")
         return words
+
+    return read
+
+
+def _is_encodable(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read_path(name: str, instead: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        path = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if not isinstance(path, str):
+            raise ConfigError(f"{name}={shown(value)} is not the path of a file.")
+        path = path.strip()
+        if "-----BEGIN" in path:
+            raise ConfigError(f"{name} is the text of a PEM file and not its path; such text belongs in {instead}.")
+        if len(path) > _PATH_MAX or not _is_encodable(path) or any(sign in path for sign in "\0\r\n"):
+            raise ConfigError(f"{name} cannot be a file's path: it is too long, or has a line's end or a zero in it.")
+        return path
 
     return read
 
@@ -90,6 +117,8 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         str,
         None,
         "PEM file with the certificates of whom to believe; without it the operating system's.",
+        takes="str | PathLike[str]",
+        reads=_read_path("ssl.truststore.location", "ssl.truststore.certificates"),
         kip=651,
         group="Security",
     ),
@@ -117,6 +146,8 @@ SECURITY_SETTINGS: tuple[Setting, ...] = (
         str,
         None,
         "PEM file with the client's private key and its certificate, those that vouch for it behind it.",
+        takes="str | PathLike[str]",
+        reads=_read_path("ssl.keystore.location", "ssl.keystore.key and ssl.keystore.certificate.chain"),
         kip=651,
         group="Security",
     ),

@@ -11,7 +11,7 @@ To add a setting: write its row into the table it belongs to (`connection/settin
 `python tools/generate_settings.py`, which writes the keywords that type checkers see and docs/settings.md.
 
 Invariants: a value that `read` has returned has the row's type and lies in its range; the value of a `secret` row is
-never part of an error's text.
+never part of an error's text, and neither is what may be a secret in the wrong place (`shown`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from ottla.errors import ConfigError
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+# The longest names of cipher suites are no longer.
+_SHORT_WORD = 50
 
 Group = Literal[
     "The cluster",
@@ -118,7 +120,7 @@ class Setting:
         return value
 
     def _shown(self, value: Any) -> str:
-        return "[hidden]" if self.secret else repr(value)
+        return "[hidden]" if self.secret else shown(value, is_private=self.group == "Security")
 
     def _read_number(self, value: Any) -> float:
         number: float | None = None
@@ -188,6 +190,8 @@ def read_settings(table: Sequence[Setting], given: Mapping[str, Any]) -> tuple[d
     values = {keyword: row.default for keyword, row in rows.items()}
     explicit: dict[str, str] = {}
     for name, value in given.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"{shown(name)} is no name of a setting; names are text, such as 'bootstrap.servers'.")
         keyword = name.replace(".", "_")
         row = rows.get(keyword)
         if row is None:
@@ -203,7 +207,7 @@ def read_settings(table: Sequence[Setting], given: Mapping[str, Any]) -> tuple[d
 
 def _unknown(name: str, table: Sequence[Setting]) -> str:
     # Only when something is wrong already.
-    from ottla.connection.kafka_settings import KAFKA_SETTINGS
+    from ottla.connection.kafka_settings import KAFKA_SETTINGS, LIBRDKAFKA_NAMES
     from ottla.connection.security_settings import not_in_python
 
     dotted = name.replace("_", ".")
@@ -212,11 +216,30 @@ def _unknown(name: str, table: Sequence[Setting]) -> str:
         return instead
     if dotted in KAFKA_SETTINGS:
         return f"{dotted} is a setting of Kafka's that ottla does not support here; leave it out."
+    called, _, more = LIBRDKAFKA_NAMES.get(dotted, "").partition(" ")
+    if called in {row.name for row in table}:
+        called = called.replace(".", "_") if "_" in name else called
+        return f"{name} is called {called}{more and ' ' + more} here."
     nearest = nearest_name(dotted, [row.name for row in table])
     if nearest and "_" in name:
         nearest = nearest.replace(".", "_")  # as keywords are written
     hint = f"did you mean {nearest}?" if nearest else "known are " + ", ".join(row.name for row in table) + "."
     return f"{name} is not a setting this client knows; {hint}"
+
+
+def shown(value: Any, *, is_private: bool = True) -> str:
+    """What an error tells of a value: a number or text, of a private setting one short word at most.
+
+    Passwords, keys, addresses with a password in them and whole configurations are easily given in the wrong place.
+    """
+    if isinstance(value, str):
+        may_be_secret = is_private and (len(value) > _SHORT_WORD or len(value.split()) > 1)
+        if may_be_secret or any(sign in value for sign in "@=\n"):
+            return "[hidden]"
+        return f"{value!r:.60}"
+    # Python refuses to write down numbers of thousands of digits.
+    is_number = isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 128)
+    return repr(value) if is_number else f"<{type(value).__name__}>"
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ottla.connection.security_settings import SECURITY_SETTINGS, SecuritySettings
-from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting, read_settings
+from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting, read_settings, shown
 from ottla.errors import ConfigError
 
-# A request's header has two bytes for its length.
-CLIENT_ID_BYTES_MAX = 0x7FFF
+# Requests have two bytes for the length of a name.
+TEXT_BYTES_MAX = 0x7FFF
 
 
 def parse_bootstrap(value: Any) -> tuple[tuple[str, int], ...]:
@@ -24,7 +24,17 @@ def parse_bootstrap(value: Any) -> tuple[tuple[str, int], ...]:
     elif isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
         parts = [piece for part in value for piece in part.split(",")]
     else:
-        raise ConfigError(f"bootstrap.servers={value!r} is not text; give host:port, several separated by commas.")
+        hint = " Settings in a dict go to Producer.from_config." if isinstance(value, Mapping) else ""
+        told = f"bootstrap.servers={shown(value)} is not text; give host:port, several separated by commas."
+        raise ConfigError(told + hint)
+    for part in [value] if isinstance(value, str) else value:
+        # Before it is cut at commas, which a password may have, too.
+        if "@" in part:
+            address = shown(part.rpartition("@")[2])
+            raise ConfigError(
+                f"bootstrap.servers: a user is named before {address}; give host:port alone, and who you are as "
+                "sasl.username and sasl.password."
+            )
     addresses = tuple(dict.fromkeys(_parse_address(part.strip()) for part in parts if part.strip()))
     if not addresses:
         raise ConfigError("bootstrap.servers is empty; give host:port, several separated by commas.")
@@ -33,12 +43,12 @@ def parse_bootstrap(value: Any) -> tuple[tuple[str, int], ...]:
 
 def _parse_address(text: str) -> tuple[str, int]:
     if "://" in text:
-        raise ConfigError(f"bootstrap.servers: {text!r} is a URL; give host:port alone, such as localhost:9092.")
+        raise ConfigError(f"bootstrap.servers: {shown(text)} is a URL; give host:port alone, such as localhost:9092.")
     host, colon, port_text = text.rpartition(":")
     if not colon or not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
-        raise ConfigError(f"bootstrap.servers: {text!r} has no port; give host:port, such as localhost:9092.")
+        raise ConfigError(f"bootstrap.servers: {shown(text)} has no port; give host:port, such as localhost:9092.")
     if not (port_text.isascii() and port_text.isdigit() and 0 < int(port_text) <= 65535):
-        raise ConfigError(f"bootstrap.servers: the port in {text!r} must be a number from 1 to 65535.")
+        raise ConfigError(f"bootstrap.servers: the port in {shown(text)} must be a number from 1 to 65535.")
     return host.strip("[]"), int(port_text)
 
 
@@ -168,8 +178,9 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
         int,
         540_000,
         "After how long without a request a connection is closed (before the broker does); -1 for never.",
-        lowest=-1,
+        lowest=1,
         highest=INT64_MAX,
+        special=-1,
         group="Connections",
     ),
     Setting(
@@ -240,10 +251,8 @@ class ConnectionSettings:
         self.security = SecuritySettings(values)
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers is missing; give host:port, several separated by commas.")
-        if len(self.client_id.encode()) > CLIENT_ID_BYTES_MAX:
-            raise ConfigError(
-                f"client.id is longer than the {CLIENT_ID_BYTES_MAX} bytes that the protocol has room for."
-            )
+        if len(self.client_id.encode()) > TEXT_BYTES_MAX:
+            raise ConfigError(f"client.id is longer than the {TEXT_BYTES_MAX} bytes that the protocol has room for.")
         self.warnings: list[str] = []
         if "reconnect_backoff_ms" in explicit and "reconnect_backoff_max_ms" not in explicit:
             # As in Java: who sets only the first pause, wants that pause and no other.

@@ -62,6 +62,8 @@ class Coordinator:
         self._asking = False
         if answer.unsupported:
             return kafka_error(ErrorCode.UNSUPPORTED_VERSION, answer.failure or self.key)
+        if answer.unsendable:
+            return kafka_error(ErrorCode.INVALID_REQUEST, f"looking for the coordinator: {answer.failure}")
         if answer.message is None:
             self.trouble = f"looking for the coordinator of {self.key!r}: {answer.failure}"
         elif not answer.message.error_code:

@@ -5,9 +5,11 @@ Which names there are is known where they are kept (`schemas/serializers.py`); h
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ottla.connection.setting import shown
 from ottla.errors import ConfigError
 
 INTERCEPTOR_METHODS = ("on_send", "on_batch", "on_ack")
@@ -37,7 +39,7 @@ def read_interceptors(given: Any) -> tuple[Any, ...]:
         return ()
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ConfigError(
-            f"interceptor.classes={given!r:.60} is not a list of objects with {', '.join(INTERCEPTOR_METHODS)}; "
+            f"interceptor.classes={shown(given)} is not a list of objects with {', '.join(INTERCEPTOR_METHODS)}; "
             "names of classes are not looked up, give the classes."
         )
     return tuple(_interceptor(each) for each in given)
@@ -46,6 +48,25 @@ def read_interceptors(given: Any) -> tuple[Any, ...]:
 def _interceptor(given: Any) -> Any:
     if not any(callable(getattr(given, method, None)) for method in INTERCEPTOR_METHODS):
         raise ConfigError(
-            f"interceptor.classes: {given!r:.60} has none of the methods {', '.join(INTERCEPTOR_METHODS)}."
+            f"interceptor.classes: {shown(given)} has none of the methods {', '.join(INTERCEPTOR_METHODS)}."
         )
-    return given() if isinstance(given, type) else given
+    made = _made(given) if isinstance(given, type) else given
+    for method in (*INTERCEPTOR_METHODS, "close"):
+        refuse_coroutine(f"interceptor.classes: {method} of {type(made).__qualname__}", getattr(made, method, None))
+    return made
+
+
+def _made(given: type) -> Any:
+    try:
+        return given()
+    except Exception as error:
+        raise ConfigError(
+            f"interceptor.classes: {given.__qualname__}() raised {type(error).__name__}: {error}; give an object of "
+            "it, or a class that needs no arguments."
+        ) from error
+
+
+def refuse_coroutine(what: str, function: Any) -> None:
+    """ConfigError for an `async def` where nobody would await what it returns."""
+    if inspect.iscoroutinefunction(function):
+        raise ConfigError(f"{what} is an async function, which nobody would await; give a plain one.")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.connection.setting import nearest_name
+from ottla.connection.setting import nearest_name, shown
 from ottla.errors import ConfigError
 
 _JAVA = "org.apache.kafka.clients.producer."
@@ -33,7 +33,9 @@ def read_partitioner(given: Any) -> str | Callable[..., Any]:
     """Return the short name, or the function itself; ConfigError for anything else."""
     if callable(given):
         if isinstance(given, type):
-            raise ConfigError(f"partitioner.class={given!r} is a class; give a function, or an object of the class.")
+            raise ConfigError(
+                f"partitioner.class={given.__qualname__} is a class; give a function, or an object of the class."
+            )
         function: Callable[..., Any] = given
         return function
     known = PARTITIONERS.get(given.strip()) if isinstance(given, str) else None
@@ -41,7 +43,7 @@ def read_partitioner(given: Any) -> str | Callable[..., Any]:
         nearest = nearest_name(given, PARTITIONERS) if isinstance(given, str) else None
         hint = f" Did you mean {nearest}?" if nearest else ""
         raise ConfigError(
-            f"partitioner.class={given!r} is not known; allowed are {', '.join(PARTITIONERS)}, or a function "
+            f"partitioner.class={shown(given)} is not known; allowed are {', '.join(PARTITIONERS)}, or a function "
             f"(keys, cluster) -> partitions.{hint}"
         )
     return known

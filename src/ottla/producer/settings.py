@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.connection.setting import INT32_MAX, read_settings
-from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings
+from ottla.connection.settings import CONNECTION_SETTINGS, TEXT_BYTES_MAX, ConnectionSettings
 from ottla.errors import ConfigError
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 
@@ -143,6 +143,10 @@ class ProducerSettings:
             return
         if not self.transactional_id:
             raise ConfigError("transactional.id is empty; give it a name, or leave it out.")
+        if len(self.transactional_id.encode()) > TEXT_BYTES_MAX:
+            raise ConfigError(
+                f"transactional.id is longer than the {TEXT_BYTES_MAX} bytes that the protocol has room for."
+            )
         if not self.idempotent:
             cause = self.idempotence_off_by or "enable.idempotence=false"
             raise ConfigError(

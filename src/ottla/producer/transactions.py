@@ -362,6 +362,9 @@ class Transactions:
         if answer.unsupported:
             self._break(kafka_error(ErrorCode.UNSUPPORTED_VERSION, answer.failure or str(request)))
             return
+        if answer.unsendable:
+            self._take_unsendable(kind, TransactionError(f"{request}: {answer.failure}"))
+            return
         if response is None:
             self._talk.trouble = f"{request}: {answer.failure}"
             if answer.sent:
@@ -383,6 +386,13 @@ class Transactions:
             self._take_success(request, response, now_us)
         else:
             self._react(request, *found, now_us)
+
+    def _take_unsendable(self, kind: RequestKind, error: OttlaError) -> None:
+        """What cannot be written as bytes now never can be."""
+        if kind is RequestKind.INITIALIZE or kind is RequestKind.END:
+            self._break(error)
+        else:
+            self.fail(error)
 
     def _take_coordinator(self, coordinator: Coordinator, answer: Answer, now_us: int) -> None:
         error = coordinator.take_answer(answer, now_us)
