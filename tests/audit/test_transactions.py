@@ -234,6 +234,24 @@ def test_an_abort_marker_lost_in_one_partition_excuses_nothing_shown_in_another(
     assert scene.ask(check_zombies).count == 1
 
 
+@pytest.mark.parametrize(("version", "verdict", "found"), [(1, "aborted", 0), (1, "committed", 1), (2, "aborted", 1)])
+def test_a_late_marker_of_the_transaction_before_may_show_a_zombies_records_in_version_1(
+    scene: Scene, version: int, verdict: str, found: int
+) -> None:
+    replace_instance(scene, 3_000)
+    scene.chronicle.transactions.insert(0, TransactionSeen(2, "x", 1, "committed", 2_000, 2_500))
+    scene.chronicle.transactions[1].verdict = verdict
+    scene.chronicle.transaction_version = version
+    assert scene.ask(check_zombies).count == found
+
+
+def test_a_zombie_that_commits_nothing_asks_nobody(scene: Scene) -> None:
+    replace_instance(scene, 3_000)
+    scene.chronicle.transactions[0].offsets = None
+    scene.chronicle.sent = [each for each in scene.chronicle.sent if each.transaction != 0]
+    assert scene.ask(check_zombies).passed
+
+
 def test_when_a_zombie_asked_may_not_be_observable(scene: Scene) -> None:
     replace_instance(scene, 3_000)
     scene.chronicle.transactions[0].commit_asked_us = -1

@@ -90,17 +90,22 @@ class Case:
         return None if read is None or self.cleans_up(place) else read.end
 
     def excuse_transaction(self, transaction: TransactionSeen) -> str | None:
-        """What took markers, or the coordinator's memory of this transaction, away, if anything did that may.
-
-        Before each transaction had an epoch of its own (KIP-890), a request to end one that comes late, when its sender
-        has asked again and been answered, ends the next one of the same instance, and so it does with Kafka.
-        """
-        if self.chronicle.transaction_version < 2 and transaction.number not in self.first_transactions:
-            return "a late request to end the transaction before it, which transaction version 1 cannot tell apart"
-        why = self.ledger.excuse_topic(TRANSACTION_LOG, transaction.began_us)
+        """What took markers, or the coordinator's memory of this transaction, away, if anything did that may."""
+        why = self.excuse_late_end(transaction) or self.ledger.excuse_topic(TRANSACTION_LOG, transaction.began_us)
         for record in self.of_transaction.get(transaction.number, ()) if why is None else ():
             why = why or self.ledger.excuse_read((record.topic, record.partition), -1, transaction.began_us)
         return why
+
+    def excuse_late_end(self, transaction: TransactionSeen) -> str | None:
+        """What may have ended it but the request that was to.
+
+        Before each transaction had an epoch of its own (KIP-890), a request to end one, or to write its markers, that
+        comes late, when its sender has asked again and been answered, ends the next one of the same instance, and so it
+        does with Kafka.
+        """
+        if self.chronicle.transaction_version < 2 and transaction.number not in self.first_transactions:
+            return "a late request to end the transaction before it, which transaction version 1 cannot tell apart"
+        return None
 
     def excuse_shown(self, transaction: TransactionSeen, place: Place, offset: int) -> str | None:
         """What made another marker than its own decide for the record of this transaction that lies at an offset."""

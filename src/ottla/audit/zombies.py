@@ -6,7 +6,7 @@ for after that is never committed, nor are its records shown. (Asked for before,
 
 A power cut or an unclean election may take that away again. Without the marker that aborted them, records lie open in
 the log until the next marker of that producer, which decides for them too; and coordinators that have lost what they
-wrote know of no newer instance.
+wrote know of no newer instance. In transaction version 1 a late marker of the transaction before may have shown them.
 
 Not observable where the time of the asking was not taken down.
 """
@@ -26,8 +26,8 @@ def check_zombies(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     for transaction in case.chronicle.transactions:
         begun.setdefault(transaction.producer, []).append(transaction)
     for old in case.chronicle.transactions:
-        if not old.commit_asked:
-            continue
+        if not old.commit_asked or (old.number not in case.of_transaction and old.offsets is None):
+            continue  # who commits nothing asks nobody
         successors = [each for each in begun[old.producer] if each.instance > old.instance]
         if not successors:
             continue
@@ -65,6 +65,9 @@ def _excuse(case: Case, old: TransactionSeen, shown: list[SentRecord]) -> str | 
     """What took the abort marker away in each partition that shows records of it, or what coordinators knew."""
     why = case.ledger.excuse_topic(TRANSACTION_LOG, old.began_us)
     if why is not None or old.verdict == "committed":
+        return why
+    why = case.excuse_late_end(old)
+    if why is not None:
         return why
     for record in shown:
         why = case.ledger.excuse_read((record.topic, record.partition), -1, old.began_us)
