@@ -8,6 +8,7 @@ from ottla.connection.core import NOT_KAFKA, REFUSED_PATIENCE_US
 from ottla.connection.events import Transmitted, Unsendable
 from ottla.errors import NotKafka, Unreachable
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
 
@@ -359,3 +360,24 @@ def test_an_address_that_does_anything_but_refuse_may_still_answer(line, reason)
         line.refuse(reason_now)
         line.run_to_deadline()
     assert line.core.refused(line.now_us + 2 * REFUSED_PATIENCE_US) is None
+
+
+def test_whoever_asks_where_all_have_refused_for_long_is_told_so_and_has_them_tried_again(line):
+    line.core.ask(ListOffsetsRequest(), "first", line.now_us, deadline_us=line.now_us + 60_000_000)
+    line.turn()
+    while not line.answers:
+        if line.connects:
+            line.refuse()
+        line.run_to_deadline()
+    while line.connects:
+        line.refuse()
+    line.pass_ms(10_000)
+    line.answers.clear()
+    line.core.ask(ListOffsetsRequest(), "second", line.now_us, deadline_us=line.now_us + 60_000_000)
+    line.turn()
+    assert "connection refused" in line.answers.pop().failure
+    line.agree()
+    line.core.ask(ListOffsetsRequest(), "third", line.now_us, deadline_us=line.now_us + 60_000_000)
+    line.turn()
+    line.take(ListOffsetsRequest)
+    assert not line.answers

@@ -708,14 +708,17 @@ class ConnectionCore:
     def _dispatch_asks(self, now_us: int) -> None:
         waiting = []
         for ask in self._asks:
-            if ask.deadline_us <= now_us or (self._failures and self.refused(now_us) is not None):
+            if ask.deadline_us <= now_us:
                 self._answers.append(Answer(ask.token, None, self._why_not_asked(ask.where), False, None))
                 continue
+            # Also where waiting will not help: the next one who asks is to find who has come up meanwhile.
             node_id = self._destination(ask, now_us)
-            if node_id is None or not self.can_send(node_id, now_us):
-                waiting.append(ask)
-            else:
+            if node_id is not None and self.can_send(node_id, now_us):
                 self._transmit(self._nodes[node_id], ask.message, ask.token, now_us, True)
+            elif self._failures and self.refused(now_us) is not None:
+                self._answers.append(Answer(ask.token, None, self._why_not_asked(ask.where), False, None))
+            else:
+                waiting.append(ask)
         self._asks = waiting
 
     def _destination(self, ask: _Ask, now_us: int) -> int | None:
