@@ -19,6 +19,11 @@ from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 
 from .transaction_world import Producer, committed_values, listed
 from .world import TOPIC, World, batch_of, records_of
@@ -383,6 +388,31 @@ def test_markers_wait_for_a_leader_that_cannot_be_reached(world: World) -> None:
     world.pass_time(1000)
     assert producer.state == "CompleteCommit"
     assert committed_values(world, partition=0) == committed_values(world, partition=1) == [b"v"]
+
+
+@both
+def test_a_partition_with_a_newer_epoch_needs_no_marker_of_a_coordinator_that_has_forgotten_it(
+    world: World, version: int
+) -> None:
+    producer = Producer(world, version=version)
+    producer.init()
+    producer.send(b"v")
+    # As after a power cut that took what the coordinator wrote of epoch 9, and not what the partition was told.
+    place = WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[0])
+    marker = WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=9,
+        transaction_result=False,
+        topics=[place],
+        coordinator_epoch=0,
+        transaction_version=version,
+    )
+    answer = world.ask(world.leader(TOPIC, 0), WriteTxnMarkersRequest(markers=[marker]), version=2)
+    assert answer.markers[0].topics[0].partitions[0].error_code == 0
+    assert producer.abort() == 0
+    world.pass_time(1000)
+    assert producer.state == "CompleteAbort"
+    assert producer.init() == 0
 
 
 def test_a_batch_that_comes_before_the_marker_of_the_transaction_before_waits_for_it(world: World) -> None:

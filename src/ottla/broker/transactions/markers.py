@@ -2,7 +2,8 @@
 
 Each leader is asked with one WriteTxnMarkers for all its partitions; what failed is asked again after a pause, of
 whoever leads by then. Partitions that do not exist any more need no marker. A leader that knows a newer coordinator
-or a newer epoch of the producer ends the matter: whoever came later takes care.
+ends the matter: whoever came later takes care. One that knows a newer epoch of the producer needs no marker of this
+one: its coordinator has lost what it wrote of that epoch, and would wait for ever.
 
 Invariant: a partition is not asked twice at the same time, unless an answer is overdue.
 """
@@ -27,12 +28,8 @@ if TYPE_CHECKING:
 
 _AGAIN_US = 100_000
 _ANSWER_US = 30_000_000
-_DONE = (0, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-_FENCED = (
-    ErrorCode.INVALID_PRODUCER_EPOCH,
-    ErrorCode.PRODUCER_FENCED,
-    ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-)
+_DONE = (0, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.INVALID_PRODUCER_EPOCH)
+_FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
 class MarkerWriter:
