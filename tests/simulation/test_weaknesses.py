@@ -64,7 +64,7 @@ def test_no_public_door_leads_to_one() -> None:
     with pytest.raises(ConfigError, match="weaknesses"):
         producer(NOWHERE, **GIVEN)
     with pytest.raises(ConfigError, match="weaknesses"):
-        producer({"bootstrap.servers": NOWHERE, **GIVEN})
+        producer.from_config({"bootstrap.servers": NOWHERE, **GIVEN})
     told = CliRunner().invoke(app, ["serve", "--brokers", "1", "--set", "weaknesses=no_sequence_check"])
     assert isinstance(told.exception, ConfigError)
     assert "weaknesses" in str(told.exception)
