@@ -15,7 +15,7 @@ CONTROL_TOPIC = "__ottla_sink"
 TRANSACTION_TIMEOUT_MS = 900_000
 _MARGIN_MS_MAX = 60_000
 _DECISION_MS_MIN = 1_000
-_SINK_ID_BYTES_MAX = 200
+SINK_ID_BYTES_MAX = 200
 # What the mechanism decides by itself.
 _OWN = (
     "acks",
@@ -49,8 +49,8 @@ class SinkSettings:
         sink_id = self.sink_id
         if not isinstance(sink_id, str) or not sink_id.isprintable() or not sink_id.strip():
             raise ConfigError(f"sink.id={sink_id!r} cannot name a sink; give it a name of printable characters")
-        if len(sink_id.encode()) > _SINK_ID_BYTES_MAX:
-            raise ConfigError(f"sink.id={sink_id!r} is longer than {_SINK_ID_BYTES_MAX} bytes; give a shorter one")
+        if len(sink_id.encode()) > SINK_ID_BYTES_MAX:
+            raise ConfigError(f"sink.id={sink_id!r} is longer than {SINK_ID_BYTES_MAX} bytes; give a shorter one")
         if not 1_000 <= self.transaction_timeout_ms <= INT32_MAX:
             raise ConfigError(f"transaction.timeout.ms={self.transaction_timeout_ms} must be from 1000 to {INT32_MAX}")
         if not 0 <= self.margin < self.transaction_timeout_ms:

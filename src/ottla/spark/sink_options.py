@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from ottla.errors import ConfigError
 from ottla.producer.settings import ProducerSettings
+from ottla.sink.settings import SINK_ID_BYTES_MAX
 
 EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
@@ -26,7 +27,6 @@ _TAKEN = ("atomic", "delivery", "includeHeaders", "kafka.bootstrap.servers", "si
 # Spark's own, which it leaves among the options of a streaming query.
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _ASYNC_PROGRESS = "asyncprogresstracking"
-_SINK_ID_BYTES_MAX = 200
 # What exactly-once needs anyway; another value is refused together with a transactional id.
 _SET_BY_TRANSACTIONS = ("acks", "enable.idempotence")
 _REFUSED_SETTINGS = {
@@ -134,9 +134,9 @@ def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
 
 def _shortened(location: str) -> str:
     """The location itself, or as much of its end as a sink id may have, and a hash of the whole."""
-    if len(location.encode()) <= _SINK_ID_BYTES_MAX:
+    if len(location.encode()) <= SINK_ID_BYTES_MAX:
         return location
-    end = location.encode()[-_SINK_ID_BYTES_MAX // 2 :].decode(errors="ignore")
+    end = location.encode()[-SINK_ID_BYTES_MAX // 2 :].decode(errors="ignore")
     return f"{hashlib.sha256(location.encode()).hexdigest()[:16]}...{end}"
 
 
@@ -150,9 +150,9 @@ def _read_id(name: str, given: Mapping[str, str]) -> str | None:
 def _read_sink_name(name: str, given: Mapping[str, str]) -> str | None:
     """A name that transactional ids are made of."""
     word = _read_id(name, given)
-    if word is not None and (not word.isprintable() or len(word.encode()) > _SINK_ID_BYTES_MAX):
+    if word is not None and (not word.isprintable() or len(word.encode()) > SINK_ID_BYTES_MAX):
         raise ConfigError(
-            f"The option {name} is {word!r}: it must be printable characters, {_SINK_ID_BYTES_MAX} bytes at most."
+            f"The option {name} is {word!r}: it must be printable characters, {SINK_ID_BYTES_MAX} bytes at most."
         )
     return word
 
