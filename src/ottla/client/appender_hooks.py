@@ -7,6 +7,7 @@ event loop the same things are awaited (`async_producer_driver.py`).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
 
 if TYPE_CHECKING:
+    from ottla.client.callers_turn import CallersTurn
     from ottla.client.partition_function import PartitionFunction
 
 CLOSED = "this producer is closed; make a new one to send more"
@@ -43,6 +45,7 @@ class AppenderHooks:
         self._forked = False
         self._closing = False
         self._waiting = Waiting()
+        self.callers_turn: CallersTurn | None = None
         self.partition_function: PartitionFunction | None = None
         if settings.partition_function is not None:
             from ottla.client.partition_function import PartitionFunction
@@ -143,7 +146,15 @@ class AppenderHooks:
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome; False when there is none after `timeout_s`."""
-        return self.wait_for(lambda: batch.outcome != 0, seconds(timeout_s))
+        longest_s = seconds(timeout_s)
+        if self.callers_turn is not None:
+            began_ns = time.monotonic_ns()
+            self.callers_turn.take(batch, longest_s)
+            if batch.outcome:
+                return True
+            if longest_s is not None:
+                longest_s = max(0, longest_s - (time.monotonic_ns() - began_ns) / 1e9)
+        return self.wait_for(lambda: batch.outcome != 0, longest_s)
 
     def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait for what settling batches brings about; False when it is not so after `timeout_s`."""

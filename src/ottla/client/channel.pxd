@@ -17,6 +17,7 @@ cdef class Channel:
     cdef public bint answered
     cdef public bint served
     cdef public bint waits_to_write
+    cdef public bint borrowed
     cdef public object awaited
     cdef public object address
     cdef public list _addresses

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.held_calls import HELD_BYTES_MAX, receive_held, send_held
+from ottla.client.poller import READABLE, WRITABLE
 from ottla.client.resolve import Address
 from ottla.client.strangers import NOT_KAFKA, stranger
 from ottla.connection.security_settings import TLS_FAILED
@@ -88,6 +89,7 @@ class Channel:
         "address",
         "answered",
         "awaited",
+        "borrowed",
         "connected",
         "connection_id",
         "fd",
@@ -121,6 +123,8 @@ class Channel:
         # Whether more than the opening questions was answered.
         self.served = False
         self.waits_to_write = False
+        # A caller waits for its next answer (`callers_turn.py`).
+        self.borrowed = False
         self.awaited: deque[tuple[int, type[Any], int]] = deque()
         # The one being tried, or connected to.
         self.address: Address | None = None
@@ -213,6 +217,11 @@ class Channel:
     def shaking_hands(self) -> bool:
         """Whether a TLS handshake is under way."""
         return self._tls is not None and not self.connected
+
+    @property
+    def events(self) -> int:
+        """What the I/O thread waits for, once it is connected."""
+        return (0 if self.borrowed else READABLE) | (WRITABLE if self.waits_to_write else 0)
 
     def enqueue(self, correlation_id: int, client_id: str, message: Any, version: int, answered: bool) -> int:
         """Put a request behind what waits to be sent; how many bytes it has."""

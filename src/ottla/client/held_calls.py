@@ -1,4 +1,4 @@
-"""System calls that keep the interpreter lock (compiled).
+"""System calls that keep the interpreter lock, and one that lets no signal handler in (compiled).
 
 Python lets the lock go around every system call, and another thread that has work takes it for 5 ms. None of these
 calls waits, and each is over sooner than the lock comes back: ringing a doorbell, and moving a few bytes between
@@ -10,7 +10,8 @@ Invariant: a call that fails says so by -1 and nothing else; Python's own call, 
 from __future__ import annotations
 
 import cython
-from cython.cimports.ottla.client.held_calls import recv, send, write
+from cython.cimports.cpython.exc import PyErr_CheckSignals
+from cython.cimports.ottla.client.held_calls import POLLIN, poll, pollfd, recv, send, write
 
 # How much is moved at most: some 20 microseconds' copying.
 HELD_BYTES_MAX = 64 * 1024
@@ -31,3 +32,22 @@ def receive_held(fd: cython.int, buffer: object) -> int:
     """`recv_into` on a socket that does not block: how many bytes came (0: the end), or -1."""
     room: cython.uchar[::1] = buffer
     return recv(fd, cython.address(room[0]), room.shape[0], 0)
+
+
+def await_readable(fd: cython.int, timeout_ms: cython.int) -> bool:
+    """Wait without the lock until something has come; False after `timeout_ms`, and at once where a signal came.
+
+    Python's own calls would run the signal's handler here and there; this one leaves it to `run_signal_handlers`.
+    """
+    watched = cython.declare(pollfd)
+    watched.fd = fd
+    watched.events = POLLIN
+    watched.revents = 0
+    with cython.nogil:
+        ready: cython.int = poll(cython.address(watched), 1, timeout_ms)
+    return ready > 0
+
+
+def run_signal_handlers() -> None:
+    """Run what signals have asked for, on the main thread; raises what they raise."""
+    PyErr_CheckSignals()

@@ -21,6 +21,12 @@ cdef class IoLoop:
     cdef public object _posted
     cdef public object _resolved
     cdef public object _explained
+    cdef public object turn
+    cdef public list _left
+    cdef public object _given_back
+    cdef public object _broken
+    cdef public object _ident
+    cdef public object _core_due_us
     cdef public dict _channels
     cdef public dict _by_fd
     cdef public list _dirty
@@ -32,12 +38,19 @@ cdef class IoLoop:
 
     @cython.locals(meter=LoopMeter, idle_ns=int64_t, woke_ns=int64_t, due_now=bint)
     cdef _turn(self)
-    cdef _sleep(self, core_due_us)
-    cdef _timeout_s(self, core_due_us, now_us)
+    cdef _sleep(self)
+    cdef _timeout_s(self, now_us)
+    cpdef bint is_idle(self, now_us) except -1
     @cython.locals(channel=Channel, outputs=list, results=list)
     cdef _carry_out(self, now_us)
     @cython.locals(channel=Channel)
-    cdef _enqueue(self, output, now_us)
+    cpdef enqueue(self, output, now_us)
+    @cython.locals(channel=Channel)
+    cpdef push_all(self, now_us)
+    cpdef tuple read(self, Channel channel)
+    cpdef watch_again(self, Channel channel)
+    cpdef leave(self, list outputs)
+    cpdef give_back(self, Channel channel, lost)
     cdef _push(self, Channel channel, now_us)
     @cython.locals(correlation_id=object)
     cdef _report_transmitted(self, Channel channel, now_us)
@@ -48,6 +61,8 @@ cdef class IoLoop:
     cdef _take_resolved(self, now_us)
     @cython.locals(channel=Channel)
     cdef _take_explained(self, now_us)
+    @cython.locals(channel=Channel)
+    cdef _take_back(self, now_us)
     cdef _watch(self, Channel channel)
     cdef _finish_connecting(self, Channel channel, now_us)
     cdef _shake_hands(self, Channel channel, now_us)

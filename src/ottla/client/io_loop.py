@@ -2,7 +2,8 @@
 
 A turn: hand the core what other threads posted and what the owner (`Front`) has gathered, let it decide, carry out
 what it says (one `sendmsg` for all that goes to one broker), then wait for sockets, the core's deadline or the
-doorbell. The core belongs to this thread alone.
+doorbell. The core belongs to whoever holds `turn`: this thread, except while it waits; in between a thread of the user
+may take one (`callers_turn.py`), and what that one leaves is done first in this thread's next.
 
 Waking up. A thread that has something for the loop first makes it visible (appends it) and then looks whether the
 loop sleeps; the loop first says that it sleeps and then looks once more for something to do. Whichever way the two
@@ -147,6 +148,14 @@ class IoLoop:
         self._resolved: deque[tuple[int, list[Address], str]] = deque()
         # What listeners said that were asked what they speak: (connection that was lost, why).
         self._explained: deque[tuple[Channel, str]] = deque()
+        self.turn = threading.Lock()
+        # Outputs of the core that a caller's turn left, connections that it had borrowed or that broke (why), and the
+        # error that nobody knows a way out of.
+        self._left: list[Any] = []
+        self._given_back: deque[tuple[Channel, str]] = deque()
+        self._broken: BaseException | None = None
+        self._ident = 0
+        self._core_due_us: int | None = 0
         self._channels: dict[int, Channel] = {}
         self._by_fd: dict[int, Channel] = {}
         self._dirty: list[Channel] = []
@@ -174,6 +183,84 @@ class IoLoop:
             self._sleeping = False
             self._doorbell.ring()
 
+    # ---- whoever holds the turn ---------------------------------------------------------------------------------
+
+    @property
+    def is_at_ease(self) -> bool:
+        """Whether nothing waits for the thread to do it."""
+        return not (
+            self._posted
+            or self._resolved
+            or self._explained
+            or self._given_back
+            or self._left
+            or self._stopping
+            or self._broken is not None
+        )
+
+    def is_idle(self, now_us: int) -> bool:
+        """Whether it waits for nothing that is due by now."""
+        return self.is_at_ease and (self._core_due_us is None or now_us < self._core_due_us)
+
+    def enqueue(self, output: Transmit, now_us: int) -> None:
+        """Put a request behind what waits to be sent, until `push_all`."""
+        # A connection lost a moment ago: the core learns of it next, and knows what that means for its requests.
+        channel = self._channels.get(output.connection_id)
+        if channel is None:
+            return
+        try:
+            size_bytes = channel.enqueue(
+                output.correlation_id, self._client_id, output.message, output.version, output.answered
+            )
+        except ProtocolError as error:
+            unsendable = Unsendable(output.connection_id, output.correlation_id, f"it cannot be sent: {error}")
+            self._core.receive(unsendable, now_us)
+            return
+        channel.meter.request_written(size_bytes)
+        if channel not in self._dirty:
+            self._dirty.append(channel)
+
+    def push_all(self, now_us: int) -> Channel | None:
+        """Send what waits, as far as the sockets take it; returns the connection where it was one."""
+        dirty = self._dirty
+        only = dirty[0] if len(dirty) == 1 else None
+        for channel in dirty:
+            lost = self._push(channel, now_us)
+            if lost:
+                self.give_back(channel, lost)
+        dirty.clear()
+        return only
+
+    def read(self, channel: Channel) -> tuple[list[tuple[int, Any]], str]:
+        """Return what has come on a connection, as `Channel.pull` does, and count it."""
+        had_served, received_before = channel.served, channel.received_bytes
+        answers, lost = channel.pull()
+        channel.meter.incoming_bytes += channel.received_bytes - received_before
+        channel.meter.network_operations += 1
+        if channel.served and not had_served:
+            self.answered = True
+            self.troubles.pop((channel.host, channel.port), None)
+        return answers, lost
+
+    def watch_again(self, channel: Channel) -> None:
+        """What is waited for on a connection has changed."""
+        self._poller.change(channel.fd, channel.events)
+
+    def leave(self, outputs: list[Any]) -> None:
+        """Let the thread carry these out, before anything else."""
+        self._left += outputs
+        self.wake()
+
+    def give_back(self, channel: Channel, lost: str) -> None:
+        """Let the thread watch a borrowed connection again, or close it; also without the turn."""
+        self._given_back.append((channel, lost))
+        self.wake()
+
+    def break_down(self, error: BaseException) -> None:
+        """Nobody knows what state the core is in: let the thread end, as for an error of its own."""
+        self._broken = error
+        self.wake()
+
     def stop(self) -> None:
         """End the thread after this turn; any thread may say so."""
         self._stopping = True
@@ -181,7 +268,7 @@ class IoLoop:
 
     def is_own_thread(self) -> bool:
         """Whether the caller runs on the I/O thread, in a delivery callback for instance."""
-        return threading.get_ident() == self._thread.ident
+        return threading.get_ident() == self._ident
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the thread's end; False when it still runs."""
@@ -200,7 +287,9 @@ class IoLoop:
 
     def _run(self) -> None:
         self._woke_ns = time.monotonic_ns()
+        self._ident = threading.get_ident()
         try:
+            self.turn.acquire()
             while not self._stopping:
                 self._turn()
         except BaseException as error:
@@ -215,10 +304,13 @@ class IoLoop:
     def _turn(self) -> None:
         core, front = self._core, self._front
         now_us = time.monotonic_ns() // 1000
+        if self._broken is not None:
+            raise self._broken
         while self._posted:
             core.receive(self._posted.popleft(), now_us)
         self._take_resolved(now_us)
         self._take_explained(now_us)
+        self._take_back(now_us)
         front.feed(now_us)
         core.tick(now_us)
         self._carry_out(now_us)
@@ -226,33 +318,36 @@ class IoLoop:
         if self._stopping:
             return
         # Only this thread changes the core, so its deadline is asked for once; others change what the front has.
-        core_due_us = core.deadline_us()
-        due_now = self._timeout_s(core_due_us, now_us) == 0
+        self._core_due_us = core.deadline_us()
+        due_now = self._timeout_s(now_us) == 0
         meter, idle_ns = self._meter, time.monotonic_ns()
         meter.work_ns += idle_ns - self._woke_ns
-        events = self._poller.wait(0) if due_now else self._sleep(core_due_us)
+        events = self._poller.wait(0) if due_now else self._sleep()
         self._woke_ns = woke_ns = time.monotonic_ns()
         meter.wait_ns += woke_ns - idle_ns
         meter.selects += 1
         if events:
             self._handle(events, woke_ns // 1000)
 
-    def _sleep(self, core_due_us: int | None) -> list[tuple[int, int]]:
+    def _sleep(self) -> list[tuple[int, int]]:
         """Say that the loop sleeps, look once more for something to do, and only then wait."""
         self._sleeping = True
         self._front.set_sleeping(True)
         try:
             # What others did before they could see that the loop sleeps shows in what is due now.
-            has_work = self._posted or self._resolved or self._explained or self._stopping
-            timeout_s = 0 if has_work else self._timeout_s(core_due_us, time.monotonic_ns() // 1000)
-            return self._poller.wait(timeout_s)
+            timeout_s = self._timeout_s(time.monotonic_ns() // 1000) if self.is_at_ease else 0
+            self.turn.release()
+            try:
+                return self._poller.wait(timeout_s)
+            finally:
+                self.turn.acquire()
         finally:
             self._sleeping = False
             self._front.set_sleeping(False)
 
-    def _timeout_s(self, core_due_us: int | None, now_us: int) -> float:
+    def _timeout_s(self, now_us: int) -> float:
         """How long to wait at most for the core's deadline or the front's, whichever comes first; -1 for ever."""
-        due_us, front_due_us = core_due_us, self._front.deadline_us()
+        due_us, front_due_us = self._core_due_us, self._front.deadline_us()
         if due_us is None or (front_due_us is not None and front_due_us < due_us):
             due_us = front_due_us
         if due_us is None:
@@ -264,13 +359,15 @@ class IoLoop:
         core, front = self._core, self._front
         while True:
             outputs = core.outputs()
+            if self._left:
+                outputs, self._left = self._left + outputs, []
             if not outputs:
                 return
             results = []
             for output in outputs:
                 kind = type(output)
                 if kind is Transmit:
-                    self._enqueue(output, now_us)
+                    self.enqueue(output, now_us)
                 elif kind is Connect:
                     self._connect(output, now_us)
                 elif kind is Disconnect:
@@ -279,45 +376,27 @@ class IoLoop:
                     self._get_token(output.connection_id)
                 else:
                     results.append(output)
-            for channel in self._dirty:
-                self._push(channel, now_us)
-            self._dirty.clear()
+            self.push_all(now_us)
             for output in results:
                 front.perform(output)
 
-    def _enqueue(self, output: Transmit, now_us: int) -> None:
-        # A connection lost a moment ago: the core learns of it next, and knows what that means for its requests.
-        channel = self._channels.get(output.connection_id)
-        if channel is None:
-            return
-        try:
-            size_bytes = channel.enqueue(
-                output.correlation_id, self._client_id, output.message, output.version, output.answered
-            )
-        except ProtocolError as error:
-            unsendable = Unsendable(output.connection_id, output.correlation_id, f"it cannot be sent: {error}")
-            self._core.receive(unsendable, now_us)
-            return
-        channel.meter.request_written(size_bytes)
-        if channel not in self._dirty:
-            self._dirty.append(channel)
-
-    def _push(self, channel: Channel, now_us: int) -> None:
+    def _push(self, channel: Channel, now_us: int) -> str:
+        """Send what waits on a connection; why it is lost, if it is."""
         if not channel.connected:
-            return
+            return ""
         meter, sent_before = channel.meter, channel.sent_bytes
         try:
             empty = channel.push()
         except Lost as lost:
             self._report_transmitted(channel, now_us)
-            self._lose(channel, str(lost), now_us)
-            return
+            return str(lost)
         meter.outgoing_bytes += channel.sent_bytes - sent_before
         meter.network_operations += 1
         self._report_transmitted(channel, now_us)
         if empty == channel.waits_to_write:
             channel.waits_to_write = not empty
-            self._poller.change(channel.fd, READABLE if empty else READABLE | WRITABLE)
+            self.watch_again(channel)
+        return ""
 
     def _report_transmitted(self, channel: Channel, now_us: int) -> None:
         for correlation_id in channel.take_transmitted():
@@ -337,21 +416,17 @@ class IoLoop:
                     self._finish_connecting(channel, now_us)
                 continue
             if mask & WRITABLE:
-                self._push(channel, now_us)
+                lost = self._push(channel, now_us)
+                if lost:
+                    self._lose(channel, lost, now_us)
             if is_readable(mask) and channel.connected:
                 self._pull(channel, now_us)
 
     def _pull(self, channel: Channel, now_us: int) -> None:
         core, connection_id = self._core, channel.connection_id
-        had_served, received_before = channel.served, channel.received_bytes
-        answers, lost = channel.pull()
-        channel.meter.incoming_bytes += channel.received_bytes - received_before
-        channel.meter.network_operations += 1
+        answers, lost = self.read(channel)
         for correlation_id, message in answers:
             core.receive(Received(connection_id, correlation_id, message), now_us)
-        if channel.served and not had_served:
-            self.answered = True
-            self.troubles.pop((channel.host, channel.port), None)
         if lost:
             self._lose(channel, lost, now_us)
 
@@ -450,6 +525,18 @@ class IoLoop:
             if not self.answered:
                 self.troubles[channel.host, channel.port] = Trouble(channel.host, channel.port, why)
             self._core.receive(Disconnected(channel.connection_id, why), now_us)
+
+    def _take_back(self, now_us: int) -> None:
+        """Watch the connections again that a caller had borrowed, and lose those found to be of no use any more."""
+        while self._given_back:
+            channel, lost = self._given_back.popleft()
+            if channel.connection_id not in self._channels:
+                continue
+            channel.borrowed = False
+            if lost:
+                self._lose(channel, lost, now_us)
+            else:
+                self.watch_again(channel)
 
     def _disconnect(self, output: Disconnect) -> None:
         """The core wants it closed."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client import lifetime
 from ottla.client.appender_hooks import CLOSED, AppenderHooks
+from ottla.client.callers_turn import CallersTurn
 from ottla.client.channel import SocketBuffers
 from ottla.client.delivery_books import DeliveryBooks
 from ottla.client.io_loop import IoLoop
@@ -139,6 +140,8 @@ class ProducerDriver(AppenderHooks):
             meter=self._core.meters.loop,
             security=Security.of(settings.connection.security),
         )
+        if self._is_plain(settings):
+            self.callers_turn = CallersTurn(self, self.loop, self._core)
         self._reporting = self._make_reporting()
 
     # ---- what the producer calls, on a user's thread ------------------------------------------------------------
@@ -188,6 +191,25 @@ class ProducerDriver(AppenderHooks):
     def core(self) -> ProducerCore:
         """The core, of which other threads may only read single figures and words."""
         return self._core
+
+    def _is_plain(self, settings: ProducerSettings) -> bool:
+        """Whether sending, and taking in answers, calls nothing interpreted."""
+        return (
+            settings.transactional_id is None
+            and settings.compression_type == "none"
+            and self.interceptors is None
+            and settings.connection.security.protocol == "PLAINTEXT"
+        )
+
+    @property
+    def is_at_ease(self) -> bool:
+        """Whether nobody flushes, closes, or cannot go on."""
+        return self._flushes_asked == self._flushes_seen and not self._cannot_go_on()
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether somebody waits for what settling batches brings about."""
+        return self._waiting.has_waiters
 
     @property
     def is_over(self) -> bool:

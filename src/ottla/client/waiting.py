@@ -64,6 +64,11 @@ class Waiting:
         finally:
             self.forget(waiter)
 
+    @property
+    def has_waiters(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waiters)
+
     def watch(self, done: Callable[[], bool], let_go: Callable[[], None]) -> Waiter:
         """Have `let_go` called on the I/O thread once `done()` is true; ask `done()` yourself after this."""
         waiter = (done, let_go)

@@ -214,6 +214,17 @@ class ProducerCore:
         self._outputs = []
         return taken
 
+    def usual_outputs(self) -> list[Any]:
+        """Return what sending and good answers bring about; all other work stays to be done by `outputs`.
+
+        Without transactions, and before anything is due. Compiled, nothing interpreted is called.
+        """
+        self._take_answers(self._now_us)
+        self._sender.send_ready(self._now_us)
+        taken = self._outputs + self._sender.settled + self._connection.outputs()
+        self._outputs, self._sender.settled = [], []
+        return taken
+
     def deadline_us(self) -> int | None:
         """Return when `tick` must be called at the latest, None when nothing is waited for."""
         self._work()
@@ -253,7 +264,7 @@ class ProducerCore:
             found = self._topics.news(self.metadata)
             if self._views is not None:
                 # Before the topic is known to be there: who waits for it asks for its view at once.
-                self._outputs.extend(self._views.news(self._topics.topics(), self.metadata))
+                self._outputs.extend(self._views.news(self._topics.told, self.metadata))
             self._outputs.extend(found)
         self._accumulator.rest_over(now_us)
         self._sender.give_up_expired(now_us)
@@ -274,7 +285,7 @@ class ProducerCore:
             self._telemetry.work(now_us)
         if self._close_at_us is not None:
             self._close(self._close_at_us, now_us)
-        self._outputs.extend(self._loads.news(self._topics.topics(), self.metadata, now_us))
+        self._outputs.extend(self._loads.news(self._topics.told, self.metadata, now_us))
         if self._sender.settled:
             self._outputs.extend(self._sender.settled)
             self._sender.settled = []

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from ottla.records.partitions import PartitionLoad
 
 
-@dataclass(slots=True, frozen=True)
-class BatchesReady:
+class BatchesReady(Value):
     """Event: sealed batches, in the order in which they must be stored within each partition."""
 
-    batches: Sequence[SealedBatch]
+    # Written out, as BatchAcked is: a frozen dataclass takes a microsecond to fill, and these are made all the time.
+    __slots__ = ("batches",)
+
+    def __init__(self, batches: Sequence[SealedBatch]) -> None:
+        self.batches = batches
 
 
 @dataclass(slots=True, frozen=True)
@@ -167,7 +170,6 @@ class LoadKnown:
 class BatchAcked(Value):
     """Output: stored. `base_offset` is -1 with acks=0; `log_append_time_ms` is -1 with CreateTime."""
 
-    # Written out: a frozen dataclass takes a microsecond to fill, and this one is made for every batch.
     __slots__ = ("base_offset", "batch", "log_append_time_ms")
 
     def __init__(self, batch: SealedBatch, base_offset: int, log_append_time_ms: int = -1) -> None:

@@ -7,8 +7,6 @@ it, and again when its figure or its error changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ottla.connection.metadata import Metadata
 from ottla.producer.events import TopicKnown
 from ottla.protocol.error_codes import ErrorCode, kafka_error
@@ -17,16 +15,13 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 class TopicPartitions:
     """Keeps what was announced of each topic, and which topics somebody still waits for."""
 
-    __slots__ = ("_told", "_waited_for")
+    __slots__ = ("_waited_for", "told")
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[int, int]] = {}
+        # Topic -> what was announced of it: (partitions, error code).
+        self.told: dict[str, tuple[int, int]] = {}
         # A dict for its order.
         self._waited_for: dict[str, bool] = {}
-
-    def topics(self) -> Iterable[str]:
-        """Return the topics something was announced of."""
-        return self._told
 
     def want(self, topic: str) -> None:
         """Somebody waits for this topic: the next `news` speaks of it whether it changed or not."""
@@ -38,12 +33,12 @@ class TopicPartitions:
 
     def forget(self, topic: str) -> None:
         """Nobody has used this topic for long: it is announced again when somebody wants it."""
-        self._told.pop(topic, None)
+        self.told.pop(topic, None)
 
     def news(self, metadata: Metadata) -> list[TopicKnown]:
         """Return what must be announced now."""
         found = []
-        for topic in dict.fromkeys((*self._waited_for, *self._told)):
+        for topic in dict.fromkeys((*self._waited_for, *self.told)):
             known = metadata.topics.get(topic)
             if known is None:
                 continue
@@ -51,9 +46,9 @@ class TopicPartitions:
             count = 0 if code else len(known.partitions)
             if not count and not code:
                 code = ErrorCode.LEADER_NOT_AVAILABLE
-            if topic not in self._waited_for and self._told.get(topic) == (count, code):
+            if topic not in self._waited_for and self.told.get(topic) == (count, code):
                 continue
-            self._told[topic] = count, code
+            self.told[topic] = count, code
             if count:
                 self._waited_for.pop(topic, None)
             found.append(TopicKnown(topic, count, kafka_error(code, topic=topic) if code else None))

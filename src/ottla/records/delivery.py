@@ -103,6 +103,11 @@ class SealedBatch:
         """A memoryview of int64, one input row per record, or None where they count up from `first_row`."""
         return None if self._rows is None else memoryview(self._rows).cast("q")
 
+    @property
+    def has_callbacks(self) -> bool:
+        """Whether somebody is called when it is settled."""
+        return self._callbacks is not None
+
     def assign(self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False) -> None:
         """Write the producer's identity and the first record's sequence number, then the CRC over it all.
 

@@ -1,0 +1,28 @@
+"""What of callers_turn.py is C when it is compiled: classes as structs, methods as functions (see setup.py)."""
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from ottla.client.channel cimport Channel
+from ottla.client.io_loop cimport IoLoop
+
+
+@cython.final
+cdef class CallersTurn:
+    cdef public object _driver
+    cdef public IoLoop _loop
+    cdef public object _core
+    cdef public object _caller
+    cdef public int64_t _waits
+    cdef public int64_t taken
+
+    @cython.locals(channel=Channel)
+    cpdef take(self, batch, timeout_s)
+    @cython.locals(channel=Channel, loop=IoLoop)
+    cdef Channel _send(self, batch)
+    @cython.locals(loop=IoLoop)
+    cdef _await(self, Channel channel, timeout_ms)
+    @cython.locals(loop=IoLoop, answers=list)
+    cdef _pull(self, Channel channel, is_readable)
+    @cython.locals(loop=IoLoop, outputs=list, acked=list, count=Py_ssize_t, written=Channel)
+    cdef Channel _carry_out(self, now_us)

@@ -1,0 +1,236 @@
+"""The thread that waits for a record sends it and takes its answer itself; whatever is unusual comes out as ever."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.client import callers_turn
+from ottla.client.callers_turn import ALONE_AFTER, CallersTurn
+from ottla.protocol.error_codes import ErrorCode
+from ottla.records.plain import decode_batches
+
+IS_COMPILED = callers_turn.__file__.endswith(tuple(EXTENSION_SUFFIXES))
+
+
+def turns(producer: ottla.Producer) -> CallersTurn:
+    """What counts the answers a caller has awaited itself."""
+    found = producer._driver.callers_turn
+    assert found is not None
+    return found
+
+
+def get_alone(producer: ottla.Producer, topic: str) -> int:
+    """Send one by one until the caller takes its own turns; how many it took."""
+    for n in range(2 * ALONE_AFTER + 100):
+        producer.send(topic, b"alone %d" % n, partition=0).result(60)
+    assert turns(producer).taken > 0
+    return 2 * ALONE_AFTER + 100
+
+
+def stored(cluster: ottla.Cluster, topic: str) -> list[bytes]:
+    found: list[bytes] = []
+    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
+        for fetched in reader.iter_raw():
+            for _, records in decode_batches(fetched.records):
+                found.extend(bytes(record.value) for record in records)
+    return found
+
+
+@pytest.fixture
+def producer(kafka_cluster: ottla.Cluster, kafka_topic: str) -> Iterator[ottla.Producer]:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=1) as producer:
+        get_alone(producer, kafka_topic)
+        yield producer
+
+
+def test_every_record_is_stored_once_and_in_order(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer
+) -> None:
+    before = len(stored(kafka_cluster, kafka_topic))
+    taken = turns(producer).taken
+    placed = [producer.send(kafka_topic, b"%d" % n, partition=0).result(60) for n in range(500)]
+    assert turns(producer).taken > taken
+    assert [each.offset for each in placed] == list(range(before, before + 500))
+    assert stored(kafka_cluster, kafka_topic)[before:] == [b"%d" % n for n in range(500)]
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="without a compiler everything is interpreted")
+def test_nothing_interpreted_is_called_on_the_callers_thread(kafka_topic: str, producer: ottla.Producer) -> None:
+    called: list[str] = []
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call":
+            called.append(f"{frame.f_code.co_filename}: {frame.f_code.co_name}")
+
+    taken = turns(producer).taken
+    for _ in range(200):
+        delivery = producer.send(kafka_topic, b"x", partition=0)
+        sys.setprofile(note)
+        try:
+            delivery.result(60)
+        finally:
+            sys.setprofile(None)
+    assert turns(producer).taken > taken
+    assert called == []
+
+
+@pytest.mark.parametrize("fault", ["refuse", "lose_ack", "lose_request"])
+def test_what_goes_wrong_is_the_io_threads_and_every_record_arrives_once(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer, fault: str
+) -> None:
+    faults = kafka_cluster.faults
+    rules = {
+        "refuse": lambda: faults.refuse(topic=kafka_topic, every=3, error=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        "lose_ack": lambda: faults.lose_ack(topic=kafka_topic, every=5),
+        "lose_request": lambda: faults.lose_request(topic=kafka_topic, every=5),
+    }
+    with rules[fault]() as rule:
+        for n in range(60):
+            producer.send(kafka_topic, b"%d" % n, partition=0).result(60)
+        assert rule.fired
+    assert stored(kafka_cluster, kafka_topic)[-60:] == [b"%d" % n for n in range(60)]
+
+
+def test_a_record_that_is_refused_for_good_fails_and_the_next_one_arrives(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer
+) -> None:
+    with (
+        kafka_cluster.faults.refuse(topic=kafka_topic, times=1, error=ErrorCode.INVALID_RECORD),
+        pytest.raises(ottla.DeliveryFailed, match="INVALID_RECORD"),
+    ):
+        producer.send(kafka_topic, b"refused", partition=0).result(60)
+    producer.send(kafka_topic, b"taken", partition=0).result(60)
+    assert stored(kafka_cluster, kafka_topic)[-1] == b"taken"
+
+
+def test_a_broker_that_is_killed_and_comes_back_costs_nothing() -> None:
+    with ottla.Cluster(brokers=1) as cluster:
+        cluster.create_topic("killed")
+        broker = cluster.leader("killed", 0)
+        with ottla.Producer(cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=1) as producer:
+            alone = get_alone(producer, "killed")
+            for n in range(3):
+                producer.send("killed", b"before %d" % n, partition=0).result(60)
+                cluster.kill(broker)
+                restart = threading.Thread(target=cluster.start, args=(broker,))
+                delivery = producer.send("killed", b"meanwhile %d" % n, partition=0)
+                restart.start()
+                delivery.result(60)
+                restart.join()
+        assert len(stored(cluster, "killed")) == alone + 6
+
+
+def test_callbacks_run_on_the_io_thread(kafka_topic: str, producer: ottla.Producer) -> None:
+    threads = Counter[int]()
+    for _ in range(50):
+        producer.send(
+            kafka_topic, b"x", partition=0, on_delivery=lambda _: threads.update([threading.get_ident()])
+        ).result(60)
+        producer.send(kafka_topic, b"x", partition=0).result(60)
+    producer.flush(60)
+    assert sum(threads.values()) == 50
+    assert threading.get_ident() not in threads
+    assert len(threads) == 1
+
+
+def test_a_wait_that_is_too_short_says_so_and_the_record_arrives(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer
+) -> None:
+    with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=200):
+        delivery = producer.send(kafka_topic, b"late", partition=0)
+        with pytest.raises(TimeoutError):
+            delivery.result(0.001)
+        delivery.result(60)
+    assert stored(kafka_cluster, kafka_topic)[-1] == b"late"
+
+
+class Struck(Exception):
+    """What the signal's handler raises."""
+
+
+@pytest.mark.parametrize("after_s", [0.005, 0.1])
+def test_a_signal_ends_the_wait_and_nothing_is_lost(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer, after_s: float
+) -> None:
+    def strike(_number: int, _frame: FrameType | None) -> None:
+        raise Struck
+
+    before = signal.signal(signal.SIGALRM, strike)
+    try:
+        with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=1000):
+            delivery = producer.send(kafka_topic, b"struck", partition=0)
+            signal.setitimer(signal.ITIMER_REAL, after_s)
+            with pytest.raises(Struck):
+                delivery.result(60)
+            assert not delivery.done()
+            delivery.result(60)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    producer.send(kafka_topic, b"and on", partition=0).result(60)
+    assert stored(kafka_cluster, kafka_topic)[-2:] == [b"struck", b"and on"]
+
+
+def test_signals_at_any_moment_leave_every_record_stored_once(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer
+) -> None:
+    struck = []
+
+    def strike(_number: int, _frame: FrameType | None) -> None:
+        struck.append(1)
+        raise Struck
+
+    waiting = []
+    before = signal.signal(signal.SIGALRM, strike)
+    try:
+        for n in range(600):
+            delivery = producer.send(kafka_topic, b"%d" % n, partition=0)
+            waiting.append(delivery)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 + n * 3e-7)
+                delivery.result(60)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Struck:
+                continue
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert struck
+    for delivery in waiting:
+        delivery.result(60)
+    assert stored(kafka_cluster, kafka_topic)[-600:] == [b"%d" % n for n in range(600)]
+
+
+def test_others_send_and_flush_while_one_waits_for_each_of_its_records(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer
+) -> None:
+    before = len(stored(kafka_cluster, kafka_topic))
+    stop = threading.Event()
+    sent = Counter[int]()
+
+    def send_and_flush(number: int) -> None:
+        while not stop.is_set():
+            for _ in range(50):
+                producer.send(kafka_topic, b"other", partition=0)
+            sent[number] += 50
+            producer.flush(60)
+
+    others = [threading.Thread(target=send_and_flush, args=(number,)) for number in range(2)]
+    for thread in others:
+        thread.start()
+    offsets = [producer.send(kafka_topic, b"%d" % n, partition=0).result(60).offset for n in range(2000)]
+    stop.set()
+    for thread in others:
+        thread.join()
+    assert offsets == sorted(set(offsets))
+    assert len(stored(kafka_cluster, kafka_topic)) == before + 2000 + sum(sent.values())
