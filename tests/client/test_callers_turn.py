@@ -23,7 +23,7 @@ IS_COMPILED = callers_turn.__file__.endswith(tuple(EXTENSION_SUFFIXES))
 
 
 def turns(producer: ottla.Producer) -> CallersTurn:
-    """What counts the answers a caller has awaited itself."""
+    """What counts the turns that callers have taken."""
     found = producer._driver.callers_turn
     assert found is not None
     return found
@@ -65,22 +65,37 @@ def test_every_record_is_stored_once_and_in_order(
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="without a compiler everything is interpreted")
-def test_nothing_interpreted_is_called_on_the_callers_thread(kafka_topic: str, producer: ottla.Producer) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"acks": 0},
+        {"acks": 1, "enable_idempotence": False},
+        {"partitioner_class": "round_robin"},
+        {"batch_size": 0},
+    ],
+    ids=str,
+)
+def test_nothing_interpreted_is_called_on_the_callers_thread(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, settings: dict[str, Any]
+) -> None:
     called: list[str] = []
 
     def note(frame: FrameType, event: str, _argument: Any) -> None:
         if event == "call":
             called.append(f"{frame.f_code.co_filename}: {frame.f_code.co_name}")
 
-    taken = turns(producer).taken
-    for _ in range(200):
-        delivery = producer.send(kafka_topic, b"x", partition=0)
-        sys.setprofile(note)
-        try:
-            delivery.result(60)
-        finally:
-            sys.setprofile(None)
-    assert turns(producer).taken > taken
+    with ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=0, **settings) as producer:
+        get_alone(producer, kafka_topic)
+        taken = turns(producer).taken
+        for n in range(200):
+            delivery = producer.send(kafka_topic, b"x", b"%d" % n if n % 2 else None)
+            sys.setprofile(note)
+            try:
+                delivery.result(60)
+            finally:
+                sys.setprofile(None)
+        assert turns(producer).taken > taken
     assert called == []
 
 

@@ -49,7 +49,7 @@ class CallersTurn:
         self._core = core
         self._caller = 0
         self._waits = 0
-        # How many answers were awaited here.
+        # How many there were.
         self.taken = 0
 
     def take(self, batch: SealedBatch, timeout_s: float | None) -> None:
@@ -64,6 +64,7 @@ class CallersTurn:
         channel = None
         try:
             if self._loop.is_idle(time.monotonic_ns() // 1000):
+                self.taken += 1
                 channel = self._send(batch)
         except BaseException as error:
             self._loop.break_down(error)
@@ -71,7 +72,6 @@ class CallersTurn:
         finally:
             self._loop.turn.release()
         if channel is not None:
-            self.taken += 1
             self._await(channel, ANSWER_MS_MAX if timeout_s is None else min(ANSWER_MS_MAX, int(timeout_s * 1000)))
 
     def _send(self, batch: SealedBatch) -> Channel | None:
@@ -131,6 +131,7 @@ class CallersTurn:
         """Carry out what the core says as far as it is usual, and leave the rest; the one connection written to."""
         loop, driver = self._loop, self._driver
         written: Channel | None = None
+        is_sent = False
         while True:
             outputs = self._core.usual_outputs()
             if not outputs:
@@ -146,7 +147,11 @@ class CallersTurn:
                 else:
                     break
                 count += 1
-            written = loop.push_all(now_us) or written
+            pushed = loop.push_all(now_us)
+            if pushed is not None:
+                # One of several could keep the caller waiting for the wrong answer.
+                written = pushed if written is None and not is_sent else None
+                is_sent = True
             for output in acked:
                 driver.perform(output)
             if count < len(outputs):

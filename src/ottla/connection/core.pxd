@@ -58,6 +58,7 @@ cdef class ConnectionCore:
     cpdef leader(self, topic, partition)
     @cython.locals(node=Node)
     cpdef bint can_send(self, node_id, now_us) except -1
+    cpdef bint is_open(self, node_id, now_us) except -1
     @cython.locals(node=Node)
     cpdef int64_t in_flight(self, node_id) except -1
     @cython.locals(node=Node)

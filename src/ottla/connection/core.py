@@ -285,12 +285,16 @@ class ConnectionCore:
     def can_send(self, node_id: int, now_us: int) -> bool:
         """Tell whether a request to this node would leave now; starts connecting where there is no connection."""
         node = self._nodes.get(node_id)
-        if node is None:
+        if node is not None and node.state is not _READY:
+            self._connect_when_rested(node, now_us)
+        return self.is_open(node_id, now_us)
+
+    def is_open(self, node_id: int, now_us: int) -> bool:
+        """Tell whether a request to this node would leave now."""
+        node = self._nodes.get(node_id)
+        if node is None or node.state is not _READY:
             return False
-        if node.state is _READY:
-            return node.throttled_until_us <= now_us and not self._renews(node, now_us)
-        self._connect_when_rested(node, now_us)
-        return False
+        return node.throttled_until_us <= now_us and not self._renews(node, now_us)
 
     def ready_nodes(self) -> list[int]:
         """Return the nodes there is a usable connection to."""

@@ -113,8 +113,7 @@ class Unsendable:
     reason: str
 
 
-@dataclass(slots=True, frozen=True)
-class Transmitted:
+class Transmitted(Value):
     """Event: the last byte of a request that expects no answer was handed to the socket.
 
     It stands in for the answer: until it comes the request counts as in flight, which is what keeps an acks=0
@@ -122,5 +121,8 @@ class Transmitted:
     wire and is certainly not stored.
     """
 
-    connection_id: int
-    correlation_id: int
+    __slots__ = ("connection_id", "correlation_id")
+
+    def __init__(self, connection_id: int, correlation_id: int) -> None:
+        self.connection_id = connection_id
+        self.correlation_id = correlation_id

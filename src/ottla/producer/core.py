@@ -220,7 +220,7 @@ class ProducerCore:
         Without transactions, and before anything is due. Compiled, nothing interpreted is called.
         """
         self._take_answers(self._now_us)
-        self._sender.send_ready(self._now_us)
+        self._sender.send_ready(self._now_us, may_connect=False)
         taken = self._outputs + self._sender.settled + self._connection.outputs()
         self._outputs, self._sender.settled = [], []
         return taken

@@ -32,7 +32,7 @@ cdef class Sender:
     cdef public object _backoff_max_ms
     cdef public object _weaknesses
 
-    cpdef send_ready(self, int64_t now_us)
+    cpdef send_ready(self, int64_t now_us, bint may_connect=*)
     @cython.locals(batch=Batch, queue=PartitionQueue, metrics=ProducerMetrics, topics=dict)
     cdef _send(self, node_id, list batches, int64_t now_us)
     @cython.locals(request=InFlightRequest, batch=Batch)

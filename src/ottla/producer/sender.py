@@ -98,8 +98,8 @@ class Sender:
         self._backoff_ms = settings.connection.retry_backoff_ms
         self._backoff_max_ms = settings.connection.retry_backoff_max_ms
 
-    def send_ready(self, now_us: int) -> None:
-        """Send every request that may leave now."""
+    def send_ready(self, now_us: int, may_connect: bool = True) -> None:
+        """Send every request that may leave now; connects to nodes that there is something for, unless told not to."""
         accumulator = self._accumulator
         if not accumulator.ready or not self._idempotence.ready(now_us):
             if self._idempotence.state is IdentityState.REFUSED:
@@ -108,7 +108,9 @@ class Sender:
         connection = self._connection
         for node_id, ready in list(accumulator.ready.items()):
             while (
-                ready and connection.in_flight(node_id) < self._in_flight_max and connection.can_send(node_id, now_us)
+                ready
+                and connection.in_flight(node_id) < self._in_flight_max
+                and (connection.can_send(node_id, now_us) if may_connect else connection.is_open(node_id, now_us))
             ):
                 batches = accumulator.take(node_id, self._request_bytes_max, now_us)
                 if not batches:
