@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,22 @@ class Unbuffered:
     """Neither text nor bytes."""
 
 
+async def awaited_by_nobody(delivery: ottla.Delivery) -> None: ...
+
+
+class AsyncCallbacks:
+    async def hear(self, delivery: ottla.Delivery) -> None: ...
+
+    async def __call__(self, delivery: ottla.Delivery) -> None: ...
+
+
 def released() -> memoryview:
     view = memoryview(b"x")
     view.release()
     return view
 
 
+ASYNC = "on_delivery is an async function, which nobody would await"
 WRONG_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
     "value of a wrong type": ({"value": {"a": 1}}, "A record's value is bytes, str or None, not dict"),
     "value that is a number": ({"value": 7}, "A record's value is bytes, str or None, not int"),
@@ -64,6 +75,13 @@ WRONG_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
     "record over max.request.size": ({"value": bytes(60_000)}, r"max\.request\.size allows 50000"),
     "key over max.request.size": ({"value": b"x", "key": bytes(60_000)}, r"max\.request\.size allows 50000"),
     "callback that cannot be called": ({"value": b"x", "on_delivery": "print"}, "on_delivery is called with the Deliv"),
+    "callback that is async": (
+        {"value": b"x", "on_delivery": awaited_by_nobody},
+        "on_delivery is an async function, which nobody would await: .*awaited_by_nobody.*; give a plain one",
+    ),
+    "callback that is an async method": ({"value": b"x", "on_delivery": AsyncCallbacks().hear}, ASYNC),
+    "callback that is an async object": ({"value": b"x", "on_delivery": AsyncCallbacks()}, ASYNC),
+    "callback that is async in part": ({"value": b"x", "on_delivery": partial(awaited_by_nobody)}, ASYNC),
 }
 
 

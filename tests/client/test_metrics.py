@@ -249,6 +249,13 @@ def test_a_reporter_that_cannot_be_called_is_refused(reporters: Any) -> None:
         ottla.Producer("127.0.0.1:1", metric_reporters=reporters)
 
 
+def test_a_reporter_that_is_async_is_refused() -> None:
+    async def awaited_by_nobody(metrics: Any) -> None: ...
+
+    with pytest.raises(ConfigError, match=r"metric\.reporters is an async function, which nobody would await"):
+        ottla.Producer("127.0.0.1:1", metric_reporters=awaited_by_nobody)
+
+
 def test_transaction_calls_tell_how_long_they_took(cluster: Cluster, topic: str) -> None:
     with ottla.Producer(cluster.bootstrap_servers, transactional_id=topic) as producer:
         with producer.transaction():

@@ -229,6 +229,14 @@ def test_a_provider_that_takes_its_time_holds_up_nobody_else(cluster: ottla.Clus
     release.set()
 
 
+def test_a_provider_that_is_async_is_refused() -> None:
+    async def awaited_by_nobody() -> str:
+        return "token"
+
+    with pytest.raises(ottla.ConfigError, match=r"token\.provider is an async function, which nobody would await"):
+        ottla.Producer("127.0.0.1:9", **settings(awaited_by_nobody))
+
+
 def test_a_listener_says_what_it_cannot_do() -> None:
     with pytest.raises(ottla.ConfigError, match="needs OAUTHBEARER among its sasl_mechanisms"):
         Listener(protocol="SASL_PLAINTEXT", users={"a": "b"}, oauthbearer_validator="a:b")

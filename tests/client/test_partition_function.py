@@ -218,6 +218,14 @@ def test_objects_may_place_too_and_classes_may_not(kafka_cluster: ottla.Cluster,
         ottla.Producer(kafka_cluster.bootstrap_servers, partitioner_class=Always)
 
 
+def test_a_partitioner_that_is_async_is_refused() -> None:
+    async def awaited_by_nobody(keys: ottla.KeyColumn, cluster: ottla.ClusterView) -> Any:
+        return [0]
+
+    with pytest.raises(ottla.ConfigError, match=r"partitioner\.class is an async function, which nobody would await"):
+        ottla.Producer("127.0.0.1:9", partitioner_class=awaited_by_nobody)
+
+
 def test_coroutines_are_placed_alike(kafka_cluster: ottla.Cluster, topic: str) -> None:
     async def send() -> list[int]:
         async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, partitioner_class=listed) as producer:

@@ -181,6 +181,26 @@ def test_what_is_no_serializer_is_refused_before_anything_is_connected(given: An
         ottla.Producer.from_config({**_SERVER, "value.serializer": given})
 
 
+async def awaited_by_nobody(given: Any) -> bytes:
+    return b""
+
+
+class AsyncSerializer:
+    async def serialize(self, topic: str, given: Any) -> bytes:
+        return b""
+
+
+class AsyncObject:
+    async def __call__(self, given: Any) -> bytes:
+        return b""
+
+
+@pytest.mark.parametrize("given", [awaited_by_nobody, AsyncSerializer(), AsyncObject()], ids=type)
+def test_a_serializer_that_is_async_is_refused(given: Any) -> None:
+    with pytest.raises(ottla.ConfigError, match=r"value\.serializer is an async function, which nobody would await"):
+        ottla.Producer.from_config({**_SERVER, "value.serializer": given})
+
+
 def test_a_class_is_no_serializer() -> None:
     class Framed:
         def serialize(self, topic: str, given: str) -> bytes:

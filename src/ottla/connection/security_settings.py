@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.connection.jaas import JaasConfig, parse_jaas
-from ottla.connection.setting import Setting, shown
+from ottla.connection.setting import Setting, refuse_coroutine, shown
 from ottla.errors import ConfigError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -99,6 +99,7 @@ def _read_provider(value: Any) -> Any:
             "sasl.oauthbearer.token.provider must be a callable without arguments that returns a token (str) or an "
             f"ottla.OAuthBearerToken, not {type(value).__name__}."
         )
+    refuse_coroutine("sasl.oauthbearer.token.provider", value)
     return value
 
 

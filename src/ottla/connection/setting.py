@@ -16,6 +16,7 @@ never part of an error's text, and neither is what may be a secret in the wrong 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -240,6 +241,12 @@ def shown(value: Any, *, is_private: bool = True) -> str:
     # Python refuses to write down numbers of thousands of digits.
     is_number = isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 128)
     return repr(value) if is_number else f"<{type(value).__name__}>"
+
+
+def refuse_coroutine(what: str, function: Any) -> None:
+    """ConfigError for an `async def` where nobody would await what it returns."""
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        raise ConfigError(f"{what} is an async function, which nobody would await; give a plain one.")
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

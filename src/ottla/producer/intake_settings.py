@@ -5,11 +5,10 @@ Which names there are is known where they are kept (`schemas/serializers.py`); h
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ottla.connection.setting import shown
+from ottla.connection.setting import refuse_coroutine, shown
 from ottla.errors import ConfigError
 
 INTERCEPTOR_METHODS = ("on_send", "on_batch", "on_ack")
@@ -23,7 +22,9 @@ def serializer_reader(setting: str) -> Callable[[Any], Any]:
             return given.strip()
         if isinstance(given, type) and hasattr(given, "serialize"):
             raise ConfigError(f"{setting}={given.__qualname__} is a class; give an object of it.")
-        if callable(given) or callable(getattr(given, "serialize", None)):
+        method = getattr(given, "serialize", None)
+        if callable(given) or callable(method):
+            refuse_coroutine(setting, given if method is None else method)
             return given
         raise ConfigError(
             f"{setting} is a name, a function of one object, or an object with a method serialize(topic, object), "
@@ -64,9 +65,3 @@ def _made(given: type) -> Any:
             f"interceptor.classes: {given.__qualname__}() raised {type(error).__name__}: {error}; give an object of "
             "it, or a class that needs no arguments."
         ) from error
-
-
-def refuse_coroutine(what: str, function: Any) -> None:
-    """ConfigError for an `async def` where nobody would await what it returns."""
-    if inspect.iscoroutinefunction(function):
-        raise ConfigError(f"{what} is an async function, which nobody would await; give a plain one.")

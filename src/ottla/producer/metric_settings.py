@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting, shown
+from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting, refuse_coroutine, shown
 from ottla.errors import ConfigError
 
 
@@ -18,6 +18,7 @@ def _read_reporters(value: Any) -> tuple[Any, ...]:
                 f"metric.reporters={shown(reporter)} is not a function; give one or several that take the producer's "
                 "Metrics, such as metric_reporters=print. Class names, as Java has them, mean nothing here."
             )
+        refuse_coroutine("metric.reporters", reporter)
     return reporters
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.connection.setting import nearest_name, shown
+from ottla.connection.setting import nearest_name, refuse_coroutine, shown
 from ottla.errors import ConfigError
 
 _JAVA = "org.apache.kafka.clients.producer."
@@ -36,6 +36,7 @@ def read_partitioner(given: Any) -> str | Callable[..., Any]:
             raise ConfigError(
                 f"partitioner.class={given.__qualname__} is a class; give a function, or an object of the class."
             )
+        refuse_coroutine("partitioner.class", given)
         function: Callable[..., Any] = given
         return function
     known = PARTITIONERS.get(given.strip()) if isinstance(given, str) else None

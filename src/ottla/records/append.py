@@ -41,6 +41,7 @@ from cython.cimports.ottla.records.buffers import BufferPool
 from cython.cimports.ottla.records.delivery import Delivery, SealedBatch
 from cython.cimports.ottla.records.partitions import Partition, Topic, key_rule
 from cython.cimports.ottla.records.record_parts import (
+    checked_callback,
     checked_partition,
     checked_timestamp,
     checked_topic,
@@ -272,8 +273,8 @@ class Appender:
             partition = self._placed(topic, key_at, key_bytes, partition)
         if headers is not None:
             extra = encode_headers(headers)
-        if on_delivery is not None and not callable(on_delivery):
-            raise RecordError(f"on_delivery is called with the Delivery; {on_delivery!r:.60} cannot be called.")
+        if on_delivery is not None:
+            checked_callback(on_delivery)
         if timestamp_ms is not None:
             timestamp = checked_timestamp(timestamp_ms)
         elif self._clock_ms is not None:
