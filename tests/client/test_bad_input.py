@@ -71,6 +71,14 @@ WRONG_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
     "partition of a wrong type of numpy's": ({"value": b"x", "partition": np.float64(1)}, "has partitions 0 to 2, not"),
     "partition of numpy's that is not there": ({"value": b"x", "partition": np.int64(3)}, "has partitions 0 to 2, not"),
     "timestamp of a wrong type": ({"value": b"x", "timestamp_ms": 1.5}, "A timestamp_ms is an int"),
+    "timestamp of a wrong type of numpy's": (
+        {"value": b"x", "timestamp_ms": np.float64(1)},
+        "A timestamp_ms is an int",
+    ),
+    "timestamp of numpy's before 1970": ({"value": b"x", "timestamp_ms": np.int64(-5)}, "A timestamp_ms is an int"),
+    "timestamp that is a truth": ({"value": b"x", "timestamp_ms": True}, "A timestamp_ms is an int"),
+    "timestamp that is a truth of numpy's": ({"value": b"x", "timestamp_ms": np.True_}, "A timestamp_ms is an int"),
+    "timestamp beyond 64 bits": ({"value": b"x", "timestamp_ms": 1 << 63}, "A timestamp_ms is an int"),
     "timestamp before 1970": ({"value": b"x", "timestamp_ms": -5}, "A timestamp_ms is an int"),
     "record over max.request.size": ({"value": bytes(60_000)}, r"max\.request\.size allows 50000"),
     "key over max.request.size": ({"value": b"x", "key": bytes(60_000)}, r"max\.request\.size allows 50000"),
@@ -105,6 +113,15 @@ def test_a_partition_may_be_what_stands_for_an_int(
 ) -> None:
     with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
         assert producer.send(kafka_topic, b"x", partition=partition).result(60).partition == 2
+
+
+@pytest.mark.parametrize("timestamp_ms", [np.int64(1_700_000_000_000), np.uint8(7)], ids=repr)
+def test_a_timestamp_may_be_what_stands_for_an_int(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, timestamp_ms: Any
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        stored = producer.send(kafka_topic, b"x", timestamp_ms=timestamp_ms).result(60)
+        assert stored.timestamp_ms == int(timestamp_ms)
 
 
 WRONG_COLUMNS: dict[str, tuple[dict[str, Any], str]] = {

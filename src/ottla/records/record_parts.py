@@ -82,8 +82,13 @@ def checked_callback(on_delivery: object) -> object:
 @cython.cfunc
 @cython.exceptval(-1)
 def checked_timestamp(timestamp_ms: object) -> int64_t:
-    if isinstance(timestamp_ms, int) and not isinstance(timestamp_ms, bool) and 0 <= timestamp_ms < 1 << 63:
-        return timestamp_ms
+    """A timestamp, which a number of numpy's may stand for; may run other Python code."""
+    try:
+        number = timestamp_ms if isinstance(timestamp_ms, int) else index(timestamp_ms)
+    except TypeError:
+        number = None
+    if number is not None and not isinstance(number, bool) and 0 <= number < 1 << 63:
+        return number
     raise RecordError(f"A timestamp_ms is an int from 0 on, in milliseconds since 1970, not {timestamp_ms!r:.60}.")
 
 
