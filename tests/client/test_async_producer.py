@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import logging
 import math
+import mmap
 import subprocess
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -230,18 +233,55 @@ def test_who_is_cancelled_while_waiting_for_room_has_not_sent(kafka_cluster: ott
     assert values == [b"f", b"1", b"3"]
 
 
-def test_what_is_changed_while_send_waits_is_sent_as_it_was(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+def mapped(content: bytes) -> mmap.mmap:
+    made = mmap.mmap(-1, len(content))
+    made[:] = content
+    return made
+
+
+CHANGEABLE: dict[str, Callable[[bytes], Any]] = {
+    "bytearray": bytearray,
+    "memoryview": lambda content: memoryview(bytearray(content)),
+    "array": lambda content: array.array("B", content),
+    "numpy": lambda content: np.frombuffer(content, np.uint8).copy(),
+    "mmap": mapped,
+}
+
+
+@pytest.mark.parametrize("make", CHANGEABLE.values(), ids=CHANGEABLE.keys())
+@pytest.mark.parametrize("wait_for", ["the topic", "memory"])
+def test_what_is_changed_while_send_waits_is_sent_as_it_was(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, make: Callable[[bytes], Any], wait_for: str
+) -> None:
     async def work() -> None:
-        async with AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
-            value, headers = bytearray(b"before"), [("h", b"before")]
-            waiting = asyncio.ensure_future(producer.send(kafka_topic, value, headers=headers, partition=0))
-            value[:] = b"behind"
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=20_000) as producer:
+            if wait_for == "memory":
+                await producer.send(kafka_topic, b"x" * 15_000, partition=1)
+            value, key, content = (make(b"before" * 1000) for _ in range(3))
+            headers = [("h", content)]
+            waiting = producer.send(kafka_topic, value, key, headers=headers, partition=0)
+            for given in (value, key, content):
+                memoryview(given).cast("B")[:] = b"behind" * 1000
             headers[0] = ("h", b"behind")
             await (await waiting)
 
     run(work())
     [record] = stored(kafka_cluster, kafka_topic)[0]
-    assert (bytes(record.value or b""), bytes(record.headers[0][1] or b"")) == (b"before", b"before")
+    for told in (record.value, record.key, record.headers[0][1]):
+        assert bytes(told or b"") == b"before" * 1000
+
+
+def test_headers_that_can_be_asked_for_once_only_outlast_the_waiting(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    async def work() -> None:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
+            for _ in range(2):  # before the topic is known, and after
+                await producer.send(kafka_topic, b"x", headers=(("h", b"v") for _ in range(2)), partition=0)
+
+    run(work())
+    for record in stored(kafka_cluster, kafka_topic)[0]:
+        assert [(name, bytes(content or b"")) for name, content in record.headers] == [("h", b"v")] * 2
 
 
 def test_cancelling_who_awaits_a_delivery_stops_the_waiting_only(

@@ -30,7 +30,7 @@ from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 from ottla.records.awaiting import MustWait
 from ottla.records.delivery import Delivery, SealedBatch, run_callbacks
-from ottla.records.record_parts import checked_topic
+from ottla.records.record_parts import checked_topic, header_pairs
 
 _log = logging.getLogger("ottla.producer")
 
@@ -82,7 +82,8 @@ class AsyncProducerDriver(ProducerDriver):
     ) -> Coroutine[Any, Any, Delivery]:
         """Take a record as it is now, to be appended once there is nothing to wait for any more."""
         value, key = _as_it_is(value), _as_it_is(key)
-        headers = list(headers) if isinstance(headers, list) else headers
+        if headers is not None:
+            headers = [(name, _as_it_is(content)) for name, content in header_pairs(headers)]
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
 
@@ -298,7 +299,9 @@ def _let_go(future: asyncio.Future[None]) -> None:
 
 def _as_it_is(data: Any) -> Any:
     """A copy of what may change before it is appended; what cannot be sent is refused when it would be."""
+    if data is None or isinstance(data, bytes | str):
+        return data
     try:
-        return bytes(data) if isinstance(data, bytearray | memoryview) else data
-    except ValueError:  # it was released
+        return bytes(memoryview(data))
+    except (TypeError, ValueError, BufferError):  # it is no bytes, or was released, or closed
         return data

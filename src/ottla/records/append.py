@@ -47,6 +47,7 @@ from cython.cimports.ottla.records.record_parts import (
     checked_topic,
     data_of,
     encode_headers,
+    header_pairs,
     text_or_bytes,
     whole_number,
 )
@@ -228,6 +229,9 @@ class Appender:
         on_delivery: object = None,
     ) -> object:
         """`send` in an event loop: an awaitable of the Delivery, done already unless there is something to wait for."""
+        if headers is not None and not isinstance(headers, list):
+            # An iterator gives them once only, and they may be asked for twice.
+            headers = header_pairs(headers)
         least: cython.Py_ssize_t = _TURN_BYTES_FOR_ALL if self.turn_is_asked else _TURN_BYTES
         if self.memory_waiters == 0 and self._sends_in_a_row < _TURN_RECORDS and self._untaken_bytes < least:
             self._sends_in_a_row += 1

@@ -9,4 +9,5 @@ cdef object checked_callback(object on_delivery)
 cdef int64_t checked_timestamp(object timestamp_ms) except? -1
 cdef int32_t checked_partition(object topic, object partition, int32_t count) except? -1
 cdef object whole_number(object topic, object partition, int32_t count)
+cpdef list header_pairs(object headers)
 cdef bytes encode_headers(object headers)

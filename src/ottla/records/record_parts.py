@@ -122,13 +122,19 @@ def _number(value: cython.Py_ssize_t) -> bytes:
     return room[: end - room]
 
 
+@cython.ccall
+def header_pairs(headers: object) -> list:
+    """The names and values of a record's headers; RecordError for what is no list of pairs."""
+    try:
+        return [(name, value) for name, value in headers]
+    except (TypeError, ValueError):
+        raise RecordError(f"Headers are a list of (str, bytes or None) pairs, not {headers!r:.60}.") from None
+
+
 @cython.cfunc
 def encode_headers(headers: object) -> bytes:
     """The end of a record: how many headers, and each one's name and value."""
-    try:
-        pairs = [(name, value) for name, value in headers]
-    except (TypeError, ValueError):
-        raise RecordError(f"Headers are a list of (str, bytes or None) pairs, not {headers!r:.60}.") from None
+    pairs: list = header_pairs(headers)
     pieces: list = [_number(len(pairs))]
     for name, value in pairs:
         if not isinstance(name, str):
