@@ -116,6 +116,21 @@ def test_many_are_ended_at_the_same_time(cluster: ottla.Cluster, name: str) -> N
     assert committed(cluster, name) == [b"%d" % number for number in range(6)]
 
 
+@pytest.mark.parametrize("identity", ["x", None, 7, ("x", 1), ("x", "1", 0), (b"x", 1, 0), ("x", 1, 2**15)], ids=repr)
+def test_what_is_no_identity_is_refused_at_once(identity: Any) -> None:
+    said = (
+        r"identity=.* is none; give what Admin\.fence_producers or prepare_transaction returned, \(transactional_id, "
+    )
+    with pytest.raises(ottla.TransactionMisuse, match=said):
+        ottla.TransactionHandle(identity, "localhost:9092")
+    with pytest.raises(ottla.TransactionMisuse, match=said):
+        ottla.end_transactions([identity], True, "localhost:9092")
+
+
+def test_an_identity_may_come_out_of_json(closed_port: str) -> None:
+    assert ottla.TransactionHandle(["t", 1, 0], closed_port).identity == ("t", 1, 0)  # type: ignore[arg-type]
+
+
 def test_nobody_there_is_said_plainly(closed_port: str) -> None:
     nobody = ottla.TransactionHandle(("t", 1, 0), closed_port, default_api_timeout_ms=300)
     with pytest.raises(ottla.TransactionUnfinished, match="no Kafka broker can be reached"):

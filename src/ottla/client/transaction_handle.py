@@ -14,6 +14,7 @@ from typing import Any
 from ottla.client.bootstrap import LastingTrouble
 from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
+from ottla.client.transaction_verbs import checked_identity
 from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.events import TransactionAnswered
 from ottla.producer.transaction_endings import EndingCore, EndWanted
@@ -34,7 +35,7 @@ class TransactionHandle:
         bootstrap_servers: str | Sequence[str],
         **settings: Any,
     ) -> None:
-        self.identity = TransactionIdentity(*identity)
+        self.identity = checked_identity(identity)
         self._given = {"bootstrap_servers": bootstrap_servers, **settings}
 
     def __repr__(self) -> str:
@@ -63,7 +64,7 @@ def end_transactions(
 
     Returns when all are ended or `default.api.timeout.ms` is over; settings are those of `ottla.Admin`.
     """
-    wanted = list(dict.fromkeys(TransactionIdentity(*identity) for identity in identities))
+    wanted = list(dict.fromkeys(checked_identity(identity) for identity in identities))
     given = {"bootstrap_servers": bootstrap_servers, **settings}
     read = ReaderSettings(given)
     driver = _EndingDriver(read, SocketBuffers.of(read.connection, given))

@@ -30,10 +30,10 @@ from ottla.producer.events import (
     TransactionAnswered,
     TransactionChanged,
 )
+from ottla.producer.transaction_states import TransactionIdentity
 
 if TYPE_CHECKING:
     from ottla.client.producer_driver import ProducerDriver
-    from ottla.producer.transaction_states import TransactionIdentity
 
 Offset = int | tuple[int, str] | tuple[int, str, int]
 
@@ -92,13 +92,7 @@ class TransactionVerbs:
         yield call
 
     def _known(self, identity: TransactionIdentity | tuple[str, int, int]) -> tuple[int, int]:
-        is_identity = isinstance(identity, tuple) and len(identity) == 3 and isinstance(identity[0], str)
-        if not is_identity or not _is_whole(identity[1], INT64_MAX) or not _is_whole(identity[2], _INT16_MAX):
-            raise TransactionMisuse(
-                f"identity={shown(identity)} is none; give what Admin.fence_producers or prepare_transaction returned, "
-                "(transactional_id, producer id, epoch)"
-            )
-        transactional_id, producer_id, producer_epoch = identity
+        transactional_id, producer_id, producer_epoch = checked_identity(identity)
         own = self._driver.settings.transactional_id
         if transactional_id != own:
             raise TransactionMisuse(
@@ -240,6 +234,17 @@ def _check_member(group_id: Any, generation: Any, member_id: Any, group_instance
         raise TransactionMisuse(
             f"generation={_told(generation)} is none; it is a whole number from 0 on, or -1 for none"
         )
+
+
+def checked_identity(given: Any) -> TransactionIdentity:
+    """The identity given, also one that comes out of JSON, as a list; TransactionMisuse for what is none."""
+    is_identity = isinstance(given, tuple | list) and len(given) == 3 and _is_text(given[0])
+    if not is_identity or not _is_whole(given[1], INT64_MAX) or not _is_whole(given[2], _INT16_MAX):
+        raise TransactionMisuse(
+            f"identity={shown(given)} is none; give what Admin.fence_producers or prepare_transaction returned, "
+            "(transactional_id, producer id, epoch)"
+        )
+    return TransactionIdentity(*given)
 
 
 def _is_whole(value: Any, most: int, least: int = 0) -> bool:
