@@ -141,7 +141,7 @@ def shown(value: object) -> str:
     """A default as a property file would hold it."""
     if isinstance(value, bool):
         return str(value).lower()
-    return LARGEST.get(value, str(value)) if isinstance(value, int) else str(value)
+    return LARGEST.get(value, str(value)) if isinstance(value, int) else str(value) or '""'
 
 
 def allowed(row: Setting) -> str:

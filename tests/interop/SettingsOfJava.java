@@ -22,13 +22,16 @@ public class SettingsOfJava {
                 System.out.println("row|" + kind + "|" + row.name + "|" + row.type + "|" + fallback + "|" + row.validator);
             }
         }
+        for (String settings : new String[] {"", "", "transactional.id=flights", "client.id=me transactional.id=flights"}) {
+            System.out.println("named|" + new ProducerConfig(read(settings)).getString("client.id"));
+        }
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             System.out.println("made|" + made(line));
         }
     }
 
-    private static String made(String line) throws Exception {
+    private static Map<String, Object> read(String line) {
         Map<String, Object> given = new HashMap<>();
         given.put("bootstrap.servers", "localhost:9092");
         given.put("key.serializer", "org.apache.kafka.common.serialization.ByteArraySerializer");
@@ -36,8 +39,12 @@ public class SettingsOfJava {
         for (String pair : line.isEmpty() ? new String[0] : line.split(" ")) {
             given.put(pair.substring(0, pair.indexOf('=')), pair.substring(pair.indexOf('=') + 1));
         }
+        return given;
+    }
+
+    private static String made(String line) throws Exception {
         try {
-            ProducerConfig config = new ProducerConfig(given);
+            ProducerConfig config = new ProducerConfig(read(line));
             Method deliveryTimeout = KafkaProducer.class.getDeclaredMethod(
                 "configureDeliveryTimeout", ProducerConfig.class, org.slf4j.Logger.class);
             deliveryTimeout.setAccessible(true);

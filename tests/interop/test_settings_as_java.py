@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ottla.client.client_ids import client_id_of
 from ottla.connection.kafka_settings import KAFKA_SETTINGS
 from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting
 from ottla.errors import ConfigError
@@ -27,7 +28,6 @@ _SOURCE = Path(__file__).with_name("SettingsOfJava.java")
 _KINDS = {"INT": int, "LONG": int, "SHORT": int, "DOUBLE": float, "BOOLEAN": bool, "STRING": str, "PASSWORD": str}
 # Settings of ours whose defaults are not Java's; why stands in each row's sentence or in the reader's docstring.
 OTHER_DEFAULTS = {
-    "client.id",
     "max.partition.fetch.bytes",
     "receive.buffer.bytes",
     "sasl.mechanism",
@@ -105,6 +105,12 @@ def made_by_ottla(given: dict[str, Any]) -> str:
         return "refused"
     told = (made.acks, made.delivery_timeout_ms, made.connection.reconnect_backoff_max_ms)
     return " ".join([str(made.idempotent).lower(), *map(str, told)])
+
+
+def test_producers_without_a_name_are_called_as_in_java(said: list[list[str]]) -> None:
+    names = [line[1] for line in said if line[0] == "named"]
+    assert names == ["producer-1", "producer-2", "producer-flights", "me"]
+    assert names[2:] == [client_id_of("producer", given, "flights") for given in ("", "me")]
 
 
 @pytest.mark.parametrize(

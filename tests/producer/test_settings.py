@@ -35,7 +35,7 @@ def test_defaults_are_those_of_kafka_4():
     assert defaults.compression_type == "none"
     assert defaults.compression_level is None
     assert not defaults.partitioner_ignore_keys
-    assert defaults.connection.client_id == "ottla"
+    assert defaults.connection.client_id == ""
 
 
 def test_every_row_is_documented_and_named_once_and_has_an_attribute():

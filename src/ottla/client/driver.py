@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from ottla.client import lifetime
 from ottla.client.channel import SocketBuffers
+from ottla.client.client_ids import client_id_of
 from ottla.client.io_loop import IoLoop
 from ottla.client.security import Security
 from ottla.client.waiting import Waiting
@@ -27,6 +28,8 @@ class Driver:
     KIND: ClassVar[str]
     """In sentences: "the {KIND}'s I/O thread stopped"."""
     THREAD: ClassVar[str]
+    CLIENT: ClassVar[str] = "adminclient"
+    """What brokers call it where it was given no client.id, with a number."""
     CLOSED: ClassVar[str]
     """What who uses a closed one is told."""
     AFTER_CRASH: ClassVar[str]
@@ -41,11 +44,12 @@ class Driver:
         self._forked = False
         self._closed = False
         self._crash: OttlaError | None = None
+        client_id = client_id_of(self.CLIENT, connection.client_id)
         self.loop = IoLoop(
             core,
             self,
-            client_id=connection.client_id,
-            thread_name=f"{self.THREAD}-{connection.client_id}",
+            client_id=client_id,
+            thread_name=f"{self.THREAD}-{client_id}",
             buffers=buffers,
             security=Security.of(connection.security),
         )

@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 from ottla.client.channel import SocketBuffers
+from ottla.client.client_ids import client_id_of
 from ottla.client.producer_driver import ProducerDriver
 from ottla.client.sending import sending
 from ottla.client.table_sender import TableSender
@@ -54,8 +55,10 @@ class ProducerFront(Generic[Driver]):
 
     def _begin(self, given: dict[str, Any]) -> None:
         self._settings = settings = ProducerSettings(given)
+        connection = settings.connection
+        connection.client_id = client_id_of("producer", connection.client_id, settings.transactional_id)
         rng = Random()
-        self._driver = driver = self._driver_class(settings, rng, SocketBuffers.of(settings.connection, given))
+        self._driver = driver = self._driver_class(settings, rng, SocketBuffers.of(connection, given))
         self._tables = TableSender(driver, rng, given)
         self.send = sending(self._appending(driver.appender), settings, driver.interceptors)
         driver.start()

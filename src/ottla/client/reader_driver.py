@@ -27,6 +27,7 @@ class ReaderDriver(Driver):
 
     KIND = "reader"
     THREAD = "ottla-reader"
+    CLIENT = "consumer"
     CLOSED = "this reader is closed; make a new one to read on"
     AFTER_CRASH = "close this reader and make a new one"
 

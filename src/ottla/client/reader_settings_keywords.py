@@ -16,7 +16,8 @@ from ottla.connection.security_settings import OAuthBearerToken
 class ReaderSettingsKeywords(TypedDict, total=False):
     """Every setting but `bootstrap_servers`; None counts as not given.
 
-    client_id: The name brokers log and count this client under. Default ottla.
+    client_id: The name brokers log and count this client under. Empty: producer-, consumer- or adminclient- with
+        the transactional.id or, where there is none, a number that counts within the process. Default "".
     client_dns_lookup: use_all_dns_ips tries every address of a host name in turn;
         resolve_canonical_bootstrap_servers_only also replaces each bootstrap name by the canonical names of its
         addresses, on the thread that makes the client. Default use_all_dns_ips; use_all_dns_ips,

@@ -62,7 +62,14 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
         reads=parse_bootstrap,
         group="The cluster",
     ),
-    Setting("client.id", str, "ottla", "The name brokers log and count this client under.", group="The cluster"),
+    Setting(
+        "client.id",
+        str,
+        "",
+        "The name brokers log and count this client under. Empty: producer-, consumer- or adminclient- with the "
+        "transactional.id or, where there is none, a number that counts within the process.",
+        group="The cluster",
+    ),
     Setting(
         "client.dns.lookup",
         str,

@@ -1,0 +1,18 @@
+"""The names of clients that were given none: Java's, of a kind and a number that counts within the process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from ottla.connection.settings import TEXT_BYTES_MAX
+
+_numbers: dict[str, Iterator[int]] = {}
+
+
+def client_id_of(kind: str, given: str, own: str | None = None) -> str:
+    """`given`, or a name made of the kind and the client's own text, or else of the next number."""
+    if given:
+        return given
+    name = f"{kind}-{own or next(_numbers.setdefault(kind, itertools.count(1)))}"
+    return name.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
