@@ -117,6 +117,36 @@ def test_records_are_appended_on_the_event_loops_thread_and_no_other_is_started(
     assert count(kafka_cluster, kafka_topic) == 100
 
 
+def test_neither_a_record_nor_its_delivery_waits_for_a_timer_or_a_worker_thread(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        event_loop = asyncio.get_running_loop()
+        asked: list[str] = []
+
+        def noted(name: str) -> Callable[..., Any]:
+            method = getattr(event_loop, name)
+
+            def note(*arguments: Any, **named: Any) -> Any:
+                asked.append(name)
+                return method(*arguments, **named)
+
+            return note
+
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer:
+            await producer.partitions_for(kafka_topic)
+            for name in ("call_later", "call_at", "run_in_executor", "create_task"):
+                monkeypatch.setattr(event_loop, name, noted(name))
+            for number in range(200):
+                await (await producer.send(kafka_topic, b"%d" % number, b"key", headers=[("h", b"v")]))
+            for _ in range(5000):  # more than a turn's worth: now and then send gives way to others
+                await producer.send(kafka_topic, b"x")
+            assert asked == []
+            monkeypatch.undo()
+
+    run(work())
+
+
 def test_others_have_their_turn_however_long_somebody_sends(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     async def work() -> None:
         turns = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import count
 
@@ -235,6 +236,8 @@ def test_what_a_broker_refuses_for_good_fails_with_its_word_and_the_rest_arrives
         assert error.first.code == code
         assert (error.topic, error.partition, error.attempts) == (kafka_topic, 0, 1)
         assert error.broker_id is not None
+        # And all of it in the sentence, for who reads a log.
+        assert re.search(rf"\({kafka_topic}-0, broker {error.broker_id}, 1 attempt, \d+ ms old: ", str(error))
         after = [producer.send(kafka_topic, b"after %d" % n, partition=0) for n in range(50)]
         assert all(delivery.exception(60) is None for delivery in elsewhere + after)
     assert stored(kafka_cluster, kafka_topic) == {

@@ -107,6 +107,24 @@ def test_a_wrong_record_is_refused_and_every_other_arrives(
     assert sorted(stored(kafka_cluster, kafka_topic), key=int) == [b"%d" % n for n in range(30)]
 
 
+@pytest.mark.parametrize(("given", "sentence"), WRONG_RECORDS.values(), ids=WRONG_RECORDS.keys())
+def test_a_wrong_record_is_refused_in_coroutines_and_every_other_arrives(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, given: dict[str, Any], sentence: str
+) -> None:
+    async def work() -> None:
+        async with ottla.AsyncProducer(
+            kafka_cluster.bootstrap_servers, max_request_size=50_000, linger_ms=100
+        ) as producer:
+            for n in range(30):
+                if n % 10 == 0:  # before the topic is known, and after
+                    with pytest.raises(ottla.RecordError, match=sentence):
+                        await producer.send(kafka_topic, **given)
+                await producer.send(kafka_topic, b"%d" % n, partition=n % 3)
+
+    asyncio.run(work())
+    assert sorted(stored(kafka_cluster, kafka_topic), key=int) == [b"%d" % n for n in range(30)]
+
+
 @pytest.mark.parametrize("partition", [np.int64(2), np.uint8(2)], ids=repr)
 def test_a_partition_may_be_what_stands_for_an_int(
     kafka_cluster: ottla.Cluster, kafka_topic: str, partition: Any
@@ -242,6 +260,32 @@ def test_a_callback_that_raises_is_logged_and_every_other_record_and_callback_is
     assert len(stored(kafka_cluster, kafka_topic)) == 61
 
 
+def test_a_callback_that_raises_in_an_event_loop_harms_no_other_record_and_callback(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[int] = []
+
+    def careless(delivery: ottla.Delivery) -> None:
+        raise SystemExit("a careless callback")
+
+    async def work() -> None:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=100) as producer:
+            for n in range(30):
+                await producer.send(kafka_topic, b"%d" % n, partition=0, on_delivery=careless)
+                await producer.send(
+                    kafka_topic,
+                    b"%d" % n,
+                    partition=1,
+                    on_delivery=lambda delivery: heard.append(delivery.result(0).offset),
+                )
+            await producer.flush()
+            assert heard == list(range(30))
+
+    asyncio.run(work())
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["a careless callback"] * 30
+    assert len(stored(kafka_cluster, kafka_topic)) == 60
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -293,6 +337,60 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
 deliveries += [producer.send(topic, b"%d" % n, partition=0) for n in range(100, 200)]
 producer.close()
 assert [delivery.result(0).offset for delivery in deliveries] == list(range(200))
+""",
+            kafka_cluster.bootstrap_servers,
+            kafka_topic,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert stored(kafka_cluster, kafka_topic) == [b"%d" % n for n in range(200)]
+
+
+def test_a_forked_child_of_an_event_loop_is_told_while_the_parents_records_arrive(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "ignore::DeprecationWarning",
+            "-c",
+            """
+import asyncio, os, sys, ottla
+servers, topic = sys.argv[1:]
+
+async def child(producer):
+    told = 0
+    for use in (
+        lambda: producer.send(topic, b"child", partition=0),
+        lambda: producer.send("another", b"child"),
+        lambda: producer.send_table(topic, [], value="v"),
+        lambda: producer.partitions_for("another"),
+        lambda: producer.client_instance_id(1),
+        producer.flush,
+    ):
+        try:
+            await use()
+        except ottla.OttlaError as error:
+            told += isinstance(error, ottla.ForkError) and "make a new one in the child" in str(error)
+    await producer.close()
+    return told
+
+async def parent():
+    async with ottla.AsyncProducer(servers, linger_ms=200) as producer:
+        deliveries = [await producer.send(topic, b"%d" % n, partition=0) for n in range(100)]
+        if (pid := os.fork()) == 0:
+            os._exit(asyncio.run(child(producer)))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 6
+        deliveries += [await producer.send(topic, b"%d" % n, partition=0) for n in range(100, 200)]
+        assert [(await delivery).offset for delivery in deliveries] == list(range(200))
+
+asyncio.run(parent())
 """,
             kafka_cluster.bootstrap_servers,
             kafka_topic,

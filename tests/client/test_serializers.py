@@ -146,6 +146,33 @@ def test_other_records_arrive_beside_those_that_cannot_be_serialized(
     assert values(kafka_cluster, kafka_topic) == [struct.pack(">i", n) for n in range(100) if n % 3]
 
 
+def json_objects(given: Any) -> bytes:
+    """What somebody writes who has dicts alone in mind."""
+    return json.dumps({**given}).encode()
+
+
+@pytest.mark.parametrize("serializer", ["json", json_objects], ids=str)
+def test_bytes_where_a_serializer_wants_a_dict_are_refused_and_every_other_record_arrives(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, serializer: Any
+) -> None:
+    words = "value.serializer .* cannot take a bytes, given for a record to 'test.*': TypeError"
+    with ottla.Producer(kafka_cluster.bootstrap_servers, value_serializer=serializer) as producer:
+        for number in range(30):
+            producer.send(kafka_topic, {"n": number}, timestamp_ms=number)
+            with pytest.raises(ottla.RecordError, match=words):
+                producer.send(kafka_topic, b'{"n": 0}')
+
+    async def send() -> None:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, value_serializer=serializer) as producer:
+            for number in range(30, 60):
+                with pytest.raises(ottla.RecordError, match=words):
+                    await producer.send(kafka_topic, b'{"n": 0}')
+                await producer.send(kafka_topic, {"n": number}, timestamp_ms=number)
+
+    asyncio.run(send())
+    assert [json.loads(value) for value in values(kafka_cluster, kafka_topic)] == [{"n": n} for n in range(60)]
+
+
 @pytest.mark.parametrize(
     ("name", "given", "made"),
     [

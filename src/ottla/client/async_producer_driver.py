@@ -159,6 +159,8 @@ class AsyncProducerDriver(ProducerDriver):
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """The event loop that runs here, which is the producer's from now on; no other may use it."""
+        if self._forked:
+            raise lifetime.forked("producer")
         event_loop = asyncio.get_running_loop()
         if self._event_loop is None:
             self._event_loop = event_loop
