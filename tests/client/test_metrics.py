@@ -249,6 +249,29 @@ def test_a_reporter_that_cannot_be_called_is_refused(reporters: Any) -> None:
         ottla.Producer("127.0.0.1:1", metric_reporters=reporters)
 
 
+def test_figures_have_kafkas_names_by_client_node_and_topic(cluster: Cluster, topic: str) -> None:
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        producer.send(topic, b"v").result(30)
+        figures = producer.metrics()
+        node = next(node for number, node in figures.nodes.items() if number >= 0)
+    assert {
+        "batch-size-avg",
+        "buffer-available-bytes",
+        "bufferpool-wait-ratio",
+        "compression-rate-avg",
+        "record-error-rate",
+        "record-queue-time-avg",
+        "record-retry-rate",
+        "record-size-avg",
+        "records-per-request-avg",
+        "request-latency-avg",
+        "request-rate",
+        "requests-in-flight",
+    } <= set(figures)
+    assert {"request-latency-avg", "request-rate"} <= set(node)
+    assert {"byte-rate", "compression-rate", "record-error-rate", "record-retry-rate"} <= set(figures.topics[topic])
+
+
 def test_a_reporter_that_is_async_is_refused() -> None:
     async def awaited_by_nobody(metrics: Any) -> None: ...
 

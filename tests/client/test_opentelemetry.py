@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import sys
 from typing import Any
 
 import pytest
@@ -105,3 +107,23 @@ def test_being_observed_does_not_keep_a_producer_alive(cluster: Cluster, collect
     del producer
     gc.collect()
     assert not collector.points()
+
+
+def test_an_async_producer_is_observed_alike(cluster: Cluster, collector: Collector) -> None:
+    async def work() -> None:
+        async with ottla.AsyncProducer(cluster.bootstrap_servers, client_id="mine") as producer:
+            ottla.observe_metrics(producer, collector.provider)
+            await (await producer.send("weather", b"v"))
+            assert collector.points()["kafka.producer.record_send_total"] == [
+                ({"client-id": "mine", "topic": "weather"}, 1)
+            ]
+
+    asyncio.run(work())
+
+
+def test_without_opentelemetry_the_command_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        with pytest.raises(ottla.MissingExtra, match=r"pip install 'ottla\[otel\]'"):
+            ottla.observe_metrics(producer)
+        assert producer.send("flights", b"v").result(30)

@@ -53,6 +53,12 @@ def test_both_spellings_mean_the_same():
     assert settings(linger_ms=7).linger_ms == dotted(linger_ms="7").linger_ms == 7
 
 
+def test_what_acks_0_costs_is_told_where_acks_is():
+    [acks] = [row for row in PRODUCER_SETTINGS if row.name == "acks"]
+    assert "With 0 nobody is asked: what a broker refuses or never gets is lost without a word" in acks.doc
+    assert "nothing but a full socket slows the producer down" in acks.doc
+
+
 @pytest.mark.parametrize(("given", "acks"), [("all", -1), ("-1", -1), (-1, -1), ("1", 1), (1, 1), (0, 0), ("0", 0)])
 def test_acks_in_every_spelling(given, acks):
     assert settings(acks=given).acks == acks
