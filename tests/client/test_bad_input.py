@@ -50,6 +50,12 @@ ASYNC = "on_delivery is an async function, which nobody would await"
 WRONG_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
     "value of a wrong type": ({"value": {"a": 1}}, "A record's value is bytes, str or None, not dict"),
     "value that is a number": ({"value": 7}, "A record's value is bytes, str or None, not int"),
+    "value that is a number of numpy's": ({"value": np.int64(7)}, "A record's value is bytes, str or None, not int64"),
+    "value that is a number in an array": ({"value": np.array(7)}, "A record's value is bytes, str or None, not ndarr"),
+    "key that is a number of numpy's": (
+        {"value": b"x", "key": np.float32(1)},
+        "A record's key is bytes, str or None, ",
+    ),
     "value of a user's class": ({"value": Unbuffered()}, "A record's value is bytes, str or None, not Unbuffered"),
     "text that UTF-8 cannot write": ({"value": "\ud800"}, "cannot be sent as UTF-8"),
     "key of a wrong type": ({"value": b"x", "key": 1.5}, "A record's key is bytes, str or None, not float"),

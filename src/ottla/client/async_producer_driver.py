@@ -30,7 +30,7 @@ from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 from ottla.records.awaiting import MustWait
 from ottla.records.delivery import Delivery, SealedBatch, run_callbacks
-from ottla.records.record_parts import checked_topic, header_pairs
+from ottla.records.record_parts import checked_topic, header_pairs, text_or_bytes
 
 _log = logging.getLogger("ottla.producer")
 
@@ -81,9 +81,9 @@ class AsyncProducerDriver(ProducerDriver):
         on_delivery: Callable[[Delivery], object] | None,
     ) -> Coroutine[Any, Any, Delivery]:
         """Take a record as it is now, to be appended once there is nothing to wait for any more."""
-        value, key = _as_it_is(value), _as_it_is(key)
+        value, key = _as_it_is("value", value), _as_it_is("key", key)
         if headers is not None:
-            headers = [(name, _as_it_is(content)) for name, content in header_pairs(headers)]
+            headers = [(name, _as_it_is("header value", content)) for name, content in header_pairs(headers)]
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
 
@@ -299,11 +299,6 @@ def _let_go(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _as_it_is(data: Any) -> Any:
-    """A copy of what may change before it is appended; what cannot be sent is refused when it would be."""
-    if data is None or isinstance(data, bytes | str):
-        return data
-    try:
-        return bytes(memoryview(data))
-    except (TypeError, ValueError, BufferError):  # it is no bytes, or was released, or closed
-        return data
+def _as_it_is(what: str, data: Any) -> Any:
+    # A copy of what may change before it is appended.
+    return data if data is None or isinstance(data, bytes) else text_or_bytes(what, data)

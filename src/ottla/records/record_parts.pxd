@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 cpdef object checked_topic(object topic)
-cdef object text_or_bytes(str what, object given)
+cpdef object text_or_bytes(str what, object given)
 cdef const char *data_of(object given, Py_ssize_t *size) except? NULL
 cdef object checked_callback(object on_delivery)
 cdef int64_t checked_timestamp(object timestamp_ms) except? -1

@@ -31,13 +31,16 @@ def checked_topic(topic: object) -> object:
     return None
 
 
-@cython.cfunc
+@cython.ccall
 def text_or_bytes(what: str, given: object) -> object:
     """A str or bytes object with the same content; RecordError for what is neither text nor bytes."""
     if isinstance(given, str):
         return given
     try:
-        return bytes(memoryview(given))
+        view = memoryview(given)
+        # Numbers of numpy's have a buffer, too, in the machine's own order of bytes, which nobody means.
+        if view.ndim or not hasattr(given, "__float__"):
+            return bytes(view)
     except TypeError:
         pass
     except (ValueError, BufferError) as error:  # a memoryview that was released, a file's memory that was closed
