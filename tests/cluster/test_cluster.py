@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,3 +195,20 @@ def test_a_fault_that_makes_no_sense_is_refused(three: Cluster) -> None:
         three.faults.lose_ack(topic="flights", nth=0)
     with pytest.raises(ConfigError, match="nth strikes once"):
         three.faults.lose_ack(topic="flights", nth=1, every=2)
+
+
+def test_what_each_replica_holds_is_told_of_one_moment(three: Cluster, connect: Any, kafka_name: str) -> None:
+    three.create_topic(kafka_name, partitions=2)
+    for partition in range(2):
+        three.await_isr(kafka_name, partition)
+    looked = three.replicas(kafka_name)
+    assert [part["leader"] for part in looked] == [three.leader(kafka_name, partition) for partition in range(2)]
+    for partition, part in enumerate(looked):
+        assert sorted(part["isr"]) == [1, 2, 3]
+        assert [each["broker"] for each in part["replicas"]] == [1, 2, 3]
+        assert [each["broker"] for each in part["replicas"] if each["is_leader"]] == [part["leader"]]
+        assert {each["leader_epoch"] for each in part["replicas"]} == {part["leader_epoch"]}
+        assert {each["log_end_offset"] for each in part["replicas"]} == {0}
+        assert (Path(three.data_dir) / "broker-1" / f"{kafka_name}-{partition}").is_dir()
+    with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        three.replicas("nowhere")

@@ -107,6 +107,11 @@ class Cluster:
         return self._thread is not None and self._thread.is_alive()
 
     @property
+    def data_dir(self) -> str:
+        """The folder of the logs: `broker-1/topic-0/*.log` and so on, in Kafka's own formats."""
+        return self._data_dir
+
+    @property
     def pid(self) -> int:
         """The id of the process in which the brokers run."""
         return self._owner_pid if self._process is None else self._process.pid
@@ -142,6 +147,15 @@ class Cluster:
     def isr(self, topic: str, partition: int) -> tuple[int, ...]:
         """The ids of the brokers that are in sync for a partition; raises KafkaError."""
         return tuple(self._ask("partition", topic=topic, partition=partition)["isr"])
+
+    def replicas(self, topic: str) -> list[dict[str, Any]]:
+        """Who leads each partition, and what each replica that runs holds, all of one moment; raises KafkaError.
+
+        One dict a partition, with leader, leader_epoch, isr and replicas: a dict each with broker, broker_epoch,
+        leader_epoch, is_leader, high_watermark, last_stable_offset, log_start_offset and log_end_offset.
+        """
+        found: list[dict[str, Any]] = self._ask("replicas", topic=topic)
+        return found
 
     @overload
     def metrics(self, broker_id: int) -> dict[str, dict[str, float]]: ...

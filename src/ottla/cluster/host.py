@@ -58,6 +58,7 @@ class ClusterHost:
             "create_topic": self._create_topic,
             "delete_topic": self._delete_topic,
             "partition": self._describe_partition,
+            "replicas": self._describe_replicas,
             "metrics": self._metrics,
             "await_partition": self._await_partition,
             "elect_leader": self._elect_leader,
@@ -281,6 +282,32 @@ class ClusterHost:
     def _describe_partition(self, answer: Answer, topic: str, partition: int) -> None:
         image = self._partition(topic, partition)
         answer({"leader": image.leader, "isr": list(image.isr), "replicas": list(image.replicas)})
+
+    def _describe_replicas(self, answer: Answer, topic: str) -> None:
+        """What each replica of a topic holds, all of one moment: nothing happens between two looks of this loop."""
+        self._partition(topic, 0)
+        image = self._links.image
+        parts = [] if image is None else image.topics[topic].partitions
+        found: list[dict[str, Any]] = [
+            {"leader": part.leader, "leader_epoch": part.leader_epoch, "isr": list(part.isr), "replicas": []}
+            for part in parts
+        ]
+        for core in self._running().cores():
+            for partition, replica in core.topics.get(topic, {}).items():
+                if replica.log is not None:
+                    found[partition]["replicas"].append(
+                        {
+                            "broker": core.broker_id,
+                            "broker_epoch": core.broker_epoch,
+                            "leader_epoch": replica.leader_epoch,
+                            "is_leader": replica.is_leader,
+                            "high_watermark": replica.high_watermark,
+                            "last_stable_offset": replica.last_stable_offset,
+                            "log_start_offset": replica.log.log_start_offset,
+                            "log_end_offset": replica.log.log_end_offset,
+                        }
+                    )
+        answer(found)
 
     def _partition(self, topic: str, partition: int) -> PartitionImage:
         image = self._links.image

@@ -123,6 +123,10 @@ class Machines:
         """The doors of the brokers that run."""
         return [machine.server for machine in self._machines.values() if machine.server is not None]
 
+    def cores(self) -> list[BrokerCore]:
+        """The brokers that run."""
+        return [machine.core for machine in self._machines.values() if machine.core is not None]
+
     def of(self, broker_id: int) -> Machine:
         """A broker's machine."""
         machine = self._machines.get(broker_id)

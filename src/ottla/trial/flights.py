@@ -2,6 +2,7 @@
 
     file -> records -> producer (three guarantees, the same faults) -> three brokers -> Spark: answers, audit -> verdict
                                                exactly-once topic -> Spark, killed once -> result: audit -> verdict
+                                      all four topics: looks, reads, logs of all replicas -> sixteen groups -> verdict
 
 The order of things is chosen for whoever watches: what can be wrong with the input is said first, the story of one
 record follows within two seconds, Spark loads in a thread of its own while the producer works, and the report comes
@@ -26,7 +27,7 @@ from ottla.errors import OttlaError, UserMistake
 from ottla.ledger.schema import EXACTLY_ONCE
 from ottla.trial.guarantees import GUARANTEES
 from ottla.trial.inputs import Source, describe, first_rows, open_source, read_source
-from ottla.trial.outcome import LOSE_ACK, LOSE_REQUEST, RunOutcome, Streamed
+from ottla.trial.outcome import KILL_DRIVER, LOSE_ACK, LOSE_REQUEST, RunOutcome, Streamed
 from ottla.trial.place import Place, check_json, make_place
 from ottla.trial.screen import Steps, open_console, show_story, showing_steps
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ottla.audit.verdict import Verdict
     from ottla.cluster.cluster import Cluster
     from ottla.cluster.faults import Fault
+    from ottla.trial.witness import Witness
     from ottla.trial.workload import Records
 
 LOSE_ACK_EVERY = 10
@@ -44,9 +46,6 @@ _STORY_BYTES_MAX = 65_536
 _DRAIN_S = 30.0
 _CHECK_EVERY_S = 2.0
 _LOOK_AGAIN_S = 0.02
-
-Faults = dict[str, dict[str, list["Fault"]]]
-"""{guarantee: {kind: one fault per partition}}"""
 
 
 @dataclass(slots=True, frozen=True)
@@ -130,7 +129,7 @@ def _find_out(cluster: Cluster, source: Source, place: Place, steps: Steps) -> R
 
     topics = {guarantee.name: f"{source.name}-{guarantee.name}" for guarantee in GUARANTEES}
     with SparkLoading() as loading:
-        faults = _produce(cluster, records, topics, place, steps)
+        witnesses, fired = _produce(cluster, records, topics, place, steps)
         with steps.step("start Spark"):
             spark = loading.session()
         from ottla.trial.question import ask_topics
@@ -140,40 +139,74 @@ def _find_out(cluster: Cluster, source: Source, place: Place, steps: Steps) -> R
             answers = ask_topics(spark, cluster.bootstrap_servers, topics, question)
         with steps.step("PySpark audits each topic against the ledger", unit="tasks") as step, watching(spark, step):
             verdicts, offsets = _judge(spark, cluster.bootstrap_servers, topics, place)
-        streamed = _stream(spark, cluster, source, topics[EXACTLY_ONCE], records, steps)
+        streamed, streaming = _stream(spark, cluster, source, topics[EXACTLY_ONCE], records, place, steps)
+    from ottla.trial.sixteen import judge_run, looked_at, note_controls
+
+    with steps.step("judge the sixteen groups of guarantees"):
+        for witness in witnesses.values():
+            witness.take_stock()
+        note_controls(witnesses[EXACTLY_ONCE], verdicts)
+        everyone = (*witnesses.values(), streaming)
+        groups = judge_run(everyone, (*verdicts, streamed.verdict))
     return RunOutcome(
         shown=source.shown,
         records=records.count,
         question=question.words,
         verdicts=verdicts,
         answers=answers,
-        fired={
-            guarantee: {kind: sum(fault.fired for fault in struck) for kind, struck in kinds.items()}
-            for guarantee, kinds in faults.items()
-        },
+        fired=fired,
         offsets=offsets,
         streamed=streamed,
         examples=_examples(source, table, verdicts),
+        groups=groups,
+        looked_at=looked_at(everyone),
     )
 
 
-def _produce(cluster: Cluster, records: Records, topics: dict[str, str], place: Place, steps: Steps) -> Faults:
+def _produce(
+    cluster: Cluster, records: Records, topics: dict[str, str], place: Place, steps: Steps
+) -> tuple[dict[str, Witness], dict[str, dict[str, int]]]:
+    """Send everything under each guarantee; who looked on, and how often each kind of fault struck."""
+    from ottla.trial.sixteen import note_faults, note_sent, witness_of
+    from ottla.trial.witness import Telling
     from ottla.trial.workload import send_records
 
-    faults: Faults = {}
+    witnesses: dict[str, Witness] = {}
+    fired: dict[str, dict[str, int]] = {}
     for guarantee in GUARANTEES:
         topic = topics[guarantee.name]
         cluster.create_topic(topic, partitions=records.partitions, replication_factor=BROKERS)
-        faults[guarantee.name] = _put_in_force(cluster, topic, records.partitions)
+        faults = _put_in_force(cluster, topic, records.partitions)
+        witness = witnesses[guarantee.name] = witness_of(cluster, topic, records.partitions, BROKERS, guarantee)
+        telling = Telling(witness.clock)
         with steps.step(f"send {guarantee.name}", records.count) as step:
-            ledger = place.ledgers / f"{guarantee.name}.parquet"
+            ledger = place.ledger(guarantee.name)
             servers, run_id, check = cluster.bootstrap_servers, place.run_id, place.check_writable
-            requests = send_records(servers, topic, guarantee, records, ledger, run_id, step.advance, check)
-            _wait_until_handled(topic, faults[guarantee.name], requests, check)
-        for struck in faults[guarantee.name].values():
-            for fault in struck:
+            advance = _looking(witness, step.advance)
+            requests = send_records(servers, topic, guarantee, records, ledger, run_id, advance, check, telling)
+            _wait_until_handled(topic, faults, requests, check)
+        struck = fired[guarantee.name] = {
+            kind: sum(fault.fired for fault in of_kind) for kind, of_kind in faults.items()
+        }
+        for of_kind in faults.values():
+            for fault in of_kind:
                 fault.heal()
-    return faults
+        witness.settle()
+        witness.choose_part()
+        witness.read_part("after sending")
+        note_sent(witness, ledger, records, telling)
+        note_faults(witness, struck)
+    return witnesses, fired
+
+
+def _looking(witness: Witness, advance: Callable[[int], None]) -> Callable[[int], None]:
+    """`advance`, with a look at the brokers each time."""
+
+    def look_too(count: int) -> None:
+        advance(count)
+        witness.look()
+
+    return look_too
 
 
 def _put_in_force(cluster: Cluster, topic: str, partitions: int) -> dict[str, list[Fault]]:
@@ -221,19 +254,39 @@ def _judge(
     return verdicts, spans
 
 
-def _stream(spark: Any, cluster: Cluster, source: Source, topic: str, records: Records, steps: Steps) -> Streamed:
-    """The exactly-once topic, streamed on by a Spark driver that is killed once; its result, judged."""
+def _stream(
+    spark: Any, cluster: Cluster, source: Source, topic: str, records: Records, place: Place, steps: Steps
+) -> tuple[Streamed, Witness]:
+    """The exactly-once topic, streamed on by a Spark driver that is killed once; its result, judged, and who looked."""
+    from ottla.trial.sixteen import note_faults, note_streamed, streaming_witness
     from ottla.trial.spark_progress import watching
     from ottla.trial.streamed import judge_result, stream_and_kill
 
     result = f"{source.name}-streamed"
+    witness = streaming_witness(cluster, result, records.partitions, BROKERS)
+    commit_asked_us = 0
+
+    def look_while_dead() -> None:
+        # The first driver never came to ask for a commit, the second one comes after this.
+        nonlocal commit_asked_us
+        witness.choose_part()
+        witness.read_part("while the driver is dead")
+        commit_asked_us = witness.clock.now_us
+
     with (
         steps.step("PySpark streams exactly-once on, its driver killed once"),
         tempfile.TemporaryDirectory(prefix="ottla-run-") as folder,
     ):
-        killed = stream_and_kill(cluster, topic, result, records.count, records.partitions, Path(folder))
+        killed = stream_and_kill(
+            cluster, topic, result, records.count, records.partitions, Path(folder), look_while_dead
+        )
     with steps.step("PySpark audits what was streamed", unit="tasks") as step, watching(spark, step):
-        return Streamed(judge_result(spark, cluster.bootstrap_servers, topic, result), killed)
+        streamed = Streamed(judge_result(spark, cluster.bootstrap_servers, topic, result), killed)
+    witness.choose_part()
+    witness.take_stock()
+    note_streamed(witness, commit_asked_us, topic, place.ledger(EXACTLY_ONCE), records)
+    note_faults(witness, {KILL_DRIVER: killed})
+    return streamed, witness
 
 
 def _examples(source: Source, table: Any, verdicts: tuple[Verdict, ...]) -> dict[int, str]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ottla.audit.groups import VIOLATED, GroupVerdict
 from ottla.audit.verdict import Verdict
 
 LOSE_ACK = "lose_ack"
 LOSE_REQUEST = "lose_request"
+KILL_DRIVER = "kill_driver"
 STREAMED = "streamed on"
 FAULT_WORDS = {LOSE_ACK: "answer lost after the append", LOSE_REQUEST: "request lost before the append"}
 
@@ -77,6 +79,7 @@ class RunOutcome:
     `fired` counts, per guarantee and fault kind, how often the brokers really struck; `offsets` holds end minus start
     offset summed over each topic's partitions, asked of the brokers and not of Spark. `examples` describes a record of
     the input by its number, for the evidence. `streamed` is about the topic that Spark made of the exactly-once one.
+    `groups`: what was found of each of the sixteen groups of guarantees, `looked_at` by looking at how much.
     """
 
     shown: str
@@ -90,6 +93,8 @@ class RunOutcome:
     examples: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
     kept_in: Path | None = None
+    groups: tuple[GroupVerdict, ...] = ()
+    looked_at: str = ""
 
     @property
     def judged(self) -> tuple[Verdict, ...]:
@@ -117,9 +122,14 @@ class RunOutcome:
         )
 
     @property
+    def violated(self) -> tuple[GroupVerdict, ...]:
+        """The groups of which something was found."""
+        return tuple(verdict for verdict in self.groups if verdict.word == VIOLATED)
+
+    @property
     def exit_status(self) -> int:
         """0 where every guarantee showed exactly what it should, 1 otherwise."""
-        as_expected = all(verdict.passed for verdict in self.judged)
+        as_expected = all(verdict.passed for verdict in self.judged) and not self.violated
         return 0 if as_expected and not self.void and not self.miscounted else 1
 
     def figures(self) -> dict[str, object]:
@@ -129,4 +139,5 @@ class RunOutcome:
             "records": self.records,
             "guarantees": {verdict.guarantee: verdict.figures.to_dict() for verdict in ordered},
             "streamed": {**self.streamed.verdict.figures.to_dict(), "drivers_killed": self.streamed.killed},
+            "groups": {str(verdict.group.number): verdict.to_dict() for verdict in self.groups},
         }

@@ -41,6 +41,10 @@ class Place:
         """Do not remove the folder at the end."""
         self.is_kept = self.kept_in is not None
 
+    def ledger(self, guarantee: str) -> Path:
+        """Where the ledger of a guarantee is written."""
+        return self.ledgers / f"{guarantee}.parquet"
+
     def check_room(self, records: Records) -> None:
         """Refuse to fill a disk: `UserMistake` where what the brokers will write plainly does not fit."""
         disk = self.ledgers if self.brokers is None else self.brokers

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ottla.audit.findings import Figures
+from ottla.audit.groups import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, GroupVerdict
 from ottla.audit.verdict import Verdict
 from ottla.trial.outcome import FAULT_WORDS, STREAMED, Answer, Group, RunOutcome
 from ottla.trial.whole_file import write_whole
@@ -31,6 +32,7 @@ _FIGURES = (
     ("reordered", "out of\norder"),
 )
 _HEADING_COLUMNS = max(len(heading) for _, heading in _FIGURES)
+_GROUP_STYLES = {HELD: "green", HELD_IN_PART: "green", NOT_JUDGED: "dim", VIOLATED: "bold red"}
 _ANOMALIES = ("lost", "duplicated", "reordered", "altered")
 
 
@@ -48,6 +50,7 @@ def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[
     _show_faults(console, outcome)
     _show_answers(console, outcome)
     _show_evidence(console, outcome)
+    _show_groups(console, outcome)
     _show_conclusion(console, outcome)
     _show_commands(console, commands)
 
@@ -183,6 +186,30 @@ def _show_evidence(console: Console, outcome: RunOutcome) -> None:
         _item(console, guarantee, text)
 
 
+def _show_groups(console: Console, outcome: RunOutcome) -> None:
+    if not outcome.groups:
+        return
+    _heading(console, "The sixteen groups of guarantees, by the checkers that judge the simulation")
+    console.print(group_table(outcome.groups))
+    console.print(Text(f"Looked at: {outcome.looked_at}.", "dim"))
+
+
+def group_table(verdicts: Sequence[GroupVerdict]) -> Table:
+    """A group a row: its verdict, and below it what was found, or what could not be looked at and why."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for verdict in verdicts:
+        group, word, words = verdict.group, verdict.word, Text(verdict.group.name)
+        if word == VIOLATED:
+            words.append(f"\n{verdict.why()}", "red")
+        elif word != HELD:
+            words.append(f"\nnot seen: {verdict.why()}", "dim")
+        table.add_row(str(group.number), Text(word, _GROUP_STYLES[word]), words)
+    return table
+
+
 def _show_conclusion(console: Console, outcome: RunOutcome) -> None:
     console.print()
     took = f" in {outcome.seconds:.0f} s" if outcome.seconds else ""
@@ -199,6 +226,7 @@ def _show_conclusion(console: Console, outcome: RunOutcome) -> None:
         )
     else:
         broken = [verdict.guarantee for verdict in (*outcome.verdicts, outcome.streamed.verdict) if not verdict.passed]
+        broken += [f"group {verdict.group.number} ({verdict.group.name})" for verdict in outcome.violated]
         words = f"Not as promised: {', '.join(broken)}." if broken else "The counts do not agree."
         console.print(Text(words, "bold red"))
     for sentence in outcome.miscounted:

@@ -38,10 +38,19 @@ _LOOK_AGAIN_S = 0.02
 _WORDS_MAX = 400
 
 
-def stream_and_kill(cluster: Cluster, source: str, result: str, records: int, partitions: int, folder: Path) -> int:
+def stream_and_kill(
+    cluster: Cluster,
+    source: str,
+    result: str,
+    records: int,
+    partitions: int,
+    folder: Path,
+    while_dead: Callable[[], None] = lambda: None,
+) -> int:
     """Run the job in `folder`, kill its first driver, let a second one finish; how many were killed where they should.
 
-    OttlaError where the job fails, or takes longer than three minutes.
+    `while_dead` is called between the two drivers, where the first one was killed. OttlaError where the job fails, or
+    takes longer than three minutes.
     """
     from ottla.sink import barriers
 
@@ -53,6 +62,7 @@ def stream_and_kill(cluster: Cluster, source: str, result: str, records: int, pa
     with _running(job, folder, {barriers.FOLDER: str(held)}) as driver:
         killed = driver.wait_until(lambda: any(held.glob(f"{barriers.COMMIT_APPLY}.*.held")))
     if killed:
+        while_dead()
         with _running(job, folder, {}) as driver:
             driver.wait_until(lambda: False)
     return int(killed)

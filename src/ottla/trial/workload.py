@@ -117,6 +117,7 @@ def send_records(
     run_id: str,
     advance: Callable[[int], None],
     check: Callable[[], None],
+    *interceptors: object,
 ) -> int:
     """Send everything and write the ledger; returns the number of Produce requests once each record is settled.
 
@@ -130,6 +131,7 @@ def send_records(
         batch_size=records.batch_bytes,
         buffer_memory=_BUFFER_BYTES,
         linger_ms=0,
+        interceptor_classes=list(interceptors),
         **(COMMON_SETTINGS | guarantee.settings),
     )
     try:
