@@ -29,12 +29,12 @@ from ottla.audit.chronicle import (
     ReadSeen,
     ReplicaSeen,
 )
-from ottla.errors import OttlaError, UserMistake
+from ottla.errors import UserMistake
 from ottla.faults.rule import CRASHES
-from ottla.reader.events import Fetched
-from ottla.simulation.decoded import DecodedBatches, readable
+from ottla.simulation.decoded import DecodedBatches
 from ottla.simulation.plan import Mishap, Plan, ReaderPlan
 from ottla.simulation.run import Run
+from ottla.trial.witness import Clock, log_folder, read_round, segments
 
 from .performers import Performer
 
@@ -74,13 +74,13 @@ class Stage:
         self.decoded = DecodedBatches()
         self.places = [(topic.name, index) for topic in plan.topics for index in range(topic.partitions)]
         self._folder = folder
-        self._began_s = time.monotonic()
+        self._clock = Clock()
         self._errors: list[BaseException] = []
 
     @property
     def now_us(self) -> int:
         """Since it began."""
-        return int((time.monotonic() - self._began_s) * 1e6)
+        return self._clock.now_us
 
     def play(self) -> None:
         """All of the plan, and a look at what came of it."""
@@ -215,22 +215,8 @@ class Stage:
 
     def read(self, name: str, level: str, place: tuple[str, int], start: int, *, is_final: bool = False) -> ReadSeen:
         """A partition from `start` to its end as it is now."""
-        read = ReadSeen(name, level, *place, self.now_us, -1, -1, -1, [], is_final=is_final)
-        with ottla.Reader(
-            self.cluster.bootstrap_servers, assignments={place: (start, "latest")}, isolation_level=level
-        ) as reader:
-            fetched: list[Fetched] = []
-            try:
-                fetched += reader.iter_raw()
-            except OttlaError as error:
-                read.error = str(error)
-            if place in reader.positions():
-                read.start, end = reader.positions()[place]
-                read.end = -1 if end is None else end
-        records = readable(fetched, self.decoded, committed_only=level == "read_committed")
-        read.records = [record for record in records if record.offset < read.end]
-        read.ended_us = self.now_us
-        return read
+        servers, span = self.cluster.bootstrap_servers, {place: (start, "latest")}
+        return read_round(servers, name, level, span, self.decoded, self._clock, is_final)[0]
 
     # ---- the end ------------------------------------------------------------------------------------------------
 
@@ -279,10 +265,10 @@ class Stage:
                     replicas.append(ReplicaSeen(broker, *place, 0, end, end, zlib.crc32(content), batches))
 
     def _batches_of(self, broker: int, place: tuple[str, int]) -> tuple[bytes | None, list[BatchSeen]]:
-        folder = self._folder / f"broker-{broker}" / f"{place[0]}-{place[1]}"
+        folder = log_folder(self._folder, broker, place)
         if not folder.is_dir():
             return None, []
-        content = b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
+        content = b"".join(segments(folder))
         return content, self.decoded.seen_in(content)
 
 

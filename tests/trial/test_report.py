@@ -12,6 +12,7 @@ from rich.console import Console
 
 from ottla.audit import findings as kinds
 from ottla.audit.findings import Anomaly, Figures, Finding, OutcomeTally
+from ottla.audit.groups import judge_groups
 from ottla.audit.partition import Audit
 from ottla.audit.verdict import Verdict, judge
 from ottla.errors import UserMistake
@@ -199,6 +200,7 @@ def test_json_holds_exactly_the_figures_of_the_table(tmp_path: Path) -> None:
             "altered": 0,
             "drivers_killed": 1,
         },
+        "groups": {},
     }
     assert [entry.name for entry in tmp_path.iterdir()] == ["figures.json"]
 
@@ -235,3 +237,31 @@ def test_a_driver_that_was_not_killed_makes_the_run_void() -> None:
     unharmed = outcome(killed=0)
     assert unharmed.exit_status == 1
     assert f"This run is void: {STREAMED}: Spark's driver was not killed" in shown(unharmed)
+
+
+def test_each_group_of_guarantees_has_its_verdict_or_says_why_not() -> None:
+    result = outcome()
+    piece = Anomaly(kinds.DIVERGED, "flights", 0, -1, (), "broker 2 holds other bytes than its leader, broker 1")
+    found = [Finding(kinds.UNSETTLED, 0), Finding(kinds.DIVERGED, 1, (piece,))]
+    result.groups = judge_groups(found, {kinds.UNREPEATABLE: "no seed repeats threads"})
+    lines = shown(result, 80).splitlines()
+    for row, below in (
+        (" 1  held          every record has one outcome", None),
+        (
+            "10  violated      leaders and replicas agree",
+            "1 diverged replicas: broker 2 holds other bytes than its leader,",
+        ),
+        ("16  not judged    the same seed, the same run", "not seen: no seed repeats threads"),
+    ):
+        at = next(number for number, line in enumerate(lines) if line.startswith(row))
+        assert below is None or lines[at + 1].strip() == below
+    assert result.exit_status == 1
+    assert "Not as promised: group 10 (leaders and replicas agree)." in shown(result)
+    told = result.figures()["groups"]
+    assert told["10"] == {  # type: ignore[index]
+        "name": "leaders and replicas agree",
+        "verdict": "violated",
+        "found": 1,
+        "why": "1 diverged replicas: broker 2 holds other bytes than its leader, broker 1",
+    }
+    assert told["16"]["why"] == "no seed repeats threads"  # type: ignore[index]

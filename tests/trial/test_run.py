@@ -31,6 +31,14 @@ from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE, GUARA
 pytestmark = pytest.mark.spark
 
 ROWS = 2_000
+WITHOUT_SEQUENCE_CHECK = """
+import sys
+from tests.trial.weakened import weakened
+from ottla.cli import main
+
+with weakened("no_sequence_check"):
+    sys.exit(main())
+"""
 TIMEOUT_S = 240
 
 
@@ -96,6 +104,46 @@ def test_each_guarantee_shows_what_it_is_worth(folder: Path) -> None:
     assert at_most["stored"] == ROWS - at_most["lost"]
     assert at_most["lost"] >= 20
     assert (at_most["unknown"], at_most["duplicated"], at_most["altered"]) == (ROWS, 0, 0)
+
+
+def test_each_of_the_sixteen_groups_is_judged_or_says_why_not(folder: Path) -> None:
+    found = figures(folder)["groups"]
+    verdicts = {number: group["verdict"] for number, group in found.items()}
+    partly = {"11": "not judged", "12": "held in part", "14": "held in part", "16": "not judged"}
+    assert verdicts == {str(number): partly.get(str(number), "held") for number in range(1, 17)}
+    assert all(bool(group["why"]) == (group["verdict"] != "held") for group in found.values())
+    told = [line.rstrip() for line in (folder / "shown-1.txt").read_text().splitlines()]
+    for number, group in found.items():
+        assert f"{number:>2}  {group['verdict']:<12}  {group['name']}" in told
+
+
+def test_a_guarantee_taken_out_of_the_brokers_ends_with_status_one(tmp_path: Path) -> None:
+    write_orders(tmp_path, 600)
+    (tmp_path / "tmp").mkdir()
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            WITHOUT_SEQUENCE_CHECK,
+            "run",
+            "--input",
+            "orders.csv",
+            "--key",
+            "customer",
+            "--json",
+            "figures.json",
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 1, ended
+    groups = json.loads((tmp_path / "figures.json").read_text())["groups"]
+    assert {"3", "9", "13"} <= {number for number, group in groups.items() if group["verdict"] == "violated"}
+    assert "group 9 (sequence numbers and fencing)" in " ".join(ended.stdout.split())
 
 
 def test_two_runs_place_the_faults_on_the_same_records(folder: Path) -> None:

@@ -198,7 +198,7 @@ def group_table(verdicts: Sequence[GroupVerdict]) -> Table:
     """A group a row: its verdict, and below it what was found, or what could not be looked at and why."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, min_width=len(HELD_IN_PART))
     table.add_column()
     for verdict in verdicts:
         group, word, words = verdict.group, verdict.word, Text(verdict.group.name)
