@@ -249,7 +249,7 @@ def test_each_group_of_guarantees_has_its_verdict_or_says_why_not() -> None:
         (" 1  held          every record has one outcome", None),
         (
             "10  violated      leaders and replicas agree",
-            "1 diverged replicas: broker 2 holds other bytes than its leader,",
+            "1 diverged replicas: broker 2 holds other bytes than its",
         ),
         ("16  not judged    the same seed, the same run", "not seen: no seed repeats threads"),
     ):

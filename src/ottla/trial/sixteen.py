@@ -9,12 +9,12 @@ Spark's audit stays what it is, independent and over all records; what it found 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ottla.audit import findings as kinds
 from ottla.audit.case import UNCOMMITTED
@@ -32,7 +32,6 @@ from ottla.audit.judgement import judge
 from ottla.audit.verdict import Verdict
 from ottla.ledger import schema
 from ottla.ledger.checksum import record_crc
-from ottla.ledger.reader import read_ledger
 from ottla.trial.guarantees import COMMON_SETTINGS, Guarantee
 from ottla.trial.witness import Clock, Telling, Witness
 
@@ -79,29 +78,30 @@ def streaming_witness(cluster: Cluster, topic: str, partitions: int, replicas: i
 def note_sent(witness: Witness, ledger: Path, records: Records, telling: Telling) -> None:
     """Write down, of the part that is judged record by record, what was sent and what the producer was told."""
     (producer,) = witness.chronicle.producers
-    for (topic, partition), top in witness.top.items():
-        table = _rows(ledger, pc.field(schema.PARTITION) == partition)
-        rows = table.filter(pc.field(schema.SEQUENCE) <= top)
-        given = records.table.select(["key", "partition"]).take(rows.column(schema.SEQUENCE))
-        for ordinal, (row, asked) in enumerate(zip(rows.to_pylist(), given.to_pylist(), strict=True)):
-            sent_us, told_us = telling.times(partition, ordinal)
-            witness.chronicle.sent.append(
-                SentRecord(
-                    number=row[schema.SEQUENCE],
-                    producer=producer.producer,
-                    instance=0,
-                    topic=topic,
-                    partition=partition,
-                    key_crc=row[schema.KEY_CRC],
-                    value_crc=row[schema.VALUE_CRC],
-                    outcome=row[schema.OUTCOME],
-                    offset=row[schema.OFFSET],
-                    error=row[schema.ERROR],
-                    sent_us=sent_us,
-                    told_us=told_us,
-                    **_placed(asked),
-                )
+    ordinals = dict.fromkeys(witness.top, 0)
+    for row, given in _sent(ledger, records, range(max(witness.top.values(), default=-1) + 1), "key", "partition"):
+        place = witness.promise.topic, row[schema.PARTITION]
+        if row[schema.SEQUENCE] > witness.top.get(place, -1):
+            continue
+        sent_us, told_us = telling.times(place[1], ordinals[place])
+        ordinals[place] += 1
+        witness.chronicle.sent.append(
+            SentRecord(
+                number=row[schema.SEQUENCE],
+                producer=producer.producer,
+                instance=0,
+                topic=place[0],
+                partition=place[1],
+                key_crc=row[schema.KEY_CRC],
+                value_crc=row[schema.VALUE_CRC],
+                outcome=row[schema.OUTCOME],
+                offset=row[schema.OFFSET],
+                error=row[schema.ERROR],
+                sent_us=sent_us,
+                told_us=told_us,
+                **_placed(given),
             )
+        )
 
 
 def note_streamed(witness: Witness, commit_asked_us: int, source: str, ledger: Path, records: Records) -> None:
@@ -112,10 +112,11 @@ def note_streamed(witness: Witness, commit_asked_us: int, source: str, ledger: P
     job = TransactionSeen(0, _TASKS, 0, commit_asked=True, commit_asked_us=commit_asked_us)
     witness.chronicle.transactions.append(job)
     reads = [read for read in witness.chronicle.reads if read.is_final and read.isolation_level == UNCOMMITTED]
-    numbers = sorted({record.number for read in reads for record in read.records if record.number >= 0})
-    rows = _rows(ledger, pc.field(schema.SEQUENCE).isin(numbers))
-    given = records.table.select(["key", "value"]).take(rows.column(schema.SEQUENCE))
-    for row, sent in zip(rows.to_pylist(), given.to_pylist(), strict=True):
+    numbers = {record.number for read in reads for record in read.records if record.number >= 0}
+    span = range(min(numbers, default=0), min(max(numbers, default=-1) + 1, records.count))
+    for row, sent in _sent(ledger, records, span, "value"):
+        if row[schema.SEQUENCE] not in numbers:
+            continue
         partition, offset = row[schema.PARTITION], row[schema.OFFSET]
         # What `streaming_job.RESULT` says, in SQL there.
         value = b'{"from":"%s-%d@%d","record":%s}' % (source.encode(), partition, offset, sent["value"] or b"null")
@@ -188,8 +189,14 @@ def _breaches(verdict: Verdict) -> list[Finding]:
     return [*found, Finding(kinds.BROKEN_PROMISE, len(broken), evidence)]
 
 
-def _rows(ledger: Path, which: pc.Expression) -> pa.Table:
-    return read_ledger(ledger).filter(which)
+def _sent(
+    ledger: Path, records: Records, numbers: range, *columns: str
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """The ledger's row of each record of these numbers, beside what was handed over; the rest of both is left alone."""
+    number = pc.field(schema.SEQUENCE)
+    rows = pq.read_table(ledger, filters=(number >= numbers.start) & (number < numbers.stop)).sort_by(schema.SEQUENCE)
+    given = records.table.select(columns).slice(numbers.start, len(numbers))
+    return zip(rows.to_pylist(), given.to_pylist(), strict=True)
 
 
 def _placed(asked: Mapping[str, Any]) -> dict[str, Any]:
