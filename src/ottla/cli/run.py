@@ -34,12 +34,13 @@ def run(
     Every row becomes a record, sent once per delivery guarantee (at-most-once, at-least-once, exactly-once) to a
     three-broker cluster that answers badly on purpose: every 10th request is stored and its acknowledgement lost,
     every 25th is lost before it is stored. PySpark then reads what the brokers hold and audits it against what the
-    producer was told.
+    producer was told. Beside that, the simulation's checkers judge sixteen groups of guarantees, and say where they
+    cannot.
 
     For example: `ottla run --input orders.csv --key customer --data-dir kept`
 
-    Exit status: 0 when every guarantee showed what it promises, 1 when one did not or a fault never struck, 2 when
-    something that was given cannot be used.
+    Exit status: 0 when every guarantee showed what it promises, 1 when one did not, a group was violated or a fault
+    never struck, 2 when something that was given cannot be used.
     """
     from ottla.trial.flights import RunOptions, run_trial
 
