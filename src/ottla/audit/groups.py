@@ -60,7 +60,7 @@ class GroupVerdict:
 
     @property
     def count(self) -> int:
-        """How many anomalies were found."""
+        """How many anomalies were found; what two judges found counts twice."""
         return sum(finding.count for finding in self.findings)
 
     @property
