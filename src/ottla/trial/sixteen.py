@@ -50,6 +50,15 @@ NOT_JUDGED = {
 """Kinds of anomaly for which a run has no facts, and why."""
 
 _TASKS = "Spark's tasks"
+_LEDGER_COLUMNS = [
+    schema.SEQUENCE,
+    schema.PARTITION,
+    schema.KEY_CRC,
+    schema.VALUE_CRC,
+    schema.OUTCOME,
+    schema.OFFSET,
+    schema.ERROR,
+]
 
 
 def witness_of(cluster: Cluster, topic: str, partitions: int, replicas: int, guarantee: Guarantee) -> Witness:
@@ -194,7 +203,8 @@ def _sent(
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The ledger's row of each record of these numbers, beside what was handed over; the rest of both is left alone."""
     number = pc.field(schema.SEQUENCE)
-    rows = pq.read_table(ledger, filters=(number >= numbers.start) & (number < numbers.stop)).sort_by(schema.SEQUENCE)
+    within = (number >= numbers.start) & (number < numbers.stop)
+    rows = pq.read_table(ledger, columns=_LEDGER_COLUMNS, filters=within).sort_by(schema.SEQUENCE)
     given = records.table.select(columns).slice(numbers.start, len(numbers))
     return zip(rows.to_pylist(), given.to_pylist(), strict=True)
 
