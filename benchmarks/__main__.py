@@ -3,6 +3,8 @@
 make bench                              everything
 make bench ARGS="producer --repeat 5"   one of them
 make bench ARGS="cluster --only start,produce"   parts of one
+
+Exit status 1 says that a bar was missed; which ones stands in the last lines, when all is measured and kept.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ import argparse
 import json
 import os
 import platform
+import sys
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from benchmarks import bench_async, bench_cluster, bench_producer, bench_run, bench_simulate, bench_spark, bench_start
+from benchmarks.parts import missed_bars
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "start": bench_start.run,
@@ -30,7 +34,8 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
 RESULTS = Path(__file__).with_name("results.json")
 
 
-def main() -> None:
+def main() -> int:
+    """Measure what was asked for; the exit status."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which (default: all)")
     parser.add_argument("--repeat", type=int, default=3, help="rounds; medians are printed (default 3)")
@@ -41,19 +46,26 @@ def main() -> None:
     # An installed package comes with its bytecode, as Java's with theirs: what starts more than once may keep it.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    missed: list[str] = []
     for name in arguments.names or BENCHMARKS:
         print(f"\n== {name}")
         # Parts that were left out keep the figures they had.
         kept = results.get(name, {}) if arguments.only else {}
+        measured = BENCHMARKS[name](arguments)
+        missed += missed_bars(measured, name)
         results[name] = {
             **kept,
             "date": date.today().isoformat(),
             "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
             "python": platform.python_version(),
-            **BENCHMARKS[name](arguments),
+            **measured,
         }
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     print(f"\nkept in {RESULTS.name}")
+    for line in missed:
+        print(f"bar missed: {line}")
+    return 1 if missed else 0
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,7 @@
-"""A benchmark in parts: those that `--only` asks for run one after the other, their figures shown as they come."""
+"""A benchmark in parts: those that `--only` asks for run one after the other, their figures shown as they come.
+
+A figure that must reach something carries `ok`; `missed_bars` finds those that did not.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,18 @@ def run_parts(
         for figure, value in results[name].items():
             print(f"{figure:{_FIGURE_COLUMNS}} {_text(value)}")
     return results
+
+
+def missed_bars(figures: Mapping[str, Any], name: str) -> list[str]:
+    """Each bar (a dict with `ok`) in `figures` that was not reached, a line each: where it stands, and its figures."""
+    missed = []
+    if figures.get("ok") is False:
+        told = {figure: value for figure, value in figures.items() if figure != "ok" and not isinstance(value, dict)}
+        missed.append(f"{name}: {_text(told)}")
+    for figure, value in figures.items():
+        if isinstance(value, dict):
+            missed += missed_bars(value, f"{name} {figure}")
+    return missed
 
 
 def _text(value: Any) -> str:
