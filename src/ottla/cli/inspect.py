@@ -17,6 +17,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from ottla.broker.log.survey import SEGMENT_KINDS, Damage, Kind, Row, Survey, kind_of
+from ottla.cli.options import whole
 from ottla.errors import UserMistake
 
 _FAILED = 1
@@ -50,7 +51,13 @@ def inspect(
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", help="Show so many rows; all of the file is checked.", min=0, metavar="COUNT"),
+        typer.Option(
+            "--limit",
+            "-n",
+            help="Show so many rows; all of the file is checked.",
+            parser=whole("--limit", 0, such_as=20),
+            metavar="COUNT",
+        ),
     ] = None,
     json_file: Annotated[
         str | None,

@@ -1,13 +1,42 @@
-"""The options that several commands share, with the same name and the same words everywhere."""
+"""The options that several commands share, with the same name and the same words everywhere.
+
+Numbers are read here (`whole`) and not by typer, whose words for one that cannot be used are a library's: they name
+neither what was given nor what to give instead, and change from one version to the next.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ottla.errors import UserMistake
+
 DEFAULT_PORT = 9092
+_PORT_MAX = 65_535
+_DIGITS_MAX = 18
+
+
+def whole(option: str, least: int, most: int | None = None, *, such_as: int) -> Callable[[str], int]:
+    """A parser for a whole number from `least` to `most`, for `typer.Option(parser=...)`; UserMistake."""
+
+    def parse(text: str) -> int:
+        # A default comes here as the number it is.
+        given = str(text).strip() or "''"
+        is_long = len(given) > _DIGITS_MAX
+        if re.fullmatch(r"[+-]?[0-9]+", given) and not is_long:
+            number = int(given)
+            if number >= least and (most is None or number <= most):
+                return number
+        allowed = f"from {least} to {most:,}" if most is not None else f"of {least} or more"
+        digits = f", of {_DIGITS_MAX} digits at most" if is_long else ""
+        raise UserMistake(f"{option} {given} is no whole number {allowed}{digits}: give one such as {such_as}")
+
+    return parse
+
 
 BootstrapServers = Annotated[
     str,
@@ -26,6 +55,7 @@ Port = Annotated[
     typer.Option(
         "--port",
         help="Broker 1 listens here, the others on the ports after it; 0 takes free ports.",
+        parser=whole("--port", 0, _PORT_MAX, such_as=DEFAULT_PORT),
         metavar="PORT",
     ),
 ]

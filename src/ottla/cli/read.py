@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
-from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
+from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
 from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
@@ -28,7 +28,14 @@ def read(
     topic: Annotated[str, typer.Argument(help="The topic to read.", metavar="TOPIC")],
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", help="Stop after so many records.", min=1, metavar="COUNT")
+        int | None,
+        typer.Option(
+            "--limit",
+            "-n",
+            help="Stop after so many records.",
+            parser=whole("--limit", 1, such_as=20),
+            metavar="COUNT",
+        ),
     ] = None,
     start: Annotated[
         str,

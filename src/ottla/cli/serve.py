@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.options import DEFAULT_PORT, DataDir, Port
+from ottla.cli.options import DEFAULT_PORT, DataDir, Port, whole
 from ottla.errors import OttlaError, UserMistake
 
 if TYPE_CHECKING:
@@ -27,7 +27,13 @@ def serve(
         typer.Option("--topic", help="Make this topic if it is missing (again for more).", metavar="NAME[:COUNT]"),
     ] = None,
     brokers: Annotated[
-        int, typer.Option("--brokers", help="How many brokers, 1 to 100.", min=1, max=100, metavar="COUNT")
+        int,
+        typer.Option(
+            "--brokers",
+            help="How many brokers, 1 to 100.",
+            parser=whole("--brokers", 1, 100, such_as=3),
+            metavar="COUNT",
+        ),
     ] = 3,
     port: Port = DEFAULT_PORT,
     data_dir: DataDir = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ottla.cli.options import whole
 from ottla.errors import UserMistake
 
 _SEEDS = 1_000
@@ -16,20 +17,40 @@ _SEEDS = 1_000
 def simulate(
     seeds: Annotated[
         int | None,
-        typer.Option("--seeds", help=f"How many seeds to run; {_SEEDS:,} unless given.", min=1, metavar="COUNT"),
+        typer.Option(
+            "--seeds",
+            help=f"How many seeds to run; {_SEEDS:,} unless given.",
+            parser=whole("--seeds", 1, such_as=_SEEDS),
+            metavar="COUNT",
+        ),
     ] = None,
     first_seed: Annotated[
         int | None,
-        typer.Option("--first-seed", help="The first of them; without it fresh ones are drawn.", min=0, metavar="N"),
+        typer.Option(
+            "--first-seed",
+            help="The first of them; without it fresh ones are drawn.",
+            parser=whole("--first-seed", 0, such_as=4711),
+            metavar="N",
+        ),
     ] = None,
     jobs: Annotated[
         int | None,
         typer.Option(
-            "--jobs", "-j", help="So many at once; as many as there are cores unless given.", min=1, metavar="COUNT"
+            "--jobs",
+            "-j",
+            help="So many at once; as many as there are cores unless given.",
+            parser=whole("--jobs", 1, such_as=2),
+            metavar="COUNT",
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Run this one seed and show all of it.", min=0, metavar="N")
+        int | None,
+        typer.Option(
+            "--seed",
+            help="Run this one seed and show all of it.",
+            parser=whole("--seed", 0, such_as=4711),
+            metavar="N",
+        ),
     ] = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Run a plan that --keep has written.", metavar="FILE")

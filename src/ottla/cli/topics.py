@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from ottla.cli.command_config import CommandConfig, client_arguments
-from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
+from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
 from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _PATIENCE_MS = 5_000
 # DeleteRecords' offset for all that consumers could read.
 _ALL_RECORDS = -1
+_PARTITIONS = whole("--partitions", 1, such_as=6)
 
 OwnBootstrapServers = Annotated[
     str | None,
@@ -116,9 +117,19 @@ def describe(
 def create(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many partitions.", min=1)] = 1,
+    partitions: Annotated[
+        int,
+        typer.Option("--partitions", "-p", help="How many partitions.", parser=_PARTITIONS, metavar="COUNT"),
+    ] = 1,
     replication_factor: Annotated[
-        int | None, typer.Option("--replicas", "-r", help="How many replicas; the brokers' default if left out.", min=1)
+        int | None,
+        typer.Option(
+            "--replicas",
+            "-r",
+            help="How many replicas; the brokers' default if left out.",
+            parser=whole("--replicas", 1, such_as=3),
+            metavar="COUNT",
+        ),
     ] = None,
     config: Configs = None,
     bootstrap_servers: OwnBootstrapServers = None,
@@ -134,7 +145,14 @@ def alter(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="How many partitions in all; never fewer.", min=1)
+        int | None,
+        typer.Option(
+            "--partitions",
+            "-p",
+            help="How many partitions in all; never fewer.",
+            parser=_PARTITIONS,
+            metavar="COUNT",
+        ),
     ] = None,
     config: Configs = None,
     default: Annotated[
