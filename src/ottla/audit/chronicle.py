@@ -248,6 +248,7 @@ class Chronicle:
     `transaction_version`: that of the feature, 1 before each transaction had an epoch of its own (KIP-890).
     `weather` is "mild" where nothing happened that Kafka does not survive without a sync, otherwise "severe".
     `stuck` names what had not ended when patience did. `trace_hashes`: the fingerprints of runs of the same seed.
+    `is_cut_short`: something broke in the middle, so that nothing is held to what comes at the end of a run.
     """
 
     topics: list[TopicPromise] = field(default_factory=list)
@@ -271,3 +272,4 @@ class Chronicle:
     ended_us: int = -1
     transaction_version: int = 2
     weather: str = "mild"
+    is_cut_short: bool = False

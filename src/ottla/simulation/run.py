@@ -1,7 +1,7 @@
 """One plan, run: first a phase in which things go wrong, then everything heals and must come to an end.
 
 What happens in between is written into a chronicle, which `audit` judges. Same plan, same trace hash, on every machine.
-An exception inside a core is a finding like any other (`crashed`).
+An exception inside a core is a finding like any other (`crashed`); what was recorded until then is judged all the same.
 """
 
 from __future__ import annotations
@@ -311,12 +311,14 @@ def conclude(run: Run, crashed: str | None) -> Outcome:
     """The outcome of a run that has ended, one way or the other."""
     from ottla.audit.judgement import judge
 
+    if crashed is not None:
+        run.witness.cut_short()
     judged: list[Finding] = []
     try:
-        judged = judge(run.chronicle) if crashed is None else []
+        judged = judge(run.chronicle)
     except Exception:
-        # A judge that breaks has not acquitted anybody.
-        crashed = traceback.format_exc()
+        # A judge that breaks has not acquitted anybody. What a core raised stands last: a trace is named by its end.
+        crashed = traceback.format_exc() + (f"\n{crashed}" if crashed is not None else "")
     run.states.add_tallies(judged)
     fired: dict[str, int] = {}
     for fault in run.chronicle.faults:

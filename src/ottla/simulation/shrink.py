@@ -33,10 +33,9 @@ class Shrunk:
 
 
 def kinds_of(outcome: Outcome) -> list[str]:
-    """What was found, in few words, the worst first: kinds of findings, or the exception and where it came from."""
-    if outcome.crashed is not None:
-        return [crash_of(outcome.crashed)]
-    return [finding.kind for finding in outcome.findings]
+    """What was found, in few words, the worst first: the exception and where it came from, then kinds of findings."""
+    crashes = [] if outcome.crashed is None else [crash_of(outcome.crashed)]
+    return [*crashes, *[finding.kind for finding in outcome.findings]]
 
 
 def crash_of(trace: str) -> str:

@@ -225,6 +225,12 @@ class Witness:
         self._look_at_groups()
         self._look_at_transactions()
 
+    def cut_short(self) -> None:
+        """Something broke, so nobody looks into the logs any more, nor at where the groups stand."""
+        chronicle = self._run.chronicle
+        chronicle.is_cut_short = True
+        chronicle.replicas = chronicle.group_offsets = None
+
     def _read(self, reader: Any, level: str, topic: str, index: int) -> None:
         began_us = self._world.scheduler.now_us
         records, error = [], None

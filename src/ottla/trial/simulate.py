@@ -134,9 +134,8 @@ def _show_findings(console: Console, outcome: Outcome) -> None:
 
 
 def _verdict(outcome: Outcome) -> str:
-    if outcome.crashed is not None:
-        return crash_of(outcome.crashed)
-    return ", ".join(f"{finding.count} {finding.kind}" for finding in outcome.findings) or "clean"
+    crashes = [] if outcome.crashed is None else [crash_of(outcome.crashed)]
+    return ", ".join([*crashes, *[f"{finding.count} {finding.kind}" for finding in outcome.findings]]) or "clean"
 
 
 # ---- many seeds -------------------------------------------------------------------------------------------------
