@@ -127,8 +127,22 @@ def test_of_one_seed_too_it_is_told_what_was_not_wholly_seen(
 ) -> None:
     for unseen in ((), ("lost", "stuck")):
         monkeypatch.setattr(
-            "ottla.trial.simulate.execute",
+            "ottla.trial.simulate.run_plan",
             lambda plan, unseen=unseen, **options: Outcome(plan.seed, "made up", unseen=unseen),
         )
         assert simulate_all(SimulateOptions(1, None, 1, seed=3)) == 0
         assert ("not wholly seen  lost; stuck" in capsys.readouterr().out) == bool(unseen)
+
+
+@pytest.mark.parametrize("option", ["seed", "plan"])
+def test_one_run_that_does_not_end_is_given_up_as_one_of_many_is(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, figures = tmp_path / "plan.json", tmp_path / "figures.json"
+    plan.write_text(json.dumps(draw(7).to_dict()))
+    given: Any = {"seed": 7} if option == "seed" else {"plan": plan}
+    options = SimulateOptions(1, None, 1, keep=tmp_path / "kept", json_file=str(figures), patience_s=0, **given)
+    assert simulate_all(options) == 1
+    assert "seed 7: it had not come to an end after " in capsys.readouterr().out
+    assert "s of real time" in json.loads(figures.read_text())["crashed"]
+    assert read_plan(tmp_path / "kept" / "seed-7.json").plan == draw(7)

@@ -18,7 +18,9 @@ import traceback
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, islice
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -27,10 +29,11 @@ from ottla.audit.case import Case
 from ottla.audit.chronicle import Chronicle
 from ottla.audit.repeatability import check_repeatability
 from ottla.simulation.draw import draw
+from ottla.simulation.plan import Plan
 from ottla.simulation.run import Outcome, execute
 
 # A run takes a fraction of a second; one that takes so long will never end.
-_PATIENCE_S = 300.0
+PATIENCE_S = 300.0
 _LOOK_S = 1.0
 _TWICE_EVERY = 50
 # The seed that is run and the next one.
@@ -106,12 +109,25 @@ def _compare(outcome: Outcome, again: Outcome) -> None:
         outcome.findings.append(found)
 
 
+def run_plan(plan: Plan, *, patience_s: float = PATIENCE_S, **options: Any) -> Outcome:
+    """Run one plan as `run_seeds` does a seed: a process that dies, or never comes to an end, is a finding.
+
+    Unlike with `run_seed` it is not run twice.
+    """
+    with closing(run_seeds([plan.seed], 1, run=partial(_execute, plan, options), patience_s=patience_s)) as outcomes:
+        return next(outcomes)
+
+
+def _execute(plan: Plan, options: dict[str, Any], _seed: int) -> Outcome:
+    return execute(plan, **options)
+
+
 def run_seeds(
     seeds: Iterable[int],
     jobs: int,
     *,
     run: Callable[[int], Outcome] = run_seed,
-    patience_s: float = _PATIENCE_S,
+    patience_s: float = PATIENCE_S,
 ) -> Generator[Outcome, None, None]:
     """The outcome of every seed, as they come, with `jobs` processes at work; they end when the iterator is closed.
 

@@ -30,7 +30,7 @@ from ottla.simulation.story import Story, as_text, tell
 from ottla.simulation.story_page import as_page
 from ottla.trial.kept_plan import keep, read_plan
 from ottla.trial.screen import open_console, showing_steps
-from ottla.trial.seeds import Tally, run_seed, run_seeds
+from ottla.trial.seeds import PATIENCE_S, Tally, run_plan, run_seed, run_seeds
 from ottla.trial.whole_file import check_place, write_whole
 from ottla.weaknesses import Weaknesses
 
@@ -47,7 +47,8 @@ _FRESH_SEEDS = 1_000_000_000
 class SimulateOptions:
     """What the command line said; `first_seed` None: fresh ones.
 
-    `weaknesses` no command line can say: they are for tests of what is shown when something is found.
+    `weaknesses` and `patience_s` (of real time, for one run) no command line can say: they are for tests of what is
+    shown when something is found.
     """
 
     seeds: int
@@ -60,6 +61,7 @@ class SimulateOptions:
     story: Path | None = None
     json_file: str | None = None
     weaknesses: Weaknesses = ()
+    patience_s: float = PATIENCE_S
 
 
 def simulate_all(options: SimulateOptions) -> int:
@@ -91,7 +93,7 @@ def _make_folder(folder: Path) -> None:
 def _one(console: Console, options: SimulateOptions) -> int:
     kept = read_plan(options.plan) if options.plan is not None else None
     plan = kept.plan if kept is not None else draw(options.seed or 0)
-    outcome = execute(plan, weaknesses=options.weaknesses)
+    outcome = run_plan(plan, patience_s=options.patience_s, weaknesses=options.weaknesses)
     told = _Told(console, options)
     same_trace = None if kept is None or kept.trace_hash is None else kept.trace_hash == outcome.trace_hash
     try:
@@ -160,6 +162,7 @@ def _many(console: Console, options: SimulateOptions) -> int:
 def _run_and_show(
     console: Console, options: SimulateOptions, seeds: range, tally: Tally, told: _Told, figures: dict[str, Any]
 ) -> None:
+    run = partial(run_seed, weaknesses=options.weaknesses)
     title, began = f"seeds {seeds[0]} to {seeds[-1]}", time.monotonic()
     try:
         # First of all, so that it is known whatever happens.
@@ -168,7 +171,7 @@ def _run_and_show(
         with (
             showing_steps(console) as steps,
             steps.step(title, len(seeds), "seeds") as step,
-            closing(run_seeds(seeds, options.jobs, run=partial(run_seed, weaknesses=options.weaknesses))) as outcomes,
+            closing(run_seeds(seeds, options.jobs, run=run, patience_s=options.patience_s)) as outcomes,
         ):
             for outcome in outcomes:
                 tally.add(outcome)
