@@ -8,6 +8,7 @@ producers, everything else from the chronicle in the end.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _CODE_NAMES = ("error_code", "partition_error_code")
 _LISTS = (list, type(None))
+_NUMBER = re.compile(r"[0-9]+")
 # Every second answer is one of these, and nothing in them is told by an error but what stands at their top.
 _TOP_ONLY = ("BrokerHeartbeatResponse", "ApiVersionsResponse")
 
@@ -62,10 +64,16 @@ class States:
                 self.seen[f"transaction {before.name.lower()} > {stands.name.lower()}"] = None
 
     def add_tallies(self, judged: list[Finding]) -> None:
-        """What the judges counted and nobody is to blame for: what was lost and excused, who held what."""
+        """What the judges counted and nobody is to blame for: what was lost and excused, who held what.
+
+        A name tells that it is what a judge saw on its way and not what it found: "acknowledged too early: held by 3"
+        would read as a violation, and says that all three replicas had it. Of an excuse only its kind is a state: who
+        and when is another one in every run.
+        """
         for finding in judged:
             for name, _ in finding.tallies:
-                self.seen[f"{finding.kind}: {name}"] = None
+                words = _NUMBER.sub("N", name) if "excused" in name else name
+                self.seen[f"seen while looking for “{finding.kind}”: {words}"] = None
 
     def conclude(self, chronicle: Chronicle) -> tuple[str, ...]:
         """All states of the run, in alphabetical order."""

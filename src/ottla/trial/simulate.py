@@ -120,7 +120,7 @@ def _show_outcome(console: Console, outcome: Outcome) -> None:
     table = _table()
     table.add_row("trace hash", outcome.trace_hash)
     _add_figures(table, outcome.messages, outcome.records, outcome.simulated_us, outcome.fired)
-    table.add_row("states", "; ".join(outcome.states) or "none")
+    table.add_row("states covered", "; ".join(outcome.states) or "none")
     _add_unseen(table, outcome.unseen)
     console.print(table)
     _show_findings(console, outcome)
