@@ -132,10 +132,20 @@ class Scene:
 
     def mark(
         self, partition: int, at_us: int, broker: int, high_watermark: int, end: int,
-        *, start: int = 1, leader: int = 0, epoch: int = 0,
+        *, start: int = 1, leader: int = 0, epoch: int = 0, log_start: int = 0,
     ) -> None:  # fmt: skip
         mark = Watermark(
-            at_us, broker, start, "t", partition, epoch, broker == leader, high_watermark, high_watermark, end
+            at_us,
+            broker,
+            start,
+            "t",
+            partition,
+            epoch,
+            broker == leader,
+            high_watermark,
+            high_watermark,
+            end,
+            log_start,
         )
         self.chronicle.watermarks.append(mark)
 

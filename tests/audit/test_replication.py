@@ -224,6 +224,23 @@ def test_who_leads_anew_may_know_less(scene: Scene, how: str) -> None:
     assert scene.ask(check_watermarks).passed
 
 
+def test_a_leaders_log_start_offset_that_falls_is_found(scene: Scene) -> None:
+    scene.mark(0, 6_000, 0, 7, 7, log_start=5)
+    assert scene.ask(check_watermarks).passed
+    scene.mark(0, 6_100, 1, 7, 7, log_start=4)  # a follower's may: it begins anew where its leader does
+    scene.mark(0, 6_200, 0, 7, 7, log_start=4, start=2)  # and so may what another start of the broker knows
+    assert scene.ask(check_watermarks).passed
+    scene.mark(0, 6_300, 0, 7, 7, log_start=3, start=2)
+    (piece,) = scene.ask(check_watermarks).evidence
+    assert piece.detail == "broker 0 let fall its log start offset from 4 to 3 while it led epoch 0"
+
+
+def test_a_log_that_starts_behind_what_is_committed_is_found(scene: Scene) -> None:
+    scene.mark(0, 6_000, 0, 7, 9, log_start=8)
+    (piece,) = scene.ask(check_watermarks).evidence
+    assert piece.detail == "broker 0 starts at 8, behind its high watermark 7"
+
+
 def test_a_high_watermark_beyond_the_log_is_found(scene: Scene) -> None:
     scene.mark(0, 5_000, 1, 8, 7)
     assert scene.ask(check_watermarks).evidence[0].detail == (

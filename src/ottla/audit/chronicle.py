@@ -176,6 +176,7 @@ class Watermark:
     high_watermark: int
     last_stable_offset: int
     log_end_offset: int
+    log_start_offset: int = 0
 
 
 @dataclass(slots=True, frozen=True)

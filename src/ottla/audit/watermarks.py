@@ -1,7 +1,8 @@
 """Fallen high watermark: what a leader had shown as committed, or as stable, it showed no more.
 
-Promise: as long as one broker leads one epoch, its high watermark and its last stable offset only grow, and always
-last stable offset <= high watermark <= log end offset. (A new leader may know less for a moment: it learns the high
+Promise: as long as one broker leads one epoch, its log start offset, its last stable offset and its high watermark only
+grow, and always last stable offset <= high watermark <= log end offset; retention takes nothing that is not committed,
+so a leader's log never starts behind its high watermark. (A new leader may know less for a moment: it learns the high
 watermark anew, and offsets it cannot vouch for yet are not told to readers, KIP-207.)
 
 Not observable with foreign brokers.
@@ -32,6 +33,9 @@ def check_watermarks(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
                 )
             if not mark.is_leader:
                 continue
+            if mark.log_start_offset > mark.high_watermark:
+                starts = f"starts at {mark.log_start_offset}, behind its high watermark {mark.high_watermark}"
+                _add(found, place, mark, starts)
             key = mark.broker_id, mark.broker_start, mark.leader_epoch
             earlier = before.get(key)
             before[key] = mark
@@ -41,6 +45,8 @@ def check_watermarks(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
                 fell = f"high watermark from {earlier.high_watermark} to {mark.high_watermark}"
             elif mark.last_stable_offset < earlier.last_stable_offset:
                 fell = f"last stable offset from {earlier.last_stable_offset} to {mark.last_stable_offset}"
+            elif mark.log_start_offset < earlier.log_start_offset:
+                fell = f"log start offset from {earlier.log_start_offset} to {mark.log_start_offset}"
             else:
                 continue
             _add(found, place, mark, f"let fall its {fell} while it led epoch {mark.leader_epoch}")

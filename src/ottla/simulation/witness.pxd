@@ -1,6 +1,7 @@
 """What of witness.py is C when it is compiled (see setup.py)."""
 
 cimport cython
+from libc.stdint cimport int64_t
 
 from ottla.broker.core cimport BrokerCore
 from ottla.broker.log.log cimport Log
@@ -15,6 +16,7 @@ cdef class _Watched:
     cdef public object leader
     cdef public object leader_epoch
     cdef public object log_end_offset
+    cdef public int64_t log_start_offset
     cdef public object name
     cdef public Partition partition
 
