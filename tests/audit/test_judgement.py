@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.audit.scene import Scene, seen
 
-from ottla.audit.chronicle import Chronicle, ProducerPromise, TopicPromise
+from ottla.audit.chronicle import Chronicle, InstanceSeen, ProducerPromise, TopicPromise
 from ottla.audit.findings import Finding
 from ottla.audit.judgement import judge
 
@@ -75,6 +75,33 @@ def test_what_an_instance_stores_twice_is_its_duplicate_and_breaks_its_promise(s
     assert kinds(scene.chronicle) == ["duplicated", "broken promise"]
     promise = next(each for each in judge(scene.chronicle) if each.kind == "broken promise")
     assert promise.evidence[0].detail == "p claims exactly-once (acks=-1), and shows 1 duplicated"
+
+
+def test_what_the_application_handed_over_again_is_not_its_producers_duplicate(scene: Scene) -> None:
+    again = scene.sent(1, "p", 0, 7, 5_000, 5_100)
+    again.instance = 2
+    scene.chronicle.sent.append(again)
+    scene.chronicle.instances.append(InstanceSeen("p", 2, 4_900))
+    scene.blind()
+    scene.chronicle.reads = [scene.final(), scene.final(1)]
+    scene.final().records.append(seen(1, 7))
+    scene.final().end = 8
+    assert kinds(scene.chronicle) == []
+    # One more than were handed over is found all the same, and so is what it has done to another record.
+    scene.final().records.append(seen(1, 8))
+    scene.final().end = 9
+    assert kinds(scene.chronicle) == ["duplicated by the application"]
+    scene.final().records.append(seen(0, 9))
+    scene.final().end = 10
+    assert kinds(scene.chronicle) == ["duplicated", "duplicated by the application", "broken promise"]
+
+
+def test_a_record_that_was_refused_the_second_time_may_be_stored_from_the_first(scene: Scene) -> None:
+    again = scene.sent(1, "p", 0, -1, 5_000, 5_100)
+    again.instance, again.outcome, again.error = 2, "failed", "it was never sent"
+    scene.chronicle.sent.append(again)
+    scene.chronicle.instances.append(InstanceSeen("p", 2, 4_900))
+    assert kinds(scene.chronicle) == []
 
 
 @pytest.mark.parametrize(("in_flight", "found"), [(1, ["reordered", "broken promise"]), (5, [])])

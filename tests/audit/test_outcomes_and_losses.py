@@ -375,6 +375,14 @@ def test_more_copies_than_were_sent_are_found(scene: Scene) -> None:
     assert piece.detail == "record 1 was handed over 2 times and is stored 3 times, at last at t-0 offset 8"
 
 
+def test_more_copies_are_promised_by_nobody_without_idempotence(scene: Scene) -> None:
+    send_again(scene)
+    scene.chronicle.producers[0] = ProducerPromise("p", -1, False)
+    scene.final().records += [seen(1, 7), seen(1, 8)]
+    finding = scene.ask(check_repetitions)
+    assert (finding.count, finding.tallies) == (0, (("copies the application made", 1),))
+
+
 def test_copies_in_a_partition_that_was_not_read_are_not_observable(scene: Scene) -> None:
     send_again(scene)
     scene.final(1).error = "timed out"

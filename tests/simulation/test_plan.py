@@ -20,6 +20,23 @@ from .schedules import draw_schedule
 Change = Callable[[dict[str, Any]], Any]
 
 
+def test_a_record_may_be_handed_over_again_by_the_same_producer_and_as_it_was() -> None:
+    plan = draw(1)
+    plain, transactional = plan.producers
+    first = next(act for act in plain.acts if act.do == SEND)
+    plain.acts.append(first)
+    assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    for other, act in (
+        (plain, replace(first, value_bytes=first.value_bytes + 1)),
+        (transactional, first),
+        (transactional, next(act for act in transactional.acts if act.do == SEND)),
+    ):
+        other.acts.append(act)
+        with pytest.raises(ConfigError, match=f"number is {act.number}, as that of a record before it"):
+            Plan.from_dict(json.loads(json.dumps(plan.to_dict())))
+        other.acts.pop()
+
+
 @pytest.mark.parametrize("weather", WEATHERS)
 def test_every_plan_drawn_survives_a_file(weather: str) -> None:
     for seed in range(300):

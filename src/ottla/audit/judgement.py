@@ -122,7 +122,11 @@ def _by_instance(case: Case) -> tuple[list[Finding], dict[str, dict[str, int]]]:
 
 
 def histories(case: Case) -> list[tuple[str, PartitionHistory]]:
-    """What each instance of each producer sent to each partition, beside what of it is stored in the end."""
+    """What each instance of each producer sent to each partition, beside what of it is stored in the end.
+
+    Without what the application handed over more than once: nobody can say which copy came of which time, and whether
+    there are too many is `repetitions`' business.
+    """
     found = []
     for place, records in case.sent_to.items():
         read = case.final.get((UNCOMMITTED, place))
@@ -130,7 +134,8 @@ def histories(case: Case) -> list[tuple[str, PartitionHistory]]:
             continue
         instances: dict[tuple[str, int], list[SentRecord]] = {}
         for record in records:
-            instances.setdefault((record.producer, record.instance), []).append(record)
+            if len(case.sent[record.number]) == 1:
+                instances.setdefault((record.producer, record.instance), []).append(record)
         found += [(producer, _history(case, sent, read)) for (producer, _), sent in instances.items()]
     return found
 

@@ -35,6 +35,8 @@ def check_refusals(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
             error = record.error or ""
             if _REFUSAL not in error or _FOR_ANOTHER in error or record.number not in stored:
                 continue
+            if len(case.sent[record.number]) > 1:
+                continue  # what is stored may have come of another time
             if _leaders(case, place, record.told_us) == 1:
                 found.add(
                     f"record {record.number} of {record.producer} was called out of order by the only leader there "

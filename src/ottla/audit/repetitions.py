@@ -2,7 +2,8 @@
 
 No broker can see that the second one is the same: idempotence ends with the producer's process. So this is nobody's
 breach; it is tallied, beside what `duplicates` counts (one producer storing one record twice), so that the two are told
-apart. What a reader returns twice is `polls`' business.
+apart. More copies than that are a producer's, and found unless one that handed the record over is not idempotent. What
+a reader returns twice is `polls`' business.
 
 Not observable: partitions whose final read did not reach the end.
 """
@@ -14,7 +15,7 @@ from ottla.audit.findings import EVIDENCE_MAX, REPEATED, Finding, Findings
 
 
 def check_repetitions(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
-    """Tallies of copies that the application made; copies beyond those nobody asked for are found."""
+    """Tallies of copies that the application made; copies beyond those are found where they were promised against."""
     found = Findings(REPEATED, evidence_max)
     again = {number: sent for number, sent in case.sent.items() if len(sent) > 1}
     if not again:
@@ -32,7 +33,7 @@ def check_repetitions(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         times = len(again[number])
         if len(stored) > 1:
             found.tally("copies the application made", min(len(stored), times) - 1)
-        if len(stored) > times:
+        if len(stored) > times and not _may_repeat(case, number):
             topic, partition, offset = stored[-1]
             found.add(
                 f"record {number} was handed over {times} times and is stored {len(stored)} times, at last at {topic}-"
@@ -42,3 +43,9 @@ def check_repetitions(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
                 offsets=(offset,),
             )
     return found.finding()
+
+
+def _may_repeat(case: Case, number: int) -> bool:
+    """Whether a producer that was given this record may store it more than once."""
+    promises = [case.producers.get(sent.producer) for sent in case.sent[number]]
+    return any(promise is not None and not promise.idempotent for promise in promises)

@@ -63,6 +63,8 @@ _CLIENT_DRIFTS_PPM = (-500_000, -50_000, -200, 200, 50_000, 1_000_000)
 _HASTY_SHARE = 0.7
 # How many runs have all batches in flight sent again.
 _SENT_AGAIN_SHARE = 0.04
+# How many runs have an application that starts anew and hands over again what it had not heard of.
+_HANDED_OVER_AGAIN_SHARE = 0.04
 _CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
@@ -77,6 +79,9 @@ def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
     again = Chance(f"again {seed}")
     if again.random() < _SENT_AGAIN_SHARE:
         _have_sent_again(plan, again)
+    anew = Chance(f"anew {seed}")
+    if anew.random() < _HANDED_OVER_AGAIN_SHARE:
+        _hand_over_again(plan, anew)
     return plan
 
 
@@ -141,6 +146,18 @@ def _have_sent_again(plan: Plan, chance: Chance) -> None:
         at_us += chance.randint(3_000, 30_000)
         plan.mishaps += [Mishap("half_open", at_us, 0, {"broker": each, "client": producer.name}) for each in range(3)]
         at_us += 500_000
+
+
+def _hand_over_again(plan: Plan, chance: Chance) -> None:
+    """The application of `p0` crashes a few times, and its next life begins with the last records of the one before.
+
+    No broker can see that these are the same: what is stored twice then is nobody's breach, and three times is.
+    """
+    acts = plan.producers[0].acts
+    sends = [at for at, act in enumerate(acts) if act.do == SEND]
+    for at in sorted(chance.sample(sends, 4), reverse=True):
+        behind = [act for act in acts[: at + 1] if act.do == SEND][-chance.randint(1, 5) :]
+        acts[at + 1 : at + 1] = [Act(CRASH, pause_us=chance.choice((1_000, 500_000))), *behind]
 
 
 def _plan(seed: int, records: int, mishaps: int) -> Plan:

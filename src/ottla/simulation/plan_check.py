@@ -302,10 +302,10 @@ def _faults(plan: Plan) -> Iterator[str]:
     names: list[str] = []
     for place, topic in _placed("topics", plan.topics):
         yield from _at(place, _topic_faults(plan, topic, names))
-    names, numbers = [], set[int]()
+    names, records = [], dict[int, tuple[str, Act]]()
     for place, producer in _placed("producers", plan.producers):
         yield from _at(place, _name_faults(producer.name, names))
-        yield from _at(place, _producer_faults(plan, producer, numbers))
+        yield from _at(place, _producer_faults(plan, producer, records))
     for place, reader in _placed("readers", plan.readers):
         yield from _at(place, _name_faults(reader.name, names))
         topics = _one_of([topic.name for topic in plan.topics])
@@ -365,15 +365,18 @@ def _topic_faults(plan: Plan, topic: TopicPlan, taken: list[str]) -> Iterator[st
     yield from _setting_faults(topic.settings)
 
 
-def _producer_faults(plan: Plan, producer: ProducerPlan, numbers: set[int]) -> Iterator[str]:
+def _producer_faults(plan: Plan, producer: ProducerPlan, records: dict[int, tuple[str, Act]]) -> Iterator[str]:
     yield from _setting_faults(producer.settings)
     partitions = {topic.name: topic.partitions for topic in plan.topics}
     for place, act in _placed("acts", producer.acts):
         yield from _at(f"{place}, {act.do!r}", _act_faults(act, partitions, producer))
-        if act.do == SEND and act.number in numbers:
+        # The same record may be handed over again, as by an application that starts anew; not within transactions,
+        # where its number is to tell of which one it is.
+        again = act.do == SEND and act.number in records
+        if again and ("transactional_id" in producer.settings or records[act.number] != (producer.name, act)):
             yield f"{place}, {act.do!r}: number is {act.number}, as that of a record before it, and must be another"
         if act.do == SEND:
-            numbers.add(act.number)
+            records[act.number] = producer.name, act
 
 
 def _act_faults(act: Act, partitions: dict[str, int], producer: ProducerPlan) -> Iterator[str]:
