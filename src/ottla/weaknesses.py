@@ -14,6 +14,8 @@ from typing import Literal
 
 Weakness = Literal[
     # broker/
+    "record_spoilt_on_append",
+    "appends_to_another_partition",
     "no_sequence_check",
     "dedupe_window_of_four",
     "producer_state_lost_on_failover",
@@ -35,6 +37,9 @@ Weakness = Literal[
     "aborted_index_lost",
     "group_offsets_before_commit",
     # producer/
+    "keys_hashed_over_fewer_partitions",
+    "delivery_timeout_begins_anew",
+    "expired_batch_forgotten",
     "retries_with_new_sequence",
     "reorders_on_retry",
     "failed_told_for_unknown",

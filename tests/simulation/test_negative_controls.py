@@ -17,6 +17,7 @@ from typing import get_args
 
 import pytest
 
+from ottla.audit.findings import REPEATED
 from ottla.simulation.draw import draw
 from ottla.simulation.run import execute
 from ottla.simulation.weaknesses import WEAKNESSES
@@ -56,3 +57,13 @@ def test_a_weakness_is_found(weakness: Weakness, say: Callable[[str], None]) -> 
             say(f"{weakness}: seed {seed}, the {seed - begin + 1}. looked at: {', '.join(kinds)}")
             return
     pytest.fail(f"{weakness} stays hidden from seed {begin} to {seed}")
+
+
+def test_copies_beyond_those_the_application_made_are_found(say: Callable[[str], None]) -> None:
+    """Nothing can be taken out of a core that makes an application's copies: what is taken out makes more of them."""
+    begin = Random().randrange(1 << 32) if SOAKS else 246
+    for seed in range(begin, begin + SEEDS_MOST):
+        if REPEATED in found(seed, ("no_sequence_check",)) and not found(seed):
+            say(f"{REPEATED}: seed {seed}, the {seed - begin + 1}. looked at")
+            return
+    pytest.fail(f"{REPEATED} stays hidden from seed {begin} to {seed}")

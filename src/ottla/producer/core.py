@@ -90,7 +90,7 @@ class ProducerCore:
             )
         self._telemetry: Telemetry | None = None
         self._brokers_met = 0
-        self._topics = TopicPartitions()
+        self._topics = TopicPartitions(settings.weaknesses)
         self._topic_idle_us = settings.metadata_max_idle_ms * 1000
         self._views = None if settings.partition_function is None else ClusterViews()
         self._loads = PartitionLoads(

@@ -7,17 +7,23 @@ it, and again when its figure or its error changes.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ottla.connection.metadata import Metadata
 from ottla.producer.events import TopicKnown
 from ottla.protocol.error_codes import ErrorCode, kafka_error
+
+if TYPE_CHECKING:
+    from ottla.weaknesses import Weaknesses
 
 
 class TopicPartitions:
     """Keeps what was announced of each topic, and which topics somebody still waits for."""
 
-    __slots__ = ("_waited_for", "told")
+    __slots__ = ("_waited_for", "_weaknesses", "told")
 
-    def __init__(self) -> None:
+    def __init__(self, weaknesses: Weaknesses = ()) -> None:
+        self._weaknesses = weaknesses
         # Topic -> what was announced of it: (partitions, error code).
         self.told: dict[str, tuple[int, int]] = {}
         # A dict for its order.
@@ -48,6 +54,8 @@ class TopicPartitions:
                 code = ErrorCode.LEADER_NOT_AVAILABLE
             if topic not in self._waited_for and self.told.get(topic) == (count, code):
                 continue
+            if count > 1 and "keys_hashed_over_fewer_partitions" in self._weaknesses:
+                count -= 1
             self.told[topic] = count, code
             if count:
                 self._waited_for.pop(topic, None)

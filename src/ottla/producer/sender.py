@@ -133,6 +133,8 @@ class Sender:
                 topics[queue.topic] = TopicProduceData(name=queue.topic, partition_data=[data])
             else:
                 topic.partition_data.append(data)
+            if "delivery_timeout_begins_anew" in self._weaknesses:
+                batch.deadline_us = now_us + self._delivery_timeout_ms * 1000
             batch.move(_SEND)
             batch.attempts += 1
         metrics.client.produce_requests += 1
@@ -287,6 +289,8 @@ class Sender:
     def give_up_expired(self, now_us: int) -> None:
         """Settle the batches whose delivery timeout is over."""
         for batch in self._accumulator.expired(now_us):
+            if "expired_batch_forgotten" in self._weaknesses:
+                continue
             self._give_up(batch, self._too_late(batch, now_us))
             self._accumulator.schedule(batch.queue, now_us)
 

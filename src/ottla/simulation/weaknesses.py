@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ottla.audit.findings import (
     ABORTED_READ,
+    ALTERED,
     CHANGED,
     CORRUPT,
     DIVERGED,
@@ -22,8 +23,10 @@ from ottla.audit.findings import (
     GROUP_OFFSET,
     HANGING,
     LOST,
+    MISPLACED,
     MISPOLLED,
     MISREAD,
+    OVERDUE,
     REFUSED,
     REORDERED,
     SEQUENCE,
@@ -31,6 +34,7 @@ from ottla.audit.findings import (
     TORN,
     TRUNCATED,
     UNDER_REPLICATED,
+    UNSETTLED,
     WATERMARK,
     WRONG_OFFSET,
     ZOMBIE,
@@ -48,6 +52,16 @@ class Line(NamedTuple):
 
 
 WEAKNESSES: dict[Weakness, Line] = {
+    "record_spoilt_on_append": Line(
+        "A leader spoils the last byte of a batch it takes, and writes a CRC that fits.",
+        "A record stands under a number that is not its own, or that nobody used.",
+        (ALTERED,),
+    ),
+    "appends_to_another_partition": Line(
+        "A leader appends every batch to the first partition of the topic that it leads.",
+        "Records stand in a partition that they were not sent to.",
+        (MISPLACED,),
+    ),
     "no_sequence_check": Line(
         "A partition takes a batch whatever its sequence number says (KIP-98).",
         "A batch sent again after a lost answer is stored twice.",
@@ -147,6 +161,21 @@ WEAKNESSES: dict[Weakness, Line] = {
         "Offsets sent to a transaction count before it is committed.",
         "A group stands where an aborted transaction has put it.",
         (GROUP_OFFSET,),
+    ),
+    "keys_hashed_over_fewer_partitions": Line(
+        "The default partitioner takes the hash of a key modulo one partition less than there are.",
+        "A key goes into another partition than with every other client.",
+        (MISPLACED,),
+    ),
+    "delivery_timeout_begins_anew": Line(
+        "delivery.timeout.ms is counted from the last attempt instead of the first (KIP-91).",
+        "What became of a record is told long after its time.",
+        (OVERDUE,),
+    ),
+    "expired_batch_forgotten": Line(
+        "A batch whose delivery.timeout.ms is over is taken out of its queue, and nobody is told.",
+        "A producer lives to the end and never says what became of its records.",
+        (UNSETTLED,),
     ),
     "retries_with_new_sequence": Line(
         "A batch that is sent again gets the next sequence numbers.",

@@ -43,6 +43,7 @@ from ottla.records.batch_header import (
     CorruptBatch,
     check_crc,
     read_header,
+    stamp_crc,
 )
 
 if TYPE_CHECKING:
@@ -172,6 +173,8 @@ def _leading(
     refusal = request.refusal
     if refusal is not None and _concerns(refusal, topic, index):
         raise Refused(refusal.error, "refused by the fault plan")
+    if partitions is not None and "appends_to_another_partition" in core.settings.weaknesses:
+        index = min((own for own, each in partitions.items() if each.is_leader), default=index)
     partition = partitions.get(index) if partitions is not None else None
     if topic in INTERNAL_TOPICS:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by coordinators alone")
@@ -230,6 +233,9 @@ def _append(
         if base_offset < 0:
             if header.attributes & TRANSACTIONAL:
                 _check_transaction(log, header, verified)
+            if "record_spoilt_on_append" in partition.weaknesses and not header.attributes & _CODEC_MASK:
+                records[-1] ^= 0xFF
+                stamp_crc(records)
             base_offset = partition.append(records, header, now_us)
             traffic = partition.traffic
             traffic.produces += 1
