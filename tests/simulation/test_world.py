@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from ottla.audit.history import PartitionHistory, Sent, Stored
 from ottla.audit.partition import Audit, add_audits, audit_partition
 from ottla.audit.verdict import judge
+from ottla.broker.controller.state import CHANGES_FILE
 from ottla.errors import DeliveryFailed, DeliveryUnknown
 from ottla.faults.rule import FaultRule
 from ottla.ledger.checksum import record_crc
@@ -207,3 +209,20 @@ def test_a_controller_that_begins_anew_lets_partitions_be_led_again_whose_last_r
     world.start_controller()
     assert not any(led())
     assert world.run_until(lambda: all(led()), limit_us=5_000_000)
+
+
+def test_a_controller_that_lost_power_in_the_midst_of_writing_goes_on_from_the_change_before() -> None:
+    world = World(1)
+    for name in ("one", "two"):
+        world.create_topic(name)
+    before = (world.controller_disk.read_file(CHANGES_FILE) or b"").splitlines()
+    world.kill_controller()
+    *whole, torn = (world.controller_disk.read_file(CHANGES_FILE) or b"").splitlines()
+    assert whole == before
+    with pytest.raises(ValueError, match=r"Unterminated|Expecting"):
+        json.loads(torn)
+    world.start_controller()
+    world.create_topic("three")
+    assert [*world.controller.core.image.topics] == ["one", "two", "three"]  # type: ignore[attr-defined]
+    for line in (world.controller_disk.read_file(CHANGES_FILE) or b"").splitlines():
+        json.loads(line)

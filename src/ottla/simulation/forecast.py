@@ -20,7 +20,7 @@
 | `drift_clock` | `broker` (or -2) or `client`, `ppm` | its clock runs too fast or too slow |
 | `jump_clock` | `broker`, `jump_ms` | its date is another |
 | `move_leader` | `topic`, `partition` | another replica in sync leads; for internal topics: a coordinator moves |
-| `stop_controller` | | the controller dies, and is started again from its disk after `lasts_us` |
+| `stop_controller` | | the controller loses power while it writes, and comes back from its disk after `lasts_us` |
 
 In mild weather nothing happens that Kafka does not survive without a sync; `SEVERE` kinds are drawn in severe weather
 only. Swarm testing (Groce and others, ISSTA 2012): a run has few of the kinds, so that they do not hide each other.

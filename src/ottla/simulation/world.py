@@ -4,7 +4,7 @@
 sockets and threads. Calls from outside (`producer.send`, `delivery.result`) let simulated time pass until they are
 answered, so the same test can walk both worlds. Chance comes from the seed alone. Brokers can be killed, powered off,
 paused, shut down in order and started, by hand or by a crash rule of the fault plan; the controller can be killed and
-started from its own disk, which never fails.
+started from its own disk, which never fails, and where its last change may be torn.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from ottla.broker.controller.core import ControllerCore
+from ottla.broker.controller.state import CHANGES_FILE
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import (
     AskController,
@@ -58,6 +59,7 @@ FIRST_PORT = 9092
 _OPERATOR = -1
 _WALL_CLOCK_BEGINS_MS = 1_767_225_600_000
 _PATIENCE_US = 600_000_000
+_SOME_CHANGE = b'{"version":1,"broker_epochs":{"0":1}}'
 
 __all__ = ["CONTROLLER", "FIRST_PORT", "World"]
 
@@ -232,9 +234,15 @@ class World:
         self.brokers[broker_id].thaw()
 
     def kill_controller(self) -> None:
-        """End the controller; brokers go on with what they know."""
+        """Cut the controller's power; brokers go on with what they know.
+
+        What it had written is safe, as it is with a quorum of controllers. Half of the change that it was writing is
+        left, of which nobody was told.
+        """
         self.controller.die()
         self.links.forget_controller()
+        written = (self.controller_disk.read_file(CHANGES_FILE) or _SOME_CHANGE).rstrip(b"\n").rpartition(b"\n")[2]
+        self.controller_disk.open(CHANGES_FILE).append([written[: len(written) // 2]])
 
     def start_controller(self) -> None:
         """Start a controller that was ended, from its disk, among brokers that went on without it."""
