@@ -118,13 +118,14 @@ class Performer:
         transaction = self._open
         if "transactional_id" in self.plan.settings and transaction is None:
             return
-        key, value, headers = contents(act)
+        record = contents(act)
+        key, value, headers = record
         try:
             delivery = self._producer.send(act.topic, value, key, partition=act.partition, headers=headers)
         except OttlaError:
             return  # nothing was taken, and that was told at once
         number = -1 if transaction is None else transaction.number
-        sent = sent_record(act, self.plan.name, self._instance, number, delivery, key, value, self._stage.now_us)
+        sent = sent_record(act, self.plan.name, self._instance, number, delivery, record, self._stage.now_us)
         self._chronicle.sent.append(sent)
         self._pending.append(delivery)
         delivery.add_done_callback(lambda done: take_down(sent, done, self._stage.now_us))

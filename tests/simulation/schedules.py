@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ottla.faults.rule import MOMENTS
 from ottla.simulation.chance import Chance
+from ottla.simulation.draw import add_headers
 from ottla.simulation.plan import (
     ABORT,
     BEGIN,
@@ -88,6 +89,7 @@ def draw_schedule(seed: int, kind: str | None = None) -> Schedule:
     drawn = chance.choice(_KINDS)
     kind = kind or drawn
     plan = {COUNTED: _counted, CRASHING: _crashing, TIMED: _timed}[kind](chance, seed)
+    add_headers(plan, Chance(f"headers {seed}"))
     run = Run(plan)
     struck = [fault.fired > 0 for fault in run.go().faults]
     plan.mishaps = [mishap for mishap, has_struck in zip(plan.mishaps, struck, strict=True) if has_struck]

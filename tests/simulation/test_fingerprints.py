@@ -16,10 +16,10 @@ from ottla.simulation.run import execute
 
 FOLDER = Path(__file__).parent / "fingerprints"
 FINGERPRINTS = {
-    "clocks": "fa08985696d10882a0a1dad452b90604a5b2560197f6fc03a8424a92c9c94e33",
-    "kill": "81b3808066017084aedf45f7a22d308913ce052e88638f381f47da3b313dc6ae",
-    "power": "9b9b357cb7165f8e383158ff2ea6050bd9dce2d29acae1487c34c0eb74466d88",
-    "requests": "ca4ec0a6ce73ef4b9976f6ba1c05c985281a8b6c1f264dd1a3e1f35031e273ca",
+    "clocks": "75b3220c1ca144a77d94eb82d7a14b11abd50db115dc3d456b4d567c031af20f",
+    "kill": "11eedf76739c09f77bea97efeb8eee235c2f42b58331d1c878413b6f502260ce",
+    "power": "d2bfa77df571356cbc5416ab8f823402e5d379ef6d427692cd3abcf327a48f64",
+    "requests": "cc9c3dc6e4ddfbf5e49fbdc548f435fa69e59c22e991daade27f8c592135d2b4",
 }
 
 

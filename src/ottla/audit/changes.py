@@ -96,7 +96,7 @@ def _check_log(case: Case, found: Findings, place: Place, log: ReplicaSeen) -> N
             continue
         for record in batch.records:
             there = read.get(record.offset)
-            if there is not None and (there.number, there.value_crc) != (record.number, record.value_crc):
+            if there is not None and there != record:
                 found.add(
                     f"offset {record.offset} holds {_name(record)} on broker {log.broker_id}, and readers get "
                     f"{_name(there)}",

@@ -1,4 +1,4 @@
-"""CRC-32 of keys and values, by which the audit tells an altered record from an intact one.
+"""CRC-32 of keys, values and headers, by which the audit tells an altered record from an intact one.
 
 zlib's CRC-32 (not the batch's CRC32-C): Spark computes the same function in the JVM, so that the judge never needs
 the producer's code to compare.
@@ -6,6 +6,7 @@ the producer's code to compare.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 from zlib import crc32
@@ -21,6 +22,16 @@ def record_crc(data: bytes | str | None) -> int:
     if data is None:
         return NO_CRC
     return crc32(data.encode() if isinstance(data, str) else data)
+
+
+def headers_crc(headers: Iterable[tuple[str, bytes | None]]) -> int:
+    """The checksum of a record's headers in their order, lengths included: null is not empty, and none at all is 0."""
+    crc = 0
+    for name, value in headers:
+        packed = name.encode()
+        lengths = b"%d %d " % (len(packed), -1 if value is None else len(value))
+        crc = crc32(lengths + packed + (value or b""), crc)
+    return crc
 
 
 def crc_column(column: Any) -> pa.Int64Array:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ottla.audit.chronicle import BatchSeen, RecordSeen
-from ottla.ledger.checksum import record_crc
+from ottla.ledger.checksum import headers_crc, record_crc
 from ottla.ledger.schema import SEQUENCE_HEADER, unpack_sequence
 from ottla.reader.events import Fetched
 from ottla.records.batch_header import BatchHeader, CorruptBatch, iterate_headers, read_header
@@ -84,9 +84,19 @@ def _commits(records: list[Any]) -> bool | None:
 
 
 def _seen(record: Any) -> RecordSeen:
-    number = next((unpack_sequence(value) for key, value in record.headers if key == SEQUENCE_HEADER), None)
-    number = NO_NUMBER if number is None else number
-    return RecordSeen(record.offset, number, record_crc(record.key), record_crc(record.value), record.timestamp_ms)
+    number, headers = None, record.headers
+    for place, (name, value) in enumerate(headers):
+        if name == SEQUENCE_HEADER:
+            number, headers = unpack_sequence(value), (*headers[:place], *headers[place + 1 :])
+            break
+    return RecordSeen(
+        record.offset,
+        NO_NUMBER if number is None else number,
+        record_crc(record.key),
+        record_crc(record.value),
+        record.timestamp_ms,
+        headers_crc(headers),
+    )
 
 
 def readable(fetched: list[Fetched], known: DecodedBatches, *, committed_only: bool) -> list[RecordSeen]:

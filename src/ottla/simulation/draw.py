@@ -65,6 +65,10 @@ _HASTY_SHARE = 0.7
 _SENT_AGAIN_SHARE = 0.04
 # How many runs have an application that starts anew and hands over again what it had not heard of.
 _HANDED_OVER_AGAIN_SHARE = 0.04
+# Most records have none; names come twice, and values are null or empty.
+_HEADER_COUNTS = (0, 0, 0, 0, 1, 2, 3)
+_HEADER_NAMES = ("trace", "tenant", "tenant", "å", "")
+_HEADER_VALUES = (None, "", "a", "b", "00-4bf92f3577b34da6-01")
 _CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
@@ -82,7 +86,17 @@ def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
     anew = Chance(f"anew {seed}")
     if anew.random() < _HANDED_OVER_AGAIN_SHARE:
         _hand_over_again(plan, anew)
+    add_headers(plan, Chance(f"headers {seed}"))
     return plan
+
+
+def add_headers(plan: Plan, chance: Chance) -> None:
+    """Each record gets so many headers, of few names, beside its number."""
+    for producer in plan.producers:
+        for act in producer.acts:
+            if act.do == SEND:
+                count = chance.choice(_HEADER_COUNTS)
+                act.headers = [[chance.choice(_HEADER_NAMES), chance.choice(_HEADER_VALUES)] for _ in range(count)]
 
 
 def _drifting(chance: Chance, plan: Plan) -> list[Mishap]:

@@ -24,8 +24,8 @@ def fingerprint(trace_hash: str, chronicle: Chronicle) -> str:
 def _facts(chronicle: Chronicle) -> Iterator[str]:
     for sent in chronicle.sent:
         yield (
-            f"{sent.number} {sent.topic} {sent.partition} {sent.key_crc} {sent.value_crc} {sent.sent_us} "
-            f"{sent.outcome} {sent.offset} {sent.told_us} {sent.error}\n"
+            f"{sent.number} {sent.topic} {sent.partition} {sent.key_crc} {sent.value_crc} {sent.headers_crc} "
+            f"{sent.sent_us} {sent.outcome} {sent.offset} {sent.told_us} {sent.error}\n"
         )
     for each in chronicle.transactions:
         yield f"{each.number} {each.verdict} {each.began_us} {each.ended_us} {each.offsets}\n"
@@ -42,4 +42,6 @@ def _facts(chronicle: Chronicle) -> Iterator[str]:
 
 
 def _told(records: list[RecordSeen]) -> str:
-    return " ".join(f"{each.offset}:{each.number}:{each.key_crc}:{each.value_crc}" for each in records)
+    return " ".join(
+        f"{each.offset}:{each.number}:{each.key_crc}:{each.value_crc}:{each.headers_crc}" for each in records
+    )

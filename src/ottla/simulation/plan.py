@@ -34,7 +34,10 @@ ACTS = (SEND, PAUSE, FLUSH, BEGIN, OFFSETS, COMMIT, ABORT, CRASH, REPLACE)
 
 @dataclass(slots=True)
 class Act:
-    """One thing a producer does; `number` is the record's, unique in the plan (SEND) or the offset (OFFSETS)."""
+    """One thing a producer does; `number` is the record's, unique in the plan (SEND) or the offset (OFFSETS).
+
+    `headers`: pairs of a name and a text or None, beside the header that is the record's number.
+    """
 
     do: str
     number: int = -1
@@ -43,6 +46,7 @@ class Act:
     key: int | None = None
     value_bytes: int = 0
     pause_us: int = 0
+    headers: list[list[str | None]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

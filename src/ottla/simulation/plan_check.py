@@ -73,7 +73,19 @@ _BROKERS = _number(1, 20)
 _PARTITIONS = _number(1, 100)
 _TEXT = May("a text", lambda value: type(value) is str and bool(value) and value.isprintable())
 _PLAIN = May("a text, a number, True or False", lambda value: isinstance(value, str | bool | int | float))
+_HEADERS = May("pairs of a text and a text or None", lambda value: all(map(_is_header, value)))
 _CHANCE = May("a number from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value <= 1)
+
+
+def _is_header(pair: Any) -> bool:
+    # What is not printable need not have any bytes: half a surrogate pair.
+    texts = (
+        isinstance(pair, list)
+        and len(pair) == 2
+        and all(type(text) is str and text.isprintable() for text in pair if text is not None)
+    )
+    return texts and pair[0] is not None
+
 
 # What a detail may be in this plan, beside these details.
 Allowed = Callable[[Plan, dict[str, Any]], May]
@@ -275,6 +287,7 @@ _TYPES: dict[Any, tuple[type, ...]] = {
     "str": (str,),
     "bool": (bool,),
     "dict[str, Any]": (dict,),
+    "list[list[str | None]]": (list,),
 }
 
 
@@ -380,7 +393,7 @@ def _producer_faults(plan: Plan, producer: ProducerPlan, records: dict[int, tupl
 
 
 def _act_faults(act: Act, partitions: dict[str, int], producer: ProducerPlan) -> Iterator[str]:
-    yield from _wrong(act, {"pause_us": _REST_US, "value_bytes": _BYTES})
+    yield from _wrong(act, {"pause_us": _REST_US, "value_bytes": _BYTES, "headers": _HEADERS})
     if act.do in (BEGIN, OFFSETS, COMMIT, ABORT) and "transactional_id" not in producer.settings:
         yield f"{producer.name!r} has no transactions and must have a transactional_id among its settings for them"
     if act.do in (SEND, OFFSETS):

@@ -197,7 +197,8 @@ class ProducerScript(Script):
         """Send the record, or leave it where its topic or memory cannot be had in time."""
         if self.is_transactional and transaction is None:
             return  # its transaction could not be begun
-        key, value, headers = contents(act)
+        record = contents(act)
+        key, value, headers = record
         deadline_us = self.run.world.scheduler.now_us + producer.settings.max_block_ms * 1000
         while True:
             try:
@@ -212,7 +213,7 @@ class ProducerScript(Script):
                 return  # nothing was taken, and that was told at once
         number = -1 if transaction is None else transaction.number
         now_us = self.run.world.scheduler.now_us
-        sent = sent_record(act, self.name, self.instance, number, delivery, key, value, now_us)
+        sent = sent_record(act, self.name, self.instance, number, delivery, record, now_us)
         self.run.chronicle.sent.append(sent)
         delivery.add_done_callback(lambda done: self._told(producer, sent, done))
 

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.audit.chronicle import SentRecord
 from ottla.errors import DeliveryFailed
-from ottla.ledger.checksum import record_crc
+from ottla.ledger.checksum import headers_crc, record_crc
 from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, SEQUENCE_HEADER, UNKNOWN, pack_sequence
 from ottla.simulation.plan import Act
 
-Headers = list[tuple[str, bytes]]
+Headers = list[tuple[str, bytes | None]]
 
 
-def contents(act: Act) -> tuple[bytes | None, bytes, Headers]:
+class Contents(NamedTuple):
+    """What a record holds; the first of its headers is its number."""
+
+    key: bytes | None
+    value: bytes
+    headers: Headers
+
+
+def contents(act: Act) -> Contents:
     """Key, value and headers of the record that the act sends."""
     key = None if act.key is None else b"key %d" % act.key
     value = (b"value %d " % act.number).ljust(act.value_bytes, b".")
-    return key, value, [(SEQUENCE_HEADER, pack_sequence(act.number))]
+    headers: Headers = [(SEQUENCE_HEADER, pack_sequence(act.number))]
+    for name, text in act.headers:
+        assert name is not None
+        headers.append((name, None if text is None else text.encode()))
+    return Contents(key, value, headers)
 
 
 def sent_record(
@@ -26,8 +38,7 @@ def sent_record(
     instance: int,
     transaction: int,
     delivery: Any,
-    key: bytes | None,
-    value: bytes,
+    sent: Contents,
     now_us: int,
 ) -> SentRecord:
     """A record that was just sent, nothing told of it yet; `transaction` is -1 outside of any."""
@@ -37,14 +48,15 @@ def sent_record(
         instance=instance,
         topic=act.topic,
         partition=delivery.partition,
-        key_crc=record_crc(key),
-        value_crc=record_crc(value),
+        key_crc=record_crc(sent.key),
+        value_crc=record_crc(sent.value),
         outcome=UNKNOWN,
         offset=NO_OFFSET,
         transaction=transaction,
         sent_us=now_us,
         chosen_partition=-1 if act.partition is None else act.partition,
-        hashed_key=key if act.partition is None else None,
+        hashed_key=sent.key if act.partition is None else None,
+        headers_crc=headers_crc(sent.headers[1:]),
     )
 
 

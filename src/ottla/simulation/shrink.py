@@ -207,6 +207,7 @@ def _plainer(job: _Job) -> None:
     job.attempt(replace(job.plan, through_bytes=False))
     job.attempt(_each_act(job.plan, lambda act: replace(act, key=None) if act.do == SEND else act))
     job.attempt(_each_act(job.plan, lambda act: replace(act, value_bytes=0) if act.do == SEND else act))
+    job.attempt(_each_act(job.plan, lambda act: replace(act, headers=[])))
     job.attempt(_each_act(job.plan, lambda act: replace(act, partition=0) if act.do == SEND else act))
     for pause_us in (0, 1_000, 100_000):
         short = _each_act(job.plan, lambda act, most=pause_us: _paused(act, most))  # type: ignore[misc]
