@@ -176,6 +176,16 @@ def test_an_unclean_election_is_right_only_where_the_topic_allows_it(scene: Scen
     assert scene.ask(check_leadership).passed
 
 
+def test_the_coordinators_own_topics_allow_no_unclean_election(scene: Scene) -> None:
+    for at_us, leader, epoch, isr in ((100, 0, 0, (0,)), (5_000, 2, 1, (2,))):
+        scene.chronicle.leaderships.append(
+            Leadership(at_us, "__transaction_state", 0, leader, epoch, isr, is_unclean=leader == 2)
+        )
+    (piece,) = scene.ask(check_leadership).evidence
+    assert piece.detail == "broker 2 was elected for epoch 1 though it was not in sync"
+    assert piece.topic == "__transaction_state"
+
+
 def test_two_leaders_of_one_epoch_are_one_too_many(scene: Scene) -> None:
     scene.mark(0, 5_000, 2, 7, 7, leader=2, epoch=0)
     assert scene.ask(check_leadership).evidence[0].brokers == (0, 2)

@@ -16,10 +16,10 @@ from ottla.simulation.run import execute
 
 FOLDER = Path(__file__).parent / "fingerprints"
 FINGERPRINTS = {
-    "clocks": "75b3220c1ca144a77d94eb82d7a14b11abd50db115dc3d456b4d567c031af20f",
-    "kill": "11eedf76739c09f77bea97efeb8eee235c2f42b58331d1c878413b6f502260ce",
-    "power": "d2bfa77df571356cbc5416ab8f823402e5d379ef6d427692cd3abcf327a48f64",
-    "requests": "cc9c3dc6e4ddfbf5e49fbdc548f435fa69e59c22e991daade27f8c592135d2b4",
+    "clocks": "5ad0f5363c68b012ede87e50475664b4ad92e979b28bae9b1d0ef72f8eec28ea",
+    "kill": "21935dcc6e2d2c1da02667e29a0f478d12cdb267f832afd42c0a423a1853783e",
+    "power": "2b64e2c936ef283080e56aaef1c5fc871d7ae57730c1c4278c10d886df5a5190",
+    "requests": "ff5b58180968759d6cf78e1f6236296d59cb83b723bf334621dc7f0a710f488c",
 }
 
 

@@ -133,7 +133,10 @@ class ReadSeen:
 
 @dataclass(slots=True)
 class BatchSeen:
-    """A batch as it lies in a replica's log; `commits` only for control batches."""
+    """A batch as it lies in a replica's log; `commits` only for control batches.
+
+    In the coordinators' own topics nobody looks at `records` and `commits`, and both stay empty.
+    """
 
     base_offset: int
     last_offset: int
@@ -162,9 +165,12 @@ class ReplicaSeen:
     batches: list[BatchSeen]
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Watermark:
-    """A replica's marks when one of them changed; `broker_start` counts the starts of that broker."""
+    """A replica's marks when one of them changed; `broker_start` counts the starts of that broker.
+
+    Not frozen, as a run has thousands, and a frozen one takes three times as long to make.
+    """
 
     at_us: int
     broker_id: int

@@ -2,7 +2,7 @@
 
 Promise: each time a partition gets another leader its epoch grows by the controller's word; one epoch has one leader
 for good, and a log's batches carry epochs in ascending order. Only a replica in sync becomes leader, unless the topic
-allows unclean elections.
+allows unclean elections; the coordinators' own topics, of which nobody promised anything, do not.
 
 Not observable with foreign brokers.
 """
@@ -49,7 +49,7 @@ def _check_roles(case: Case, found: Findings, place: Place) -> None:
             what = f"epoch {epoch} was broker {leader}'s and is broker {role.leader}'s now"
         elif role.leader >= 0 and role.leader not in role.isr:
             what = f"broker {role.leader} leads epoch {role.leader_epoch} and is not in sync"
-        elif role.is_unclean and topic is not None and not topic.unclean_leader_election:
+        elif role.is_unclean and (topic is None or not topic.unclean_leader_election):
             what = f"broker {role.leader} was elected for epoch {role.leader_epoch} though it was not in sync"
         if what is not None:
             found.add(what, place=place, brokers=(leader, role.leader), at_us=role.at_us)

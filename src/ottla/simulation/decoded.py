@@ -12,7 +12,7 @@ from ottla.audit.chronicle import BatchSeen, RecordSeen
 from ottla.ledger.checksum import headers_crc, record_crc
 from ottla.ledger.schema import SEQUENCE_HEADER, unpack_sequence
 from ottla.reader.events import Fetched
-from ottla.records.batch_header import BatchHeader, CorruptBatch, iterate_headers, read_header
+from ottla.records.batch_header import BatchHeader, CorruptBatch, check_crc, iterate_headers, read_header
 from ottla.records.plain import decode_batches
 
 NO_NUMBER = -1
@@ -63,6 +63,33 @@ class DecodedBatches:
             )
             for batch in self.of(content)
         ]
+
+
+def heads_in(content: Any) -> list[BatchSeen]:
+    """The batches in a log of coordinators, whose records are not the plan's and stay closed."""
+    found = []
+    for header in iterate_headers(content):
+        try:
+            check_crc(content, header)
+            crc_is_right = True
+        except CorruptBatch:
+            crc_is_right = False
+        found.append(
+            BatchSeen(
+                header.base_offset,
+                header.last_offset,
+                header.partition_leader_epoch,
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.is_transactional,
+                header.is_control,
+                None,
+                crc_is_right,
+                [],
+            )
+        )
+    return found
 
 
 def _decoded(piece: bytes) -> Batch:

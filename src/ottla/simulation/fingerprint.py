@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from ottla.audit.chronicle import Chronicle, RecordSeen
+from ottla.audit.chronicle import BatchSeen, Chronicle, RecordSeen
 
 
 def fingerprint(trace_hash: str, chronicle: Chronicle) -> str:
@@ -32,13 +32,21 @@ def _facts(chronicle: Chronicle) -> Iterator[str]:
     for read in chronicle.reads:
         place = f"{read.topic} {read.partition} {read.start} {read.end}"
         yield f"{read.reader} {place} {read.error} {_told(read.records)}\n"
+    # Replicas mostly hold the same.
+    kept: dict[int, str] = {}
     for replica in chronicle.replicas or ():
         yield f"{replica.broker_id} {replica.topic} {replica.partition} {replica.high_watermark}\n"
-        for batch in replica.batches:
-            yield (
-                f"{batch.base_offset} {batch.leader_epoch} {batch.producer_id} {batch.producer_epoch} "
-                f"{batch.base_sequence} {batch.commits} {_told(batch.records)}\n"
-            )
+        if replica.bytes_crc not in kept:
+            kept[replica.bytes_crc] = "".join(_kept(replica.batches))
+        yield kept[replica.bytes_crc]
+
+
+def _kept(batches: list[BatchSeen]) -> Iterator[str]:
+    for batch in batches:
+        yield (
+            f"{batch.base_offset} {batch.leader_epoch} {batch.producer_id} {batch.producer_epoch} "
+            f"{batch.base_sequence} {batch.commits} {_told(batch.records)}\n"
+        )
 
 
 def _told(records: list[RecordSeen]) -> str:

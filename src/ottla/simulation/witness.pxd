@@ -23,6 +23,7 @@ cdef class _Watched:
 
 @cython.final
 cdef class Witness:
+    cdef public dict _batches
     cdef public dict _committed_up_to
     cdef public list _compacted
     cdef public dict _dark

@@ -2,7 +2,7 @@
 
 During the run it looks at a broker's replicas whenever that broker's core has done something, and at every image that
 the controller publishes. In the end it reads every partition in both isolation levels, takes down every replica's log
-and what the coordinators hold.
+and what the coordinators hold. The coordinators' own topics are looked at like those of the plan, but for reading them.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.audit.chronicle import BatchSeen, Committed, Downfall, Leadership, ReadSeen, ReplicaSeen, Watermark
 from ottla.broker.events import ClusterImage
+from ottla.broker.topic_names import INTERNAL_TOPICS
 from ottla.broker.write_back import WriteBack
 from ottla.errors import OttlaError
 from ottla.records.batch_header import CorruptBatch, check_crc
 from ottla.simulation.clients import SimulatedReader
-from ottla.simulation.decoded import readable
+from ottla.simulation.decoded import heads_in, readable
 from ottla.simulation.disk import whole_headers
 
 if TYPE_CHECKING:
     from ottla.simulation.run import Run
 
 _LEVELS = ("read_uncommitted", "read_committed")
-# Where coordinators keep what they know: of these it is noted who led, and what a power cut took.
-_COORDINATORS_OWN = ("__transaction_state", "__consumer_offsets")
 
 
 class _Watched:
@@ -70,18 +69,21 @@ class Witness:
         self._committed_up_to: dict[tuple[str, int], dict[int, int]] = {}
         # Starts of brokers that ended with their power: what their cores still say of their logs is not true.
         self._dark: dict[tuple[int, int], None] = {}
-        self._names = [topic.name for topic in run.plan.topics]
+        self._names = [*(topic.name for topic in run.plan.topics), *INTERNAL_TOPICS]
         self._compacted = [
-            topic.name for topic in run.plan.topics if "compact" in topic.settings.get("cleanup_policy", "")
+            *(topic.name for topic in run.plan.topics if "compact" in topic.settings.get("cleanup_policy", "")),
+            *INTERNAL_TOPICS,
         ]
+        # What was found in a log by its bytes, which are the same on most of its replicas.
+        self._batches: dict[bytes, list[BatchSeen]] = {}
         run.world.watch(self._broker_acted, self._image_published, self._broker_fell)
 
-    def image(self, also: tuple[str, ...] = ()) -> dict[str, list[Any]]:
-        """Who leads and who is in sync, as the controller has it; of the plan's topics and those named `also`."""
-        return self._of_these(self._world.controller.core.image, also)  # type: ignore[attr-defined]
+    def image(self) -> dict[str, list[Any]]:
+        """Who leads and who is in sync, as the controller has it."""
+        return self._partitions(self._world.controller.core.image)  # type: ignore[attr-defined]
 
-    def _of_these(self, image: ClusterImage, also: tuple[str, ...]) -> dict[str, list[Any]]:
-        return {name: list(image.topics[name].partitions) for name in (*self._names, *also) if name in image.topics}
+    def _partitions(self, image: ClusterImage) -> dict[str, list[Any]]:
+        return {name: list(image.topics[name].partitions) for name in self._names if name in image.topics}
 
     # ---- during the run -----------------------------------------------------------------------------------------
 
@@ -184,7 +186,7 @@ class Witness:
         if kind != "kill":
             self._dark[broker_id, core.broker_epoch] = None
             # Also of what it had not opened yet, as it had just been started and knew of no topics.
-            for name, partitions in self.image(_COORDINATORS_OWN).items():
+            for name, partitions in self.image().items():
                 for index, part in enumerate(partitions):
                     if broker_id in part.replicas:
                         cut[name, index] = self._end_on_disk(broker_id, name, index)
@@ -194,7 +196,7 @@ class Witness:
         """Where a log would end if it were opened now: behind the last batch that is whole."""
         end = 0
         content = self._world.disks[broker_id].log_content(f"{name}-{index}")
-        may_lack_offsets = name in self._compacted or name in _COORDINATORS_OWN
+        may_lack_offsets = name in self._compacted
         for header in whole_headers(content):
             if end and header.base_offset != end and not (may_lack_offsets and header.base_offset > end):
                 break  # what lies in front of it is gone
@@ -209,7 +211,7 @@ class Witness:
         """Note who leads from now on; a leader may act on an image that was outdated when it was published."""
         leaderships = self._run.chronicle.leaderships
         assert leaderships is not None
-        for name, partitions in self._of_these(image, _COORDINATORS_OWN).items():
+        for name, partitions in self._partitions(image).items():
             for index, part in enumerate(partitions):
                 role = part.leader, part.leader_epoch, part.isr
                 before = self._roles.get((name, index))
@@ -288,13 +290,17 @@ class Witness:
                 partition.high_watermark if partition is not None else 0,
                 partition.last_stable_offset if partition is not None else 0,
                 zlib.crc32(content),
-                self._batches_in(content),
+                self._batches_in(content, topic),
             )
         )
 
-    def _batches_in(self, content: bytes) -> list[BatchSeen]:
-        whole = sum(header.size_bytes for header in whole_headers(content))
-        return self._run.decoded.seen_in(content[:whole])
+    def _batches_in(self, content: bytes, topic: str) -> list[BatchSeen]:
+        found = self._batches.get(content)
+        if found is None:
+            whole = content[: sum(header.size_bytes for header in whole_headers(content))]
+            found = heads_in(whole) if topic in INTERNAL_TOPICS else self._run.decoded.seen_in(whole)
+            self._batches[content] = found
+        return found
 
     def is_calm(self) -> bool:
         """Whether every replica has all of its leader's log, all of it committed and out of open transactions."""
