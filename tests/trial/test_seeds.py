@@ -67,13 +67,15 @@ def test_a_tally_adds_up_runs_and_keeps_what_failed_by_seed() -> None:
     lost = [Finding(LOST, 2)]
     tally.add(Outcome(9, "a", lost, None, 10, 3, 1_000_000, {"kill": 2}, ("no leader", "record acked")))
     tally.add(Outcome(8, "b", lost, None, 1, 1, 500_000, {"kill": 1, "rule": 4}, ("record acked",)))
-    tally.add(Outcome(7, "c", [], None, 1, 1, 500_000, {}, ()))
+    for _ in range(2):
+        tally.add(Outcome(7, "c", [], None, 1, 1, 500_000, {}, (), missed={"its broker was down": 2}))
     assert tally.to_dict() | {"failed": []} == {
-        "runs": 3,
-        "messages": 12,
-        "records": 5,
+        "runs": 4,
+        "messages": 13,
+        "records": 6,
         "simulated_hours": 0.001,
         "fired": {"kill": 3, "rule": 4},
+        "missed": {"its broker was down": 4},
         "states": {"no leader": 1, "record acked": 2},
         "unseen": {},
         "failed": [],

@@ -228,12 +228,16 @@ class Downfall:
 
 @dataclass(slots=True, frozen=True)
 class FaultSeen:
-    """A fault that was planned, and how often it really struck; `must_fire`: without it the run proves nothing."""
+    """A fault that was planned, and how often it really struck; `must_fire`: without it the run proves nothing.
+
+    `missed`: why one that need not strike found nothing to strike, where somebody knows.
+    """
 
     kind: str
     fired: int
     detail: str = ""
     must_fire: bool = False
+    missed: str = ""
 
 
 @dataclass(slots=True, frozen=True)

@@ -44,8 +44,8 @@ _MILLION = 1_000_000
 class Outcome:
     """What a run came to; `findings` holds those that found something, `crashed` the trace of an exception.
 
-    `fired`: how often each kind of mishap struck. `states`: those the run went through, see `states`. `unseen`: the
-    kinds of findings whose checkers could not look at everything.
+    `fired`: how often each kind of mishap struck; `missed`: why others struck nothing, and how many. `states`: those
+    the run went through, see `states`. `unseen`: the kinds of findings whose checkers could not look at everything.
     """
 
     seed: int
@@ -58,6 +58,7 @@ class Outcome:
     fired: dict[str, int] = field(default_factory=dict)
     states: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    missed: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_clean(self) -> bool:
@@ -76,6 +77,7 @@ class Outcome:
             "records": self.records,
             "simulated_us": self.simulated_us,
             "fired": dict(sorted(self.fired.items())),
+            "missed": dict(sorted(self.missed.items())),
             "states": list(self.states),
             "unseen": list(self.unseen),
         }
@@ -151,8 +153,8 @@ class Run:
         if not self.chronicle.stuck:
             self.chronicle.ended_us = self.world.scheduler.now_us
         self.chronicle.faults = [
-            FaultSeen(mishap.kind, fired, str(mishap.details))
-            for mishap, fired in zip(self.plan.mishaps, self.weather.fired, strict=True)
+            FaultSeen(mishap.kind, fired, f"{mishap.details} at {mishap.at_us} us", not missed, missed)
+            for mishap, fired, missed in zip(self.plan.mishaps, self.weather.fired, self.weather.missed, strict=True)
         ]
         return self.chronicle
 
@@ -321,8 +323,11 @@ def conclude(run: Run, crashed: str | None) -> Outcome:
         crashed = traceback.format_exc() + (f"\n{crashed}" if crashed is not None else "")
     run.states.add_tallies(judged)
     fired: dict[str, int] = {}
+    missed: dict[str, int] = {}
     for fault in run.chronicle.faults:
         fired[fault.kind] = fired.get(fault.kind, 0) + fault.fired
+        if fault.missed:
+            missed[fault.missed] = missed.get(fault.missed, 0) + 1
     return Outcome(
         run.plan.seed,
         fingerprint(run.world.trace.digest(), run.chronicle),
@@ -334,4 +339,5 @@ def conclude(run: Run, crashed: str | None) -> Outcome:
         fired,
         run.states.conclude(run.chronicle),
         tuple(finding.kind for finding in judged if finding.unseen and finding.kind not in _OF_MANY_RUNS),
+        missed,
     )

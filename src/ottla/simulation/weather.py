@@ -1,9 +1,11 @@
 """Mishaps carried out: each begun, counted where it really struck, and ended. `forecast` lists the kinds.
 
 `fired` counts what really happened: a broker that was down already cannot be killed, a cut link counts the messages
-that did not pass. In mild weather brokers' troubles keep out of the way of a power cut: as long as the controller still
-believes that a broker has what it has lost, another's end could make that one lead, and what was acked would be gone,
-as it would be with Kafka.
+that did not pass. Whatever strikes nothing says why in `missed`; without a reason it had to strike.
+
+In mild weather brokers' troubles keep out of the way of a power cut: as long as the controller still believes that a
+broker has what it has lost, another's end could make that one lead, and what was acked would be gone, as it would be
+with Kafka.
 """
 
 from __future__ import annotations
@@ -20,6 +22,17 @@ if TYPE_CHECKING:
     from ottla.simulation.run import Run
 
 Undo = Callable[[], None]
+_NEVER_BEGAN = "all healed before its time"
+_PUT_OFF = "in mild weather not beside a power cut"
+_IS_DOWN = "its broker was down"
+_IS_FROZEN = "its broker was frozen"
+_IS_STOPPED = "the controller was down"
+_NOT_WHOLE = "not all replicas were in sync"
+_ALL_SYNCED = "nothing of that log was unsynced"
+_NO_OTHER_LEADER = "no other replica could lead"
+_NOBODY_CONNECTED = "nobody was connected"
+_NOTHING_PASSED = "nothing came its way"
+_ALL_WERE_DONE = "all producers were done"
 # What may lead to a broker being given up: in mild weather none of it together with a power cut.
 _TROUBLES = (
     "kill",
@@ -45,7 +58,12 @@ class Weather:
         self._world = run.world
         self._mishaps = mishaps
         self._is_mild = run.plan.weather != SEVERE_WEATHER
+        # The ids of rules by their mishaps, the mishaps by them, and those that were not alone in force.
+        self._rule_ids: dict[int, int] = {}
         self._rules: dict[int, int] = {}
+        self._beside_others: dict[int, None] = {}
+        # Those that began when nobody wrote any more.
+        self._came_late: dict[int, None] = {}
         self._in_force: dict[int, Undo | None] = {}
         self._ended: dict[int, None] = {}
         # Those in force that strike more than once: how often they have.
@@ -72,6 +90,7 @@ class Weather:
             "stop_controller": self._stop_controller,
         }
         self.fired = [0] * len(mishaps)
+        self.missed = [_NEVER_BEGAN] * len(mishaps)
         self._world.rule_struck = self._rule_struck
 
     def begin(self) -> None:
@@ -101,7 +120,12 @@ class Weather:
         if number in self._ended:
             return
         mishap = self._mishaps[number]
-        if not self._is_put_off(mishap):
+        self.missed[number] = ""
+        if self._run.nobody_writes:
+            self._came_late[number] = None
+        if self._is_put_off(mishap):
+            self.missed[number] = _PUT_OFF
+        else:
             self._in_force[number] = self._kinds[mishap.kind](number, mishap.details)
         self._world.scheduler.after(mishap.lasts_us, self._end, number)
 
@@ -112,7 +136,27 @@ class Weather:
         undo = self._in_force.pop(number, None)
         if undo is not None:
             undo()
-        self.fired[number] += self._counting.pop(number, _nothing)()
+        count = self._counting.pop(number, None)
+        if count is not None:
+            self.fired[number] += count()
+            if not self.fired[number]:
+                self.missed[number] = self._why_nothing_was_struck(number)
+
+    def _why_nothing_was_struck(self, number: int) -> str:
+        """Of what waits for something to strike; "" where that came, and was not struck."""
+        rule_id = self._rule_ids.get(number)
+        if rule_id is None:
+            return _ALL_WERE_DONE if number in self._came_late else _NOTHING_PASSED
+        rule, matched = self._world.faults.rule(rule_id), self._world.faults.matched(rule_id)
+        if matched < (rule.nth or rule.every or 1):
+            if number in self._came_late:
+                return _ALL_WERE_DONE
+            return "too few of its requests came" if matched else "none of its requests came"
+        if rule.probability is not None:
+            return "chance spared its requests"
+        if not rule.is_before_append:
+            return "none of its requests came to an answer"
+        return "another rule was in force" if number in self._beside_others else ""
 
     def _is_put_off(self, mishap: Mishap) -> bool:
         """Whether it must not happen now, as the promise of mild weather would not hold."""
@@ -139,7 +183,10 @@ class Weather:
 
     def _break_requests(self, number: int, details: dict[str, Any]) -> Undo:
         rule_id = self._world.break_on_purpose(FaultRule(**details))
-        self._rules[rule_id] = number
+        self._rules[rule_id], self._rule_ids[number] = number, rule_id
+        others = [each for each in self._in_force if each in self._rule_ids]
+        if others:
+            self._beside_others |= dict.fromkeys([*others, number])
         self._counting[number] = lambda: self._world.faults.fired(rule_id)
         return lambda: self._world.faults.heal(rule_id)
 
@@ -162,13 +209,13 @@ class Weather:
 
     def _pause(self, number: int, details: dict[str, Any]) -> Undo | None:
         if self._world.brokers[details["broker"]].is_frozen:
-            return None
+            return self._miss(number, _IS_FROZEN)
         return self._take_down(number, details["broker"], self._world.pause)
 
     def _restart(self, number: int, details: dict[str, Any]) -> Undo | None:
         broker_id = details["broker"]
         if self._world.brokers[broker_id].is_frozen:
-            return None
+            return self._miss(number, _IS_FROZEN)
         machine = self._world.brokers[broker_id]
         mend = self._take_down(number, broker_id, self._world.shut_down)
 
@@ -183,38 +230,50 @@ class Weather:
 
     def _power_off(self, number: int, details: dict[str, Any]) -> Undo | None:
         if not details["anywhere"] and not self._world.is_whole():
-            return None
+            return self._miss(number, _NOT_WHOLE)
         return self._take_down(number, details["broker"], lambda broker_id: self._run.power_off([broker_id]))
 
     def _cut_power(self, number: int, details: dict[str, Any]) -> Undo:
         brokers = range(len(self._world.brokers))
         self._run.power_off(brokers)
-        self.fired[number] += 1
+        self.fired[number] += all(machine.is_dead for machine in self._world.brokers)
         return self._mend_all
 
     def _corrupt(self, number: int, details: dict[str, Any]) -> Undo | None:
         broker_id = details["broker"]
-        if self._world.brokers[broker_id].is_dead or not self._run.corrupt(**details):
-            return None
-        self.fired[number] += 1
+        if self._world.brokers[broker_id].is_dead:
+            return self._miss(number, _IS_DOWN)
+        if not self._run.corrupt(**details):
+            return self._miss(number, _ALL_SYNCED)
+        self.fired[number] += self._world.brokers[broker_id].is_dead
         return lambda: self._mend(broker_id)
 
     def _take_down(self, number: int, broker_id: int, act: Callable[[int], None]) -> Undo | None:
-        if self._world.brokers[broker_id].is_dead:
-            return None
+        machine = self._world.brokers[broker_id]
+        if machine.is_dead:
+            return self._miss(number, _IS_DOWN)
         act(broker_id)
-        self.fired[number] += 1
+        # Who is shut down in order takes its time.
+        self.fired[number] += machine.is_dead or machine.is_frozen or act == self._world.shut_down
         return lambda: self._mend(broker_id)
+
+    def _miss(self, number: int, why: str) -> Undo | None:
+        """Note why there was nothing to strike, and so nothing to undo."""
+        self.missed[number] = why
+        return None
 
     def _stop_controller(self, number: int, details: dict[str, Any]) -> Undo | None:
         if self._world.controller.is_dead:
-            return None
+            return self._miss(number, _IS_STOPPED)
         self._world.kill_controller()
-        self.fired[number] += 1
+        self.fired[number] += self._world.controller.is_dead
         return self._world.start_controller
 
     def _move_leader(self, number: int, details: dict[str, Any]) -> None:
-        self.fired[number] += self._world.move_leader(details["topic"], details["partition"])
+        if self._world.move_leader(details["topic"], details["partition"]):
+            self.fired[number] += 1
+        else:
+            self._miss(number, _IS_STOPPED if self._world.controller.is_dead else _NO_OTHER_LEADER)
 
     # ---- networks -----------------------------------------------------------------------------------------------
 
@@ -251,6 +310,8 @@ class Weather:
     def _half_open(self, number: int, details: dict[str, Any]) -> None:
         port = self._world.port_of(details["broker"])
         self.fired[number] += self._world.network.half_open(port, details["client"])
+        if not self.fired[number]:
+            self._miss(number, _ALL_WERE_DONE if number in self._came_late else _NOBODY_CONNECTED)
 
     def _stall(self, number: int, details: dict[str, Any]) -> Undo:
         network, before = self._world.network, self._world.network.stalled

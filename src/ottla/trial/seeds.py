@@ -48,7 +48,8 @@ _COLLECT_ALL_EVERY = 100
 class Tally:
     """What many runs came to; `failed` by their seeds.
 
-    `states`: by how many runs each was reached. `unseen`: in how many runs the checker of that kind did not see all.
+    `fired`, `missed` as in `Outcome`. `states`: by how many runs each was reached. `unseen`: in how many runs the
+    checker of that kind did not see all.
     """
 
     runs: int = 0
@@ -56,6 +57,7 @@ class Tally:
     records: int = 0
     simulated_us: int = 0
     fired: dict[str, int] = field(default_factory=dict)
+    missed: dict[str, int] = field(default_factory=dict)
     states: dict[str, int] = field(default_factory=dict)
     unseen: dict[str, int] = field(default_factory=dict)
     failed: list[Outcome] = field(default_factory=list)
@@ -68,6 +70,8 @@ class Tally:
         self.simulated_us += outcome.simulated_us
         for kind, times in outcome.fired.items():
             self.fired[kind] = self.fired.get(kind, 0) + times
+        for why, times in outcome.missed.items():
+            self.missed[why] = self.missed.get(why, 0) + times
         for state in outcome.states:
             self.states[state] = self.states.get(state, 0) + 1
         for kind in outcome.unseen:
@@ -83,6 +87,7 @@ class Tally:
             "records": self.records,
             "simulated_hours": round(self.simulated_us / 3_600_000_000, 3),
             "fired": dict(sorted(self.fired.items())),
+            "missed": dict(sorted(self.missed.items())),
             "states": dict(sorted(self.states.items())),
             "unseen": dict(sorted(self.unseen.items())),
             "failed": [outcome.to_dict() for outcome in self.failed],

@@ -119,7 +119,7 @@ def _show_outcome(console: Console, outcome: Outcome) -> None:
     console.print(Text(f"seed {outcome.seed}: {_verdict(outcome)}", "green" if outcome.is_clean else "bold red"))
     table = _table()
     table.add_row("trace hash", outcome.trace_hash)
-    _add_figures(table, outcome.messages, outcome.records, outcome.simulated_us, outcome.fired)
+    _add_figures(table, outcome)
     table.add_row("states covered", "; ".join(outcome.states) or "none")
     _add_unseen(table, outcome.unseen)
     console.print(table)
@@ -197,7 +197,7 @@ def _show_summary(console: Console, title: str, tally: Tally, wanted: int, took_
     console.print()
     console.print(_summary(title, tally, wanted))
     table = _table()
-    _add_figures(table, tally.messages, tally.records, tally.simulated_us, tally.fired)
+    _add_figures(table, tally)
     if took_s > 0 and tally.runs:
         faster = tally.simulated_us / 1e6 / took_s
         table.add_row(
@@ -229,13 +229,16 @@ def _table() -> Table:
     return table
 
 
-def _add_figures(table: Table, messages: int, records: int, simulated_us: int, fired: dict[str, int]) -> None:
-    table.add_row("messages", f"{messages:,}")
-    table.add_row("records", f"{records:,}")
-    hours = simulated_us / 3_600_000_000
-    table.add_row("simulated", f"{hours:,.1f} hours" if hours >= 1 else f"{simulated_us / 1e6:,.1f} s")
-    struck = [f"{kind.replace('_', ' ')} {times:,} ×" for kind, times in sorted(fired.items())]
+def _add_figures(table: Table, of: Outcome | Tally) -> None:
+    table.add_row("messages", f"{of.messages:,}")
+    table.add_row("records", f"{of.records:,}")
+    hours = of.simulated_us / 3_600_000_000
+    table.add_row("simulated", f"{hours:,.1f} hours" if hours >= 1 else f"{of.simulated_us / 1e6:,.1f} s")
+    struck = [f"{kind.replace('_', ' ')} {times:,} ×" for kind, times in sorted(of.fired.items())]
     table.add_row("faults", ", ".join(struck) or "none")
+    missed = sorted(of.missed.items(), key=lambda item: (-item[1], item[0]))
+    if missed:
+        table.add_row("struck nothing", "; ".join(f"{why} ({times:,})" for why, times in missed))
 
 
 def _add_unseen(table: Table, kinds: Sequence[str]) -> None:
