@@ -35,6 +35,19 @@ def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> N
     with Admin(kafka_cluster.bootstrap_servers) as admin:
         for ask in (admin.describe, admin.end_offsets, admin.begin_offsets, admin.delete_topics):
             with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic") as caught:
+def test_offsets_are_asked_of_the_next_leader_where_the_last_one_has_died(kafka_name: str) -> None:
+    with ottla.Cluster(brokers=3) as cluster, Admin(cluster.bootstrap_servers) as admin:
+        admin.create_topics(kafka_name, partitions=3, replication_factor=3)
+        with Producer(cluster.bootstrap_servers, acks="all") as producer:
+            producer.send(kafka_name, b"x", partition=0).result(10)
+        cluster.kill(cluster.leader(kafka_name, 0))
+        assert admin.end_offsets(kafka_name) == {0: 1, 1: 0, 2: 0}
+        cluster.start()
+        cluster.await_isr(kafka_name, 0)
+        cluster.kill(cluster.leader(kafka_name, 0))
+        assert admin.delete_records(kafka_name, {0: 1}) == {0: 1}
+
+
                 ask("no-such-topic")
             assert caught.value.topic == "no-such-topic"
 

@@ -13,10 +13,10 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from ottla.client.admin_driver import AdminDriver
+from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver
 from ottla.client.channel import SocketBuffers
 from ottla.connection.core import ANY_NODE, CONTROLLER, Answer
-from ottla.errors import KafkaError, OttlaError
+from ottla.errors import KafkaError, OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -269,8 +269,8 @@ class Admin:
         refused: list[KafkaError] = []
         left = dict(offsets)
 
-        def attempt() -> KafkaError | None:
-            trouble: KafkaError | None = None
+        def attempt() -> OttlaError | None:
+            trouble: OttlaError | None = None
             places = {place.partition_index: place.leader_id for place in self._topic_metadata(topic).partitions}
             by_leader: dict[int, list[DeleteRecordsPartition]] = {}
             for partition, offset in list(left.items()):
@@ -289,7 +289,11 @@ class Admin:
                     topics=[DeleteRecordsTopic(name=topic, partitions=partitions)],
                     timeout_ms=self._settings.connection.request_timeout_ms,
                 )
-                for told in self._ask(request, where=leader_id).topics[0].partitions:
+                answer = self._driver.ask_leader(request, leader_id, self._settings.connection.request_timeout_ms)
+                if isinstance(answer, Unreachable):
+                    trouble = answer
+                    continue
+                for told in answer.message.topics[0].partitions:
                     error = told.error_code and kafka_error(
                         told.error_code, topic=topic, partition=told.partition_index, broker_id=leader_id
                     )
@@ -312,8 +316,8 @@ class Admin:
     def _offsets(self, topic: str, timestamp: int) -> dict[int, int]:
         found: dict[int, int] = {}
 
-        def attempt() -> KafkaError | None:
-            trouble: KafkaError | None = None
+        def attempt() -> OttlaError | None:
+            trouble: OttlaError | None = None
             by_leader: dict[int, list[Any]] = {}
             for place in self._topic_metadata(topic).partitions:
                 if place.partition_index in found:
@@ -334,7 +338,11 @@ class Admin:
                     isolation_level=1 if self._settings.read_committed else 0,
                     topics=[ListOffsetsTopic(name=topic, partitions=partitions)],
                 )
-                for told in self._ask(request, where=leader_id).topics[0].partitions:
+                answer = self._driver.ask_leader(request, leader_id, LEADER_PATIENCE_MS)
+                if isinstance(answer, Unreachable):
+                    trouble = answer
+                    continue
+                for told in answer.message.topics[0].partitions:
                     if told.error_code:
                         trouble = kafka_error(
                             told.error_code, topic=topic, partition=told.partition_index, broker_id=leader_id

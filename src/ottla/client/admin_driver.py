@@ -16,10 +16,13 @@ from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
 from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import unguessable
-from ottla.connection.core import Answer, ConnectionCore
+from ottla.connection.core import ANY_NODE, Answer, ConnectionCore
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.reader.settings import ReaderSettings
+
+# A leader that is gone is not waited for longer than this before the others are asked who leads now.
+LEADER_PATIENCE_MS = 2_000
 
 
 class Question:
@@ -78,10 +81,23 @@ class AdminDriver(Driver):
         core = AskingCore(settings, unguessable(settings.connection.security, rng))
         super().__init__(core, settings.connection, buffers)
 
-    def ask(self, message: Any, where: int) -> Answer:
-        """What was answered to this request; Unreachable or NotKafka when nothing is in `default.api.timeout.ms`."""
-        timeout_ms = self._settings.default_api_timeout_ms
-        (answer,) = self.ask_all([(message, where)], timeout_ms)
+    def ask(self, message: Any, where: int, *, timeout_ms: int | None = None, reach_ms: int | None = None) -> Answer:
+        """What was answered to this request; Unreachable or NotKafka when nothing is in `default.api.timeout.ms`.
+
+        Or in `timeout_ms`, where that is given; `reach_ms` is that of `ask_all`.
+        """
+        if timeout_ms is None:
+            timeout_ms = self._settings.default_api_timeout_ms
+        deadline = time.monotonic() + timeout_ms / 1000
+        answer = self._ask_once(message, where, timeout_ms, reach_ms)
+        # What any broker may be asked changes nothing, or nothing more the second time: the next one is asked where one
+        # has died with the question.
+        while answer is not None and answer.message is None and answer.sent and where == ANY_NODE:
+            self._waiting.wait(self._is_over, self._settings.connection.retry_backoff_ms / 1000)
+            left_ms = int((deadline - time.monotonic()) * 1000)
+            if left_ms <= 0 or not self.loop.answered:
+                break
+            answer = self._ask_once(message, where, left_ms, reach_ms)
         if answer is not None and answer.message is not None:
             return answer
         if not self.loop.answered:
@@ -92,6 +108,20 @@ class AdminDriver(Driver):
         if where < 0:
             raise Unreachable(f"{name} could not be asked: {reason}")
         raise Unreachable(f"{name} could not be asked of broker {where}: {reason}", broker_id=where)
+
+    def _ask_once(self, message: Any, where: int, timeout_ms: int, reach_ms: int | None) -> Answer | None:
+        (answer,) = self.ask_all([(message, where)], timeout_ms, reach_ms=reach_ms)
+        return answer
+
+    def ask_leader(self, message: Any, leader_id: int, timeout_ms: int) -> Answer | Unreachable:
+        """What the leader answered, or why it did not: before long another one may lead."""
+        try:
+            timeout_ms = min(timeout_ms, self._settings.default_api_timeout_ms)
+            return self.ask(message, leader_id, timeout_ms=timeout_ms, reach_ms=min(timeout_ms, LEADER_PATIENCE_MS))
+        except Unreachable as error:
+            if error.broker_id != leader_id:
+                raise
+            return error
 
     def ask_all(
         self, questions: Sequence[tuple[Any, int]], timeout_ms: int, *, reach_ms: int | None = None

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ottla.client.admin_driver import AdminDriver
+from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver
 from ottla.client.channel import SocketBuffers
 from ottla.connection.core import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 Place = tuple[str, int]
 """(topic, partition)"""
 
-# A leader that is gone is not waited for longer than this before the others are asked who leads now.
-_LEADER_PATIENCE_MS = 2_000
 # A topic made a moment ago takes a while to be known everywhere; one that is unknown for longer does not exist.
 _MISSING_TOPIC_PATIENCE_S = 1.0
 _GROUP = 0
@@ -201,7 +199,7 @@ class OffsetLookup:
                 )
                 questions.append((request, leader_id))
                 numbers.append(number)
-        patience_ms = min(_LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
+        patience_ms = min(LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
         answers = self._driver.ask_all(questions, patience_ms)
         for number, (_, leader_id), answer in zip(numbers, questions, answers, strict=True):
             if answer is None or answer.message is None:
@@ -222,7 +220,7 @@ class OffsetLookup:
 
     def _ask_coordinator(self, request: OffsetCommitRequest, group_id: str, node_id: int) -> OttlaError | None:
         what = f"the offsets of group {group_id!r} could not be committed"
-        patience_ms = min(_LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
+        patience_ms = min(LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
         (answer,) = self._driver.ask_all([(request, node_id)], patience_ms)
         if answer is None or answer.message is None:
             return _unanswered(what, answer, node_id)
