@@ -52,7 +52,7 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
     if lost:
         raise TransactionError(
             f"{batch} of sink {settings.sink_id!r} is decided, and {sum(entry.totals.rows for entry in lost)} of its "
-            f"rows were taken back by transaction.timeout.ms ({settings.transaction_timeout_ms}) before they were "
+            f"rows were taken back by {settings.timeout_name} ({settings.transaction_timeout_ms}) before they were "
             "committed; start the query again, and it writes them once more"
         )
     reach(barriers.COMMIT_SWEEP)

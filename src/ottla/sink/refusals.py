@@ -61,8 +61,8 @@ def _refuse_lost(sink_id: str, last: Last) -> None:
         again = f"write, run again with write.id={last.batch.query_id}," if is_write else "batch, run again,"
         remedy = f"only that {again}"
         raise UserMistake(
-            f"{rows} rows of {last.batch} are lost to sink {sink_id!r}: it was decided, and transaction.timeout.ms ran "
-            f"out before all of it was committed; {remedy} brings them back"
+            f"{rows} rows of {last.batch} are lost to sink {sink_id!r}: it was decided, and its transactions timed out "
+            f"before all of it was committed; {remedy} brings them back"
         )
 
 
@@ -71,9 +71,9 @@ def check_rewritten(sink_id: str, last: Last, partition_id: int, totals: Totals)
     wanted = last.lost.get(partition_id) or last.kept.get(partition_id) or Totals()
     if totals != wanted:
         raise UserMistake(
-            f"partition {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that "
-            f"transaction.timeout.ms took back from sink {sink_id!r} can only be written again by the same tasks with "
-            "the same rows; run it with the number of partitions it had and a source that repeats itself"
+            f"partition {partition_id} of {last.batch} has {_rows(totals, wanted)}: the rows that a timeout took back "
+            f"from sink {sink_id!r} can only be written again by the same tasks with the same rows; run it with the "
+            "number of partitions it had and a source that repeats itself"
         )
 
 
@@ -139,17 +139,17 @@ def check_alive(
             raise TransactionError(
                 f"task {entry.partition_id} of {batch} has lost its transaction before the batch was decided (it is "
                 f"{'unknown' if now is None else now.state} now); nothing of the batch is visible. Batches that take "
-                f"longer than transaction.timeout.ms ({settings.transaction_timeout_ms}) end so: raise it, and "
+                f"longer than {settings.timeout_name} ({settings.transaction_timeout_ms}) end so: raise it, and "
                 "transaction.max.timeout.ms of the brokers with it, or make batches smaller"
             )
         began_ms = max(planned_ms, now.started_ms or planned_ms)
         left_ms = now.timeout_ms - (now_ms - began_ms)
         if left_ms < settings.margin:
             raise TransactionError(
-                f"task {entry.partition_id} of {batch} has {max(left_ms, 0)} ms left of transaction.timeout.ms "
+                f"task {entry.partition_id} of {batch} has {max(left_ms, 0)} ms left of {settings.timeout_name} "
                 f"({now.timeout_ms}), and {settings.margin} are needed to commit safely; nothing of the batch is "
-                "visible. Raise transaction.timeout.ms, and transaction.max.timeout.ms of the brokers with it, or make "
-                "batches smaller"
+                f"visible. Raise {settings.timeout_name}, and transaction.max.timeout.ms of the brokers with it, or "
+                "make batches smaller"
             )
 
 

@@ -197,7 +197,7 @@ class Session:
             # Not everybody may read the brokers' settings.
             _log.info("%s is not known: %s", name, error)
         return UserMistake(
-            f"transaction.timeout.ms={timeout_ms} is more than the brokers allow ({name}); give sink "
+            f"{self.settings.timeout_name}={timeout_ms} is more than the brokers allow ({name}); give sink "
             f"{self.settings.sink_id!r} a shorter one, or raise that setting of the brokers"
         )
 

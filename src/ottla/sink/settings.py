@@ -34,7 +34,8 @@ class SinkSettings:
 
     `sink_id` names the sink for as long as its query lives; `client_settings` are those of `ottla.Producer`, under
     either spelling. `atomic`: the whole batch is one transaction. A batch whose transactions have less than `margin_ms`
-    left is not decided any more (None: a tenth of `transaction_timeout_ms`, 60 s at most).
+    left is not decided any more (None: a tenth of `transaction_timeout_ms`, 60 s at most). `timeout_name` is what those
+    who set `transaction_timeout_ms` call it: errors do so, too.
     """
 
     sink_id: str
@@ -44,6 +45,7 @@ class SinkSettings:
     control_topic: str = CONTROL_TOPIC
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     margin_ms: int | None = None
+    timeout_name: str = "transaction.timeout.ms"
 
     def __post_init__(self) -> None:
         sink_id = self.sink_id
@@ -52,10 +54,10 @@ class SinkSettings:
         if len(sink_id.encode()) > SINK_ID_BYTES_MAX:
             raise ConfigError(f"sink.id={sink_id!r} is longer than {SINK_ID_BYTES_MAX} bytes; give a shorter one")
         if not 1_000 <= self.transaction_timeout_ms <= INT32_MAX:
-            raise ConfigError(f"transaction.timeout.ms={self.transaction_timeout_ms} must be from 1000 to {INT32_MAX}")
+            raise ConfigError(f"{self.timeout_name}={self.transaction_timeout_ms} must be from 1000 to {INT32_MAX}")
         if not 0 <= self.margin < self.transaction_timeout_ms:
             raise ConfigError(
-                f"margin_ms={self.margin_ms} must be from 0 to below transaction.timeout.ms "
+                f"margin_ms={self.margin_ms} must be from 0 to below {self.timeout_name} "
                 f"({self.transaction_timeout_ms})"
             )
         for name in self.client_settings:
@@ -82,13 +84,7 @@ class SinkSettings:
 
     def for_reading(self) -> dict[str, Any]:
         """Keywords for Admin, Reader and `end_transactions`: the connection's settings among those given."""
-        known = {row.name for row in CONNECTION_SETTINGS} | {"default.api.timeout.ms"}
-        keywords = {name.replace(".", "_") for name in known}
-        return {
-            name.replace(".", "_"): value
-            for name, value in self.client_settings.items()
-            if name.replace(".", "_") in keywords
-        }
+        return settings_for_reading(self.client_settings)
 
     def for_sending(self, transactional_id: str) -> dict[str, Any]:
         """What `Producer.from_config` takes, for a producer of this transactional id."""
@@ -104,3 +100,12 @@ class SinkSettings:
             # Told to the coordinator by whoever takes the identity; here it only has to be one a producer may have.
             "transaction.timeout.ms": self.transaction_timeout_ms,
         }
+
+
+def settings_for_reading(client_settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a producer's settings that Admin and Reader share with it, as their keywords."""
+    known = {row.name for row in CONNECTION_SETTINGS} | {"default.api.timeout.ms"}
+    keywords = {name.replace(".", "_") for name in known}
+    return {
+        name.replace(".", "_"): value for name, value in client_settings.items() if name.replace(".", "_") in keywords
+    }

@@ -121,6 +121,7 @@ def sink_settings(options: SinkOptions) -> SinkSettings:
         settings,
         atomic=options.atomic,
         transaction_timeout_ms=timeout_ms,
+        timeout_name="kafka.transaction.timeout.ms",
     )
 
 
