@@ -15,6 +15,10 @@ def test_topics_are_made_described_listed_and_deleted(kafka_cluster: ottla.Clust
         assert {"admin-a", "admin-b"} <= set(admin.list_topics())
         topic = admin.describe("admin-a")
         assert (topic.name, len(topic.topic_id), len(topic.partitions)) == ("admin-a", 16, 3)
+        assert topic.authorized_operations is None
+        allowed = admin.describe("admin-a", include_authorized_operations=True).authorized_operations
+        assert allowed is not None
+        assert {"READ", "WRITE", "DESCRIBE"} < allowed
         for number, place in enumerate(topic.partitions):
             assert place.partition == number
             assert place.leader == place.replicas[0]
@@ -31,10 +35,6 @@ def test_a_topic_that_exists_is_refused_and_the_others_are_made(kafka_cluster: o
         admin.delete_topics("admin-other")
 
 
-def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:
-    with Admin(kafka_cluster.bootstrap_servers) as admin:
-        for ask in (admin.describe, admin.end_offsets, admin.begin_offsets, admin.delete_topics):
-            with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic") as caught:
 def test_offsets_are_asked_of_the_next_leader_where_the_last_one_has_died(kafka_name: str) -> None:
     with ottla.Cluster(brokers=3) as cluster, Admin(cluster.bootstrap_servers) as admin:
         admin.create_topics(kafka_name, partitions=3, replication_factor=3)
@@ -48,6 +48,10 @@ def test_offsets_are_asked_of_the_next_leader_where_the_last_one_has_died(kafka_
         assert admin.delete_records(kafka_name, {0: 1}) == {0: 1}
 
 
+def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        for ask in (admin.describe, admin.end_offsets, admin.begin_offsets, admin.delete_topics):
+            with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic") as caught:
                 ask("no-such-topic")
             assert caught.value.topic == "no-such-topic"
 

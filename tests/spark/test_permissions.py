@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
@@ -20,6 +22,7 @@ from tools.apache_kafka import ApacheKafka, Java
 
 import ottla
 from ottla.errors import UserMistake
+from ottla.sink import session
 from ottla.spark import sink
 from ottla.spark.source import OttlaDataSource
 
@@ -39,6 +42,11 @@ ON_TOPICS_OF_THE_SINK = [
     (ResourceType.TOPIC, "__ottla_sink", ResourcePatternType.PREFIXED, operation)
     for operation in (AclOperation.CREATE, AclOperation.READ, AclOperation.WRITE)
 ]
+ON_DECISIONS_ALONE = [
+    (ResourceType.TOPIC, "__ottla_sink", ResourcePatternType.LITERAL, AclOperation.WRITE),
+    (ResourceType.TOPIC, "__ottla_sink", ResourcePatternType.PREFIXED, AclOperation.READ),
+]
+DESCRIBE_ALONE = [(ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, AclOperation.DESCRIBE)]
 ON_TRANSACTIONAL_IDS = [
     (ResourceType.TRANSACTIONAL_ID, "ottla-sink-", ResourcePatternType.PREFIXED, AclOperation.WRITE)
 ]
@@ -50,6 +58,13 @@ def kafka(java: Java) -> Iterator[ApacheKafka]:
         with ottla.Admin(kafka.bootstrap_servers) as admin:
             admin.create_topics("orders", partitions=2, replication_factor=1)
         yield kafka
+
+
+@pytest.fixture(autouse=True)
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this process has found out about permissions in the test before."""
+    monkeypatch.setattr(sink, "_known_topics", set())
+    monkeypatch.setattr(session, "_sessions", [])
 
 
 def grant(kafka: ApacheKafka, *rules: tuple[ResourceType, str, ResourcePatternType, AclOperation]) -> None:
@@ -75,9 +90,9 @@ def options(kafka: ApacheKafka, **more: str) -> dict[str, str]:
     } | {name.replace("__", "."): value for name, value in more.items()}
 
 
-def plan_source(kafka: ApacheKafka) -> None:
-    source = OttlaDataSource(options(kafka, subscribe="orders"))
-    source.reader(source.schema()).partitions()
+def plan_source(kafka: ApacheKafka, **what: str) -> Sequence[Any]:
+    source = OttlaDataSource(options(kafka, **what))
+    return source.reader(source.schema()).partitions()
 
 
 def plan_write(kafka: ApacheKafka) -> None:
@@ -93,21 +108,52 @@ def plan_micro_batch(kafka: ApacheKafka) -> None:
     ("rules", "told"),
     [
         ([], "'orders', which this user may not: have it granted Describe and Write on the topic"),
+        (DESCRIBE_ALONE, "'orders', which this user may not: have it granted Describe and Write on the topic"),
         (ON_TOPIC, r"'__ottla_sink'\)\. Have it granted Create, Read, .* on topics __ottla_sink and __ottla_sink_m"),
         ([*ON_TOPIC, *ON_TOPICS_OF_THE_SINK], "Have it granted Write and Describe on transactional ids that begin"),
     ],
 )
-def test_what_a_sink_may_not_do_is_said_when_planning(kafka: ApacheKafka, plan, rules, told, monkeypatch) -> None:
-    monkeypatch.setattr(sink, "_known_topics", set())
+def test_what_a_sink_may_not_do_is_said_when_planning(kafka: ApacheKafka, plan, rules, told) -> None:
     grant(kafka, *rules)
     with pytest.raises(UserMistake, match=told):
         plan(kafka)
 
 
-def test_a_source_that_may_not_read_is_told_when_planning(kafka: ApacheKafka) -> None:
-    grant(kafka)
+@pytest.mark.parametrize("plan", [plan_write, plan_micro_batch])
+def test_a_sink_that_may_see_its_own_topics_and_not_write_to_them_is_told_when_planning(
+    kafka: ApacheKafka, plan
+) -> None:
+    with ottla.Admin(kafka.bootstrap_servers) as admin:
+        known = admin.list_topics()
+        admin.create_topics({"__ottla_sink", "__ottla_sink_markers"} - set(known), replication_factor=1)
+        admin.alter_configs(topic="__ottla_sink", configs={"cleanup.policy": "compact"})
+    grant(kafka, *ON_TOPIC, *ON_DECISIONS_ALONE, *ON_TRANSACTIONAL_IDS)
+    with pytest.raises(
+        UserMistake, match=r"'__ottla_sink_markers': no WRITE on the topic\)\. Have it granted Create, "
+    ):
+        plan(kafka)
+
+
+@pytest.mark.parametrize("rules", [[], DESCRIBE_ALONE])
+def test_a_source_that_may_not_read_is_told_when_planning(kafka: ApacheKafka, rules) -> None:
+    grant(kafka, *rules)
     with pytest.raises(UserMistake, match="'orders', which this user may not read: have it granted DESCRIBE and READ"):
-        plan_source(kafka)
+        plan_source(kafka, subscribe="orders")
+
+
+def test_a_pattern_that_finds_topics_which_may_not_be_read_is_told_when_planning(kafka: ApacheKafka) -> None:
+    grant(kafka, *DESCRIBE_ALONE)
+    with pytest.raises(UserMistake, match="subscribePattern names topic 'orders', which this user may not read"):
+        plan_source(kafka, subscribePattern="ord.*")
+
+
+def test_a_pattern_that_finds_nothing_says_that_it_may_be_for_want_of_rights(
+    kafka: ApacheKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    grant(kafka)
+    with caplog.at_level(logging.WARNING, logger="ottla.spark"):
+        assert not plan_source(kafka, subscribePattern="ord.*")
+    assert "subscribePattern (ord.*); topics on which this user has no DESCRIBE are not seen" in caplog.text
 
 
 def test_what_the_page_says_a_sink_needs_is_enough(kafka: ApacheKafka) -> None:

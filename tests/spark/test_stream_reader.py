@@ -199,11 +199,18 @@ def test_partitions_and_topics_that_come_later_are_read_from_their_beginning(
     kafka_cluster.delete_topic(f"{kafka_topic}-later")
 
 
-def test_a_pattern_that_matches_nothing_waits(kafka_name: str, stream: Open) -> None:
+def test_a_pattern_that_matches_nothing_waits_and_says_so_once(
+    kafka_name: str, stream: Open, caplog: pytest.LogCaptureFixture
+) -> None:
     reader = stream(subscribePattern=f"{kafka_name}-none")
     assert reader.initialOffset() == {}
     assert reader.latestOffset({}, ReadAllAvailable()) == {}
+    assert reader.latestOffset({}, ReadAllAvailable()) == {}
     assert reader.reportLatestOffset() is None
+    assert [record.getMessage() for record in caplog.records if record.name == "ottla.spark"] == [
+        f"no topic matches the option subscribePattern ({kafka_name}-none); topics on which this user has no DESCRIBE "
+        "are not seen"
+    ]
 
 
 def test_offsets_gone_by_retention_fail_the_query_or_are_left_out(

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver
+from ottla.client.authorized_operations import read_operations
 from ottla.client.channel import SocketBuffers
 from ottla.connection.core import ANY_NODE, CONTROLLER, Answer
 from ottla.errors import KafkaError, OttlaError, Unreachable
@@ -52,11 +53,16 @@ class PartitionDescription:
 
 @dataclass(slots=True, frozen=True)
 class TopicDescription:
-    """One topic: `topic_id` has 16 bytes (zeros where the cluster has none), partitions by number."""
+    """One topic: `topic_id` has 16 bytes (zeros where the cluster has none), partitions by number.
+
+    `authorized_operations` are what this user may do, by Kafka's names ("WRITE"); None where brokers were not asked or
+    do not tell.
+    """
 
     name: str
     topic_id: bytes
     partitions: tuple[PartitionDescription, ...]
+    authorized_operations: frozenset[str] | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -162,9 +168,12 @@ class Admin:
         response = self._ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
         return sorted(topic.name for topic in response.topics if not topic.is_internal)
 
-    def describe(self, topic: str) -> TopicDescription:
-        """The topic's id and partitions; KafkaError where there is no such topic."""
-        found = self._topic_metadata(topic)
+    def describe(self, topic: str, *, include_authorized_operations: bool = False) -> TopicDescription:
+        """The topic's id and partitions; KafkaError where there is no such topic.
+
+        What this user may do is told by brokers from Kafka 2.3 on.
+        """
+        found = self._topic_metadata(topic, include_authorized_operations)
         return TopicDescription(
             found.name,
             found.topic_id,
@@ -178,6 +187,7 @@ class Admin:
                 )
                 for place in sorted(found.partitions, key=lambda place: place.partition_index)
             ),
+            read_operations(found.topic_authorized_operations),
         )
 
     def cluster(self) -> ClusterDescription:
@@ -390,8 +400,12 @@ class Admin:
     def _ask(self, message: Any, where: int = ANY_NODE) -> Any:
         return self._driver.ask(message, where).message
 
-    def _topic_metadata(self, topic: str) -> Any:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    def _topic_metadata(self, topic: str, include_authorized_operations: bool = False) -> Any:
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=topic)],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=include_authorized_operations,
+        )
         answer = self._driver.ask(request, ANY_NODE)
         found = answer.message.topics[0]
         if found.error_code:

@@ -7,6 +7,7 @@ again until `default.api.timeout.ms` is over. It also keeps a consumer group's o
 
 from __future__ import annotations
 
+import logging
 import time
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver
+from ottla.client.authorized_operations import read_operations
 from ottla.client.channel import SocketBuffers
 from ottla.connection.core import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
@@ -30,6 +32,8 @@ from ottla.reader.settings import ReaderSettings
 
 if TYPE_CHECKING:
     from ottla.client.reader_settings_keywords import ReaderSettingsKeywords
+
+_log = logging.getLogger("ottla.client")
 
 Place = tuple[str, int]
 """(topic, partition)"""
@@ -74,6 +78,26 @@ class OffsetLookup:
     def known_partitions(self, topics: Iterable[str]) -> dict[str, tuple[int, ...]]:
         """The partitions of topics that were asked for before, as they were then."""
         return {topic: tuple(sorted(self._leaders[topic])) for topic in topics}
+
+    def check_readable(self, topics: Iterable[str]) -> None:
+        """Raise KafkaError (TOPIC_AUTHORIZATION_FAILED) for a topic this user may describe and not read.
+
+        As far as brokers tell (from Kafka 2.3 on); otherwise nobody says so before it is read.
+        """
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in topics],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+        )
+        try:
+            told = self._driver.ask(request, ANY_NODE).message.topics if request.topics else ()
+        except OttlaError as error:
+            _log.info("what this user may read is not known: %s", error)
+            return
+        for topic in told:
+            allowed = read_operations(topic.topic_authorized_operations)
+            if allowed is not None and "READ" not in allowed:
+                raise kafka_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic=topic.name)
 
     def offsets(self, wanted: Mapping[Place, int]) -> dict[Place, int]:
         """The offset of each partition for a time in ms since 1970 (-1: no record is that young), for -2 the first

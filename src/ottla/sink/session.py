@@ -17,7 +17,7 @@ from ottla.client.reader import Reader
 from ottla.client.transaction_handle import end_transactions
 from ottla.errors import KafkaError, OttlaError, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
-from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.reader.settings import ReaderSettings
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision, decode
@@ -76,6 +76,8 @@ class Session:
         self._ensure(settings.control_topic, replicas, decisions)
         self._ensure(settings.markers_topic, replicas, {**shared, "retention.ms": _MARKERS_RETENTION_MS})
         self._check_cleanup(settings.control_topic)
+        for topic in (settings.control_topic, settings.markers_topic):
+            check_authorized(self.admin, topic, {"READ", "WRITE"})
         self._has_topics = True
 
     def _check_cleanup(self, topic: str) -> None:
@@ -224,6 +226,22 @@ class Session:
     def pause(self) -> None:
         """Let a moment pass before the next look."""
         time.sleep(_PAUSE_S)
+
+
+def check_authorized(admin: Admin, topic: str, needed: set[str]) -> None:
+    """Raise KafkaError (TOPIC_AUTHORIZATION_FAILED) where this user may describe a topic and not do what is needed.
+
+    Otherwise nobody says so before the first request that needs it.
+    """
+    try:
+        allowed = admin.describe(topic, include_authorized_operations=True).authorized_operations
+    except OttlaError as error:
+        # Brokers before Kafka 2.3 do not tell.
+        _log.info("what this user may do with %s is not known: %s", topic, error)
+        return
+    if allowed is not None and not needed <= allowed:
+        lacking = " and ".join(sorted(needed - allowed))
+        raise kafka_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no {lacking} on the topic", topic=topic)
 
 
 _sessions: list[Session] = []

@@ -6,6 +6,7 @@ settings that cannot be used, offsets that are gone, times that lie ahead.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 
@@ -14,6 +15,8 @@ from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET, Limit
 from ottla.spark.offset_ranges import OffsetRange, Place, check_named, place_limit, plan_ranges, split_ranges, time_of
 from ottla.spark.options import SourceOptions
+
+_log = logging.getLogger("ottla.spark")
 
 _REFUSED_TOPICS = {
     "UNKNOWN_TOPIC_OR_PARTITION": "does not exist: check its name, or create it first",
@@ -41,11 +44,29 @@ class PartitionsToRead:
         if self._asked_at is None or now - self._asked_at >= max_age_s:
             try:
                 self._places = self._ask()
+                if self._asked_at is None:
+                    self._look_closer()
             except KafkaError as error:
-                option = "assign" if self._options.assigned is not None else "subscribe"
-                raise explained(error, option) from None
+                raise explained(error, self._option) from None
             self._asked_at = now
         return self._places
+
+    @property
+    def _option(self) -> str:
+        """The one that says what to read."""
+        if self._options.pattern is not None:
+            return "subscribePattern"
+        return "assign" if self._options.assigned is not None else "subscribe"
+
+    def _look_closer(self) -> None:
+        """Say at once what nobody says before a task reads: no right to read, or to see any topic at all."""
+        self.lookup.check_readable(sorted({topic for topic, _ in self._places}))
+        if self._options.pattern is not None and not self._places:
+            _log.warning(
+                "no topic matches the option subscribePattern (%s); topics on which this user has no DESCRIBE are not "
+                "seen",
+                self._options.pattern.pattern,
+            )
 
     def close(self) -> None:
         """Close the connections."""

@@ -107,12 +107,18 @@ def _check_topic(options: SinkOptions, topic: str) -> None:
 
     Where brokers make topics that are asked for, this makes it.
     """
+    from ottla.client.admin import Admin
+    from ottla.sink.session import check_authorized
+    from ottla.sink.settings import settings_for_reading
+
     place = (options.bootstrap_servers, topic)
     if place in _known_topics:
         return
     with _producer(options, {"max.block.ms": str(_PLANNING_BLOCK_MS), "linger.ms": "0"}) as producer:
         try:
             producer.partitions_for(topic)
+            with Admin(options.bootstrap_servers, **settings_for_reading(options.settings)) as admin:
+                check_authorized(admin, topic, {"WRITE"})
         except KafkaError as error:
             if error.name != "TOPIC_AUTHORIZATION_FAILED":
                 raise
