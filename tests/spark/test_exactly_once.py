@@ -197,3 +197,35 @@ def test_a_transaction_timeout_that_brokers_do_not_allow_is_refused_when_plannin
             numbers(spark, 0, 9), kafka_cluster, kafka_topic, write__id="w", kafka__transaction__timeout__ms="2000000"
         )
     assert visible(kafka_cluster, kafka_topic) == []
+
+
+@pytest.mark.parametrize(
+    ("trigger", "settings", "told"),
+    [
+        ({"continuous": "1 second"}, {}, "Continuous processing does not go with the ottla sink"),
+        ({"realTime": "5 seconds"}, {}, "PythonTable is not in the sink allowlist for Real-Time Mode"),
+        # Whoever leaves Spark's list aside is told by Spark what else is missing.
+        ({"realTime": "5 seconds"}, {"allowlistCheck": "false"}, "Sink ottla does not support async progress tracking"),
+    ],
+)
+def test_triggers_without_micro_batches_are_refused(
+    trigger: dict[str, str],
+    settings: dict[str, str],
+    told: str,
+    spark: SparkSession,
+    kafka_cluster: Cluster,
+    kafka_topic: str,
+    tmp_path: Path,
+) -> None:
+    for name, value in settings.items():
+        spark.conf.set(f"spark.sql.streaming.realTimeMode.{name}", value)
+    rows = spark.readStream.format("rate").load().selectExpr("cast(value as string) value")
+    writer = rows.writeStream.format("ottla").option("kafka.bootstrap.servers", kafka_cluster.bootstrap_servers)
+    writer = writer.option("topic", kafka_topic).option("sink.id", kafka_topic).outputMode("update")
+    try:
+        with pytest.raises(Exception, match=told):
+            writer.option("checkpointLocation", str(tmp_path)).trigger(**trigger).start().awaitTermination()
+    finally:
+        for name in settings:
+            spark.conf.unset(f"spark.sql.streaming.realTimeMode.{name}")
+    assert visible(kafka_cluster, kafka_topic) == []

@@ -124,3 +124,24 @@ def test_what_a_stream_cannot_read_is_said_when_it_starts(
     with pytest.raises(PySparkException) as refused:
         query.awaitTermination(TIMEOUT_S)
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "sentence"),
+    [
+        ({"realTime": "5 seconds"}, "PythonMicroBatchStreamWithTriggerAvailableNow is not supported in Real-time Mode"),
+        ({"continuous": "1 second"}, "does not support continuous processing"),
+    ],
+)
+def test_triggers_without_micro_batches_are_refused(
+    spark: SparkSession,
+    kafka_cluster: Cluster,
+    kafka_topic: str,
+    tmp_path: Path,
+    trigger: dict[str, str],
+    sentence: str,
+) -> None:
+    writer = open_stream(spark, kafka_cluster, subscribe=kafka_topic).writeStream.format("console")
+    writer = writer.outputMode("update").option("checkpointLocation", str(tmp_path))
+    with pytest.raises(Exception, match=sentence):
+        writer.trigger(**trigger).start().awaitTermination(TIMEOUT_S)
