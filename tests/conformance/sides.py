@@ -10,7 +10,7 @@ import time
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from tools.apache_kafka import ApacheKafka
+from tools.apache_kafka import QUICK_FAILOVER, ApacheKafka
 from tools.ports import free_ports
 
 import ottla
@@ -24,12 +24,6 @@ from .ways_in import PROTOCOLS, apache_settings, apache_users, embedded_listener
 
 BROKERS = 3
 _PATIENCE_S = 60
-# An orphaned partition is led again within seconds, as in a test it should; Kafka's default is 9 s.
-_APACHE_SETTINGS = {
-    "broker.session.timeout.ms": 3000,
-    "broker.heartbeat.interval.ms": 500,
-    "replica.lag.time.max.ms": 5000,
-}
 
 
 class Losses(Protocol):
@@ -163,7 +157,7 @@ class Apache(Side):
             heap_mb=384,
             listeners={"LOSSY": "PLAINTEXT", **PROTOCOLS},
             advertised={"LOSSY": self._proxy.addresses},
-            settings=_APACHE_SETTINGS | apache_settings(papers),
+            settings=QUICK_FAILOVER | apache_settings(papers),
             format_arguments=apache_users(),
         )
         try:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.spark.sink_engine import Brokers
+from tools.apache_kafka import QUICK_FAILOVER, ApacheKafka
+from tools.kafka_jars import JarsUnavailable
 
+import ottla
 from ottla.errors import UserMistake
 
 from ..needs import lacking
@@ -24,6 +29,24 @@ def find_java() -> None:
         find_java()
     except UserMistake as reason:
         lacking("spark", reason)
+
+
+_SOAK = pytest.mark.skipif(not os.environ.get("OTTLA_SOAK"), reason="takes minutes: set OTTLA_SOAK=1")
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("apache", marks=[pytest.mark.kafka, _SOAK])])
+def brokers(request: pytest.FixtureRequest) -> Iterator[Brokers]:
+    """Three embedded brokers; with OTTLA_SOAK=1 three nodes of Apache Kafka after them."""
+    if request.param == "embedded":
+        with ottla.Cluster(brokers=3) as cluster:
+            yield cluster
+        return
+    try:
+        kafka = ApacheKafka(3, heap_mb=384, settings=QUICK_FAILOVER)
+    except JarsUnavailable as missing:
+        lacking("kafka", missing)
+    with kafka:
+        yield kafka
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Protocol
 
 from tests import exactly_once
 from tests.spark import sink_driver
@@ -24,6 +25,7 @@ from tests.spark.sink_driver import KEYS, Job
 
 import ottla
 from ottla.sink import barriers
+from ottla.sink.settings import CONTROL_TOPIC
 
 PATIENCE_S = 240
 QUIET_S = 10
@@ -126,18 +128,29 @@ class Driver:
         send_signal(java, signal.SIGKILL)
 
 
+class Brokers(Protocol):
+    """Three brokers with ids 1 to 3: an `ottla.Cluster`, or nodes of Apache Kafka."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    def kill(self, broker_id: int, /) -> None: ...
+    def start(self, broker_id: int, /) -> Any: ...
+
+
 class Engine:
     """Queries, driver after driver, and what has become of their rows."""
 
-    def __init__(self, cluster: ottla.Cluster, folder: Path, names: list[str], **more: object) -> None:
+    def __init__(self, brokers: Brokers, folder: Path, names: list[str], **more: object) -> None:
         self._folder = folder
         self._barriers = folder / "barriers"
         self._barriers.mkdir(parents=True)
+        self._brokers = brokers
         self.names = names
-        self.job = Job(cluster.bootstrap_servers, str(folder), **more)  # type: ignore[arg-type]
+        self.job = Job(brokers.bootstrap_servers, str(folder), **more)  # type: ignore[arg-type]
         for name in names:
             self.job.rows(name).mkdir(parents=True)
-            cluster.create_topic(name, partitions=3)
+        with ottla.Admin(brokers.bootstrap_servers) as admin:
+            admin.create_topics(names, partitions=3, replication_factor=3)
         self.files = dict.fromkeys(names, 0)
         self._drivers: list[Driver] = []
 
@@ -176,6 +189,22 @@ class Engine:
         number = self.files[name] - 1
         commit = self.job.checkpoint(name) / "commits" / str(number)
         self.driver.await_true(commit.exists, f"micro-batch {number} of {name} was not done")
+
+    @contextlib.contextmanager
+    def without_broker(self, broker_id: int) -> Iterator[None]:
+        """Kill a broker, and start it again afterwards."""
+        self._brokers.kill(broker_id)
+        yield
+        self._brokers.start(broker_id)
+        with ottla.Admin(self.job.bootstrap_servers) as admin:
+            for topic in (*self.names, CONTROL_TOPIC, f"{CONTROL_TOPIC}_markers", "__transaction_state"):
+                self._await_in_sync(admin, topic)
+
+    def _await_in_sync(self, admin: ottla.Admin, topic: str) -> None:
+        def in_sync() -> bool:
+            return all(len(place.isr) == len(place.replicas) for place in admin.describe(topic).partitions)
+
+        self.driver.await_true(in_sync, f"not all replicas of {topic} came back")
 
     def end(self) -> None:
         """Nothing of it stays."""
@@ -229,18 +258,22 @@ class Engine:
         """What a read_committed reader finds, by partition in offset order."""
         return exactly_once.visible_rows(self.job.bootstrap_servers, name)
 
+    def count_visible(self, name: str) -> int:
+        """How many rows a read_committed reader finds."""
+        return sum(map(len, self.visible_rows(name).values()))
+
     def duplicates(self, name: str) -> list[int]:
         """Rows that are there more often than once."""
         counts = Counter(row for rows in self.visible_rows(name).values() for row in rows)
         return sorted(row for row, count in counts.items() if count > 1)
 
-    def assert_quiet(self) -> None:
+    def assert_quiet(self, patience_s: float = QUIET_S) -> None:
         """No transaction is open on any broker, without waiting for a timeout, which is minutes away."""
 
         def busy() -> list[object]:
             return exactly_once.busy(self.job.bootstrap_servers)
 
-        await_true(lambda: not busy(), lambda: f"still open: {busy()}", QUIET_S)
+        await_true(lambda: not busy(), lambda: f"still open: {busy()}", patience_s)
 
     def assert_every_row_once(self, name: str) -> None:
         """Every row of every file once for a read_committed reader, each key's rows in order."""
@@ -248,15 +281,14 @@ class Engine:
 
 
 @contextlib.contextmanager
-def running_engine(folder: Path, names: list[str], **more: object) -> Iterator[Engine]:
-    """A running driver with these queries, over three brokers of its own."""
-    with ottla.Cluster(brokers=3) as cluster:
-        engine = Engine(cluster, folder, names, cores=CORES, **more)
-        try:
-            engine.start()
-            yield engine
-        finally:
-            engine.end()
+def running_engine(brokers: Brokers, folder: Path, names: list[str], **more: object) -> Iterator[Engine]:
+    """A running driver with these queries."""
+    engine = Engine(brokers, folder, names, cores=CORES, **more)
+    try:
+        engine.start()
+        yield engine
+    finally:
+        engine.end()
 
 
 def send_signal(pid: int, number: int) -> None:

@@ -1,8 +1,8 @@
 """More ways to kill a Spark driver in front of each step of the exactly-once sink; with OTTLA_SOAK=1, for the time.
 
 The JVM alone, the Python processes alone, `query.stop()` in the middle, a driver that is paused and wakes up when its
-successor has gone on, and 300 kills drawn by seed. What must hold afterwards is what `test_sink_kills` says. Each round
-is a fixture that finds all queries at rest and leaves them so.
+successor has gone on: all of it over the embedded cluster and over Apache Kafka. Then 300 kills drawn by seed. What must
+hold afterwards is what `test_sink_kills` says. Each round is a fixture that finds all queries at rest and leaves them so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from tests.spark.sink_engine import STEPS, Engine, running_engine, send_signal
+from tests.spark.sink_engine import STEPS, Brokers, Engine, running_engine, send_signal
 
 pytestmark = [
     pytest.mark.spark,
@@ -25,9 +25,9 @@ SOAK_ROUNDS = 30
 
 
 @pytest.fixture(scope="module")
-def engine(find_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A running driver with a query for every barrier, over three brokers."""
-    with running_engine(tmp_path_factory.mktemp("kills"), STEPS) as engine:
+def engine(find_java: None, brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A running driver with a query for every barrier."""
+    with running_engine(brokers, tmp_path_factory.mktemp("kills"), STEPS) as engine:
         yield engine
 
 
@@ -114,6 +114,7 @@ def test_a_driver_that_wakes_up_late_changes_nothing(woken_up_late: Engine, step
     woken_up_late.assert_every_row_once(step)
 
 
+@pytest.mark.parametrize("brokers", ["embedded"], indirect=True)
 @pytest.mark.parametrize("number", range(SOAK_ROUNDS))
 def test_every_row_is_there_once_after_kills_drawn_by_seed(engine: Engine, number: int) -> None:
     random = Random(number)
