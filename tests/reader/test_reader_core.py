@@ -120,6 +120,16 @@ def test_reading_on_for_ever_hears_of_new_records(world: Any) -> None:
     assert world.fetches[-1].topics[0].partitions[0].fetch_offset == 1
 
 
+def test_what_comes_next_is_fetched_before_the_last_is_consumed(make_world: Callable[..., Any]) -> None:
+    world = make_world(max_partition_fetch_bytes=1)
+    for number in range(3):
+        world.store(0, b"%d" % number)
+    world.core.receive(Assign("flights", 0, -2, -1), 0)
+    found = world.run()
+    assert len([output for output in found if isinstance(output, Fetched)]) == 3
+    assert values(found) == [b"0", b"1", b"2"]
+
+
 def test_what_is_not_consumed_is_not_fetched_further(make_world: Callable[..., Any]) -> None:
     world = make_world(prefetch_max_bytes=1, max_partition_fetch_bytes=1)
     for number in range(3):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.spark.sink_engine import Brokers
+from tests.spark.sink_engine import SOAK, Brokers
 from tools.apache_kafka import QUICK_FAILOVER, ApacheKafka
 from tools.kafka_jars import JarsUnavailable
 
@@ -31,10 +30,7 @@ def find_java() -> None:
         lacking("spark", reason)
 
 
-_SOAK = pytest.mark.skipif(not os.environ.get("OTTLA_SOAK"), reason="takes minutes: set OTTLA_SOAK=1")
-
-
-@pytest.fixture(scope="module", params=["embedded", pytest.param("apache", marks=[pytest.mark.kafka, _SOAK])])
+@pytest.fixture(scope="module", params=["embedded", pytest.param("apache", marks=[pytest.mark.kafka, SOAK])])
 def brokers(request: pytest.FixtureRequest) -> Iterator[Brokers]:
     """Three embedded brokers; with OTTLA_SOAK=1 three nodes of Apache Kafka after them."""
     if request.param == "embedded":

@@ -33,13 +33,13 @@ QUICK_START = {
 
 @dataclass
 class Job:
-    """What to stream: in `controls` are the queries that are at least once."""
+    """What to stream: in `controls` are the queries that are at least once, `options` are further ones by query."""
 
     bootstrap_servers: str
     folder: str
     cores: int
     controls: list[str] = field(default_factory=list)
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, dict[str, str]] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
@@ -61,7 +61,7 @@ def start(session: SparkSession, job: Job, name: str, tasks: int) -> StreamingQu
         .option("kafka.bootstrap.servers", job.bootstrap_servers)
         .option("topic", name)
         .options(**{"delivery": "at-least-once"} if is_control else {"sink.id": name})
-        .options(**job.options)
+        .options(**job.options.get(name, {}))
         .option("checkpointLocation", str(job.checkpoint(name)))
         .start()
     )

@@ -19,14 +19,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import pytest
 from tests import exactly_once
 from tests.spark import sink_driver
 from tests.spark.sink_driver import KEYS, Job
 
 import ottla
 from ottla.sink import barriers
+from ottla.sink.identities import prefix_of
 from ottla.sink.settings import CONTROL_TOPIC
 
+SOAK = pytest.mark.skipif(not os.environ.get("OTTLA_SOAK"), reason="takes minutes: set OTTLA_SOAK=1")
 PATIENCE_S = 240
 QUIET_S = 10
 ROWS = 40
@@ -267,11 +270,17 @@ class Engine:
         counts = Counter(row for rows in self.visible_rows(name).values() for row in rows)
         return sorted(row for row, count in counts.items() if count > 1)
 
-    def assert_quiet(self, patience_s: float = QUIET_S) -> None:
+    def assert_quiet(self) -> None:
         """No transaction is open on any broker, without waiting for a timeout, which is minutes away."""
+        self._await_quiet("", QUIET_S)
 
+    def await_timeouts(self, name: str) -> None:
+        """Wait until the brokers have ended the query's transactions, as nobody else does."""
+        self._await_quiet(prefix_of(name), PATIENCE_S)
+
+    def _await_quiet(self, prefix: str, patience_s: float) -> None:
         def busy() -> list[object]:
-            return exactly_once.busy(self.job.bootstrap_servers)
+            return exactly_once.busy(self.job.bootstrap_servers, prefix)
 
         await_true(lambda: not busy(), lambda: f"still open: {busy()}", patience_s)
 

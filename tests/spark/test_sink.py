@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.types import StringType, StructField, StructType
 
 from ottla.client.tables import read_table
+from ottla.errors import KafkaError
+from ottla.spark import sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,3 +101,12 @@ def test_a_topic_cannot_be_overwritten(spark: SparkSession, kafka_cluster: Clust
         frame.write.format("ottla").mode("overwrite").option(
             "kafka.bootstrap.servers", kafka_cluster.bootstrap_servers
         ).option("topic", kafka_topic).save()
+
+
+def test_an_unknown_topic_is_named_when_the_write_is_planned(
+    kafka_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink, "_PLANNING_BLOCK_MS", 300)
+    options = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers, "topic": "no-such-topic"}
+    with pytest.raises(KafkaError, match=r"'no-such-topic'.*create it first, or check its name"):
+        sink.batch_writer(options, StructType([StructField("value", StringType())]), overwrite=False)

@@ -1,24 +1,21 @@
 """More ways to kill a Spark driver in front of each step of the exactly-once sink; with OTTLA_SOAK=1, for the time.
 
 The JVM alone, the Python processes alone, `query.stop()` in the middle, a driver that is paused and wakes up when its
-successor has gone on: all of it over the embedded cluster and over Apache Kafka. Then 300 kills drawn by seed. What must
-hold afterwards is what `test_sink_kills` says. Each round is a fixture that finds all queries at rest and leaves them so.
+successor has gone on: all of it over the embedded cluster and over Apache Kafka. Then 300 kills drawn by seed. What
+must hold afterwards is what `test_sink_kills` says. Each round is a fixture that finds all queries at rest and leaves
+them so.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from random import Random
 
 import pytest
-from tests.spark.sink_engine import STEPS, Brokers, Engine, running_engine, send_signal
+from tests.spark.sink_engine import SOAK, STEPS, Brokers, Engine, running_engine, send_signal
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif(not os.environ.get("OTTLA_SOAK"), reason="takes minutes: set OTTLA_SOAK=1"),
-]
+pytestmark = [pytest.mark.spark, SOAK]
 
 KILLS_A_ROUND = 10
 SOAK_ROUNDS = 30
