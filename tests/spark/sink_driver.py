@@ -8,6 +8,7 @@ row n has key n modulo `KEYS`, and a key's rows lie in one task, in order.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -72,6 +73,14 @@ def say(*words: Any) -> None:
     os.write(1, f"{' '.join(map(str, words))}\n".encode())
 
 
+def tell_failure(query: StreamingQuery, name: str) -> None:
+    """Nobody asks for it where a query was to go on."""
+    try:
+        query.awaitTermination()
+    except Exception as error:
+        say(f"failed:{name}", error)
+
+
 def stop(query: StreamingQuery, name: str) -> None:
     say(f"stopping:{name}")
     query.stop()
@@ -93,14 +102,13 @@ def main() -> None:
         word, name, *arguments = line.split()
         if word == "start":
             queries[name] = start(session, job, name, int(arguments[0]))
+            Thread(target=tell_failure, args=(queries[name], name), daemon=True).start()
         elif word == "stop":
             Thread(target=stop, args=(queries[name], name)).start()
             continue
         else:
-            try:
+            with contextlib.suppress(Exception):
                 queries[name].awaitTermination()
-            except Exception as error:
-                say(error)
         say(f"{word}:{name}")
 
 

@@ -200,16 +200,14 @@ def test_a_transaction_timeout_that_brokers_do_not_allow_is_refused_when_plannin
 
 
 @pytest.mark.parametrize(
-    ("trigger", "settings", "told"),
+    ("settings", "told"),
     [
-        ({"continuous": "1 second"}, {}, "Continuous processing does not go with the ottla sink"),
-        ({"realTime": "5 seconds"}, {}, "PythonTable is not in the sink allowlist for Real-Time Mode"),
+        ({}, "PythonTable is not in the sink allowlist for Real-Time Mode"),
         # Whoever leaves Spark's list aside is told by Spark what else is missing.
-        ({"realTime": "5 seconds"}, {"allowlistCheck": "false"}, "Sink ottla does not support async progress tracking"),
+        ({"allowlistCheck": "false"}, "Sink ottla does not support async progress tracking"),
     ],
 )
-def test_triggers_without_micro_batches_are_refused(
-    trigger: dict[str, str],
+def test_real_time_mode_is_refused(
     settings: dict[str, str],
     told: str,
     spark: SparkSession,
@@ -224,7 +222,7 @@ def test_triggers_without_micro_batches_are_refused(
     writer = writer.option("topic", kafka_topic).option("sink.id", kafka_topic).outputMode("update")
     try:
         with pytest.raises(Exception, match=told):
-            writer.option("checkpointLocation", str(tmp_path)).trigger(**trigger).start().awaitTermination()
+            writer.option("checkpointLocation", str(tmp_path)).trigger(realTime="5 seconds").start().awaitTermination()
     finally:
         for name in settings:
             spark.conf.unset(f"spark.sql.streaming.realTimeMode.{name}")

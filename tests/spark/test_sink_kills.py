@@ -21,38 +21,21 @@ pytestmark = pytest.mark.spark
 
 CONTROLS = {"control-task": barriers.TASK_END, "control-commit": barriers.COMMIT_END}
 
-# Their driver stays away until their transactions have timed out.
-AWAY = {
-    "away-before-the-decision": barriers.COMMIT_DECISION,
-    "away-after-the-decision": barriers.COMMIT_APPLY,
-    "away-between-two-ends": barriers.COMMIT_BETWEEN,
-}
-# A micro-batch takes less.
-SHORT_TIMEOUT = {"kafka.transaction.timeout.ms": "20000"}
-
 
 @pytest.fixture(scope="module")
 def engine(find_java: None, brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A running driver with a query for every barrier."""
-    folder, names = tmp_path_factory.mktemp("kills"), [*STEPS, *CONTROLS, *AWAY]
-    options = dict.fromkeys(AWAY, SHORT_TIMEOUT)
-    with running_engine(brokers, folder, names, controls=list(CONTROLS), options=options) as engine:
+    folder, names = tmp_path_factory.mktemp("kills"), [*STEPS, *CONTROLS]
+    with running_engine(brokers, folder, names, controls=list(CONTROLS)) as engine:
         yield engine
 
 
 @pytest.fixture(scope="module")
 def driver_killed(engine: Engine) -> Engine:
     """The driver was killed, JVM and Python, with every query in front of another step; a new one has gone on."""
-    engine.stop_at({name: name for name in STEPS} | CONTROLS | AWAY)
+    engine.stop_at({name: name for name in STEPS} | CONTROLS)
     engine.driver.kill()
     engine.release()
-    for name in AWAY:
-        engine.await_timeouts(name)
-    # Of the second micro-batch nothing is left, though it was decided, but for what was committed before the kill.
-    left = [engine.count_visible(name) - ROWS for name in AWAY]
-    assert left[:2] == [0, 0]
-    assert 0 < left[2] < ROWS
-    engine.job.options = {}
     engine.start()
     engine.assert_quiet()
     return engine
@@ -64,13 +47,6 @@ def test_every_row_is_there_once_after_the_driver_was_killed(
 ) -> None:
     say(f"Spark's driver held at {step}, and killed there")
     driver_killed.assert_every_row_once(step)
-
-
-@pytest.mark.parametrize("away", AWAY)
-def test_every_row_is_there_once_after_downtime_beyond_the_transaction_timeout(
-    driver_killed: Engine, away: str
-) -> None:
-    driver_killed.assert_every_row_once(away)
 
 
 @pytest.mark.parametrize("control", CONTROLS)
