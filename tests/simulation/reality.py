@@ -112,7 +112,7 @@ class Stage:
         self._take_stock()
         for mishap in self.plan.mishaps:
             struck = faults[id(mishap)].fired if id(mishap) in faults else fired[id(mishap)]
-            self.chronicle.faults.append(FaultSeen(mishap.kind, struck, str(mishap.details)))
+            self.chronicle.faults.append(FaultSeen(mishap.kind, struck, f"{mishap.details} at {mishap.at_us} us"))
         self.chronicle.ended_us = self.now_us
 
     def _thread(self, act: Callable[..., None], *arguments: Any) -> threading.Thread:
