@@ -268,7 +268,7 @@ class Stage:
         folder = log_folder(self._folder, broker, place)
         if not folder.is_dir():
             return None, []
-        content = b"".join(bytes(segment) for segment in segments(folder))
+        content = b"".join(segments(folder))
         return content, self.decoded.seen_in(content)
 
 
