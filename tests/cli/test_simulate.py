@@ -142,12 +142,12 @@ def test_the_story_of_a_seed_is_written_as_a_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--seeds", "0"), "'--seeds'"),
-        (("--seeds", "-5"), "'--seeds'"),
-        (("--seeds", "many"), "'--seeds'"),
-        (("--jobs", "0"), "'--jobs'"),
-        (("--seed", "-1"), "'--seed'"),
-        (("--first-seed", "-1"), "'--first-seed'"),
+        (("--seeds", "0"), "--seeds 0 is no whole number of "),
+        (("--seeds", "-5"), "--seeds -5 is no whole number of "),
+        (("--seeds", "many"), "--seeds many is no whole number of "),
+        (("--jobs", "0"), "--jobs 0 is no whole number of "),
+        (("--seed", "-1"), "--seed -1 is no whole number of "),
+        (("--first-seed", "-1"), "--first-seed -1 is no whole number of "),
         (("--seed", "1", "--seeds", "5"), "--seed runs one and --seeds is about many"),
         (("--seed", "1", "--first-seed", "5"), "--seed runs one and --first-seed is about many"),
         (("--plan", "plan.json", "--jobs", "2"), "--plan runs one and --jobs is about many"),
