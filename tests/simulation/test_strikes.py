@@ -77,7 +77,7 @@ def test_a_mishap_that_finds_nothing_to_strike_says_why(mishaps: list[Mishap], w
     outcome = execute(plan)
     assert outcome.is_clean
     assert outcome.missed == {why: 1}
-    assert f"{FAULTLESS}: {last.kind} did not strike: {why}" in outcome.states
+    assert f"seen while looking for “{FAULTLESS}”: {last.kind} did not strike: {why}" in outcome.states
 
 
 def test_two_rules_about_the_same_requests_excuse_each_other() -> None:

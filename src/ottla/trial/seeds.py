@@ -146,7 +146,7 @@ def run_seeds(
                 workers.append(_Worker(run, more))
             if not workers:
                 return
-            wait([worker.connection for worker in workers], _LOOK_S)
+            wait([worker.connection for worker in workers], min(_LOOK_S, patience_s))
             for worker in list(workers):
                 outcome = worker.outcome(patience_s)
                 if outcome is None:
