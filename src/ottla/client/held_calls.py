@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.cpython.exc import PyErr_CheckSignals
-from cython.cimports.ottla.client.held_calls import POLLIN, poll, pollfd, recv, send, write
+from cython.cimports.ottla.client.held_calls import POLLIN, epoll_change, poll, pollfd, recv, send, write
 
 # How much is moved at most: some 20 microseconds' copying.
 HELD_BYTES_MAX = 64 * 1024
@@ -32,6 +32,11 @@ def receive_held(fd: cython.int, buffer: object) -> int:
     """`recv_into` on a socket that does not block: how many bytes came (0: the end), or -1."""
     room: cython.uchar[::1] = buffer
     return recv(fd, cython.address(room[0]), room.shape[0], 0)
+
+
+def change_held(epoll_fd: cython.int, fd: cython.int, mask: cython.uint) -> int:
+    """`epoll.modify`: 0, or -1; always -1 where there is no epoll."""
+    return epoll_change(epoll_fd, fd, mask)
 
 
 def await_readable(fd: cython.int, timeout_ms: cython.int) -> bool:

@@ -13,7 +13,7 @@ import select
 import selectors
 from typing import Final
 
-from ottla.client.held_calls import write_held
+from ottla.client.held_calls import change_held, write_held
 
 READABLE: Final = 1
 WRITABLE: Final = 4
@@ -27,7 +27,6 @@ class _EpollPoller:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self.watch = self._epoll.register
-        self.change = self._epoll.modify
         self.forget = self._epoll.unregister
         self.close = self._epoll.close
 
@@ -35,6 +34,11 @@ class _EpollPoller:
         """Edge-triggered: every ring ends one wait, and nothing has to be read, which is a system call less."""
         self._epoll.register(doorbell.fd, select.EPOLLIN | select.EPOLLET)
         doorbell.stays_readable = doorbell.is_counter
+
+    def change(self, fd: int, mask: int) -> None:
+        """Wait for something else of this file descriptor from now on."""
+        if change_held(self._epoll.fileno(), fd, mask) < 0:
+            self._epoll.modify(fd, mask)
 
     def wait(self, timeout_s: float) -> list[tuple[int, int]]:
         """(file descriptor, READABLE | WRITABLE bits) of what is ready; -1 waits for ever."""
