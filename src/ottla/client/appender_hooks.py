@@ -57,6 +57,10 @@ class AppenderHooks:
         self.appender.sleeping = False
         self.loop.wake()
 
+    def send_at_once(self) -> bool:
+        """Send the first record of a batch on the caller's thread; False where the loop must be woken for it."""
+        return self.callers_turn is not None and self.callers_turn.send_at_once()
+
     def check_usable(self) -> None:
         """Raise where nothing can be sent any more."""
         if self._forked or self.crash is not None or self._closing:
@@ -149,7 +153,7 @@ class AppenderHooks:
         longest_s = seconds(timeout_s)
         if self.callers_turn is not None:
             began_ns = time.monotonic_ns()
-            self.callers_turn.take(batch, longest_s)
+            self.callers_turn.await_answer(batch, longest_s)
             if batch.outcome:
                 return True
             if longest_s is not None:

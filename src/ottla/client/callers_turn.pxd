@@ -12,14 +12,19 @@ cdef class CallersTurn:
     cdef public object _driver
     cdef public IoLoop _loop
     cdef public object _core
+    cdef public object _request_timeout_us
     cdef public object _caller
     cdef public int64_t _waits
+    cdef public Channel _begun
     cdef public int64_t taken
+    cdef public int64_t _used_us
 
-    @cython.locals(channel=Channel)
-    cpdef take(self, batch, timeout_s)
+    @cython.locals(loop=IoLoop)
+    cpdef bint send_at_once(self) except -1
     @cython.locals(channel=Channel, loop=IoLoop)
-    cdef Channel _send(self, batch)
+    cpdef await_answer(self, batch, timeout_s)
+    cpdef thread_looks(self)
+    cdef _leave_to_thread(self)
     @cython.locals(loop=IoLoop)
     cdef _await(self, Channel channel, timeout_ms)
     @cython.locals(loop=IoLoop, answers=list)

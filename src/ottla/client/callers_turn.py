@@ -2,19 +2,19 @@
 
 Otherwise three threads take turns for one record: the I/O thread is woken to send, woken again by the answer, and
 wakes the thread that waits. Each of them needs the interpreter, which beside a thread that computes means 5 ms each
-time. A caller that waits for a record the I/O thread has not taken yet does with it what that thread would do: it
-takes the turn (`IoLoop.turn`), feeds the core, sends, gives the turn back, waits for the socket without the
-interpreter, and takes the turn once more for the answer. While it waits, its connection is not the I/O thread's to
-read (`Channel.borrowed`); all else is.
+time. Where one thread has waited for each of its records for a while, its `send` does at once what the I/O thread would
+do, which sleeps on: it takes the turn (`IoLoop.turn`), feeds the core, sends, and gives the turn back. Its wait for the
+record is one for the socket, without the interpreter, and it takes the turn once more for the answer. Meanwhile that
+connection is not the I/O thread's to read (`Channel.borrowed`); all else is.
 
-It does only what a healthy connection needs, when nothing else is due: it sends Produce requests, and takes in answers
-without an error for batches without callbacks. Everything else it leaves to the I/O thread, in order: other work and
-other outputs of the core, other answers, the end of a connection. Python runs signal handlers on the main thread
-wherever an interpreted function is called; what is done here is compiled and calls none, so that Ctrl+C cannot strike
-inside the core, and signals that come meanwhile are heard as soon as the turn is over.
+A caller does only what a healthy connection needs, when nothing else is due: it sends Produce requests, and takes in
+answers without an error for batches without callbacks. Everything else it leaves to the I/O thread, in order: other
+work and other outputs of the core, other answers, the end of a connection. Python runs signal handlers on the main
+thread wherever an interpreted function is called; what is done here is compiled and calls none, so that Ctrl+C cannot
+strike inside the core, and signals that come meanwhile are heard as soon as the turn is over.
 
 Only for a thread that is alone: where several send and wait, the I/O thread puts their records into common requests,
-which is worth more.
+which is worth more. Who does not wait for a record, or is not alone any more, wakes the I/O thread with the next one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.channel import Channel
 from ottla.client.held_calls import await_readable, run_signal_handlers
-from ottla.client.io_loop import IoLoop
+from ottla.client.io_loop import SLEEP_MAX_S, IoLoop
 from ottla.connection.events import Received, Transmit
 from ottla.producer.events import BatchAcked
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -36,55 +36,91 @@ if TYPE_CHECKING:
 
 # How many waits in a row one thread must have made before it counts as alone.
 ALONE_AFTER = 16
+# How long the I/O thread sleeps meanwhile; it looks whether the thread still sends one by one.
+LOOK_US = 1_000_000
 # Longer than that nobody waits here: the turn was worth taking for an answer that comes soon.
 ANSWER_MS_MAX = 50
 
 
 class CallersTurn:
-    """The turns of a producer's callers."""
+    """The turns of a producer's callers, who call `send_at_once` and `await_answer`; `thread_looks` is the I/O thread's.
 
-    def __init__(self, driver: ProducerDriver, loop: IoLoop, core: Any) -> None:
+    Invariant: the I/O thread that sleeps on while a request is sent wakes up before that request's timeout.
+    """
+
+    def __init__(self, driver: ProducerDriver, loop: IoLoop, core: Any, request_timeout_us: int) -> None:
         self._driver = driver
         self._loop = loop
         self._core = core
+        self._request_timeout_us = request_timeout_us
+        # The thread that waited last, and how often in a row.
         self._caller = 0
         self._waits = 0
-        # How many there were.
+        # Where the record went that its caller has not waited for yet.
+        self._begun: Channel | None = None
+        # How many turns there were, and when it was last seen that it is of use.
         self.taken = 0
+        self._used_us = 0
 
-    def take(self, batch: SealedBatch, timeout_s: float | None) -> None:
-        """Send `batch` and wait for its answer a while, where the I/O thread sleeps and there is nothing unusual."""
-        ident = get_ident()
-        if ident != self._caller:
-            self._caller = ident
-            self._waits = 0
-        self._waits += 1
-        if self._waits <= ALONE_AFTER or not self._driver.is_at_ease or not self._loop.turn.acquire(False):
-            return
-        channel = None
+    def send_at_once(self) -> bool:
+        """Send what was just appended; False where the I/O thread must be woken."""
+        loop = self._loop
+        if get_ident() != self._caller or self._begun is not None:
+            self._leave_to_thread()
+            return False
+        if not self._driver.is_at_ease or not loop.turn.acquire(False):
+            return False
         try:
-            if self._loop.is_idle(time.monotonic_ns() // 1000):
-                self.taken += 1
-                channel = self._send(batch)
+            now_us = time.monotonic_ns() // 1000
+            if not loop.is_idle(now_us):
+                return False
+            self.taken += 1
+            self._used_us = now_us
+            self._driver.feed(now_us)
+            self._begun = self._carry_out(now_us)
+            return self._begun is not None and loop.wakes_us <= now_us + self._request_timeout_us
         except BaseException as error:
-            self._loop.break_down(error)
+            loop.break_down(error)
             raise
         finally:
-            self._loop.turn.release()
-        if channel is not None:
-            self._await(channel, ANSWER_MS_MAX if timeout_s is None else min(ANSWER_MS_MAX, int(timeout_s * 1000)))
+            loop.turn.release()
 
-    def _send(self, batch: SealedBatch) -> Channel | None:
-        """Feed the core and send what it says; the connection, borrowed, on which an answer is awaited, if any is."""
+    def await_answer(self, batch: SealedBatch, timeout_s: float | None) -> None:
+        """Wait a while for what was sent at once; returns at once where it was not."""
+        channel, self._begun = self._begun, None
+        ident = get_ident()
+        if ident != self._caller:
+            self._leave_to_thread()
+            self._caller = ident
+        self._waits += 1
+        if self._waits == ALONE_AFTER:
+            self._used_us = time.monotonic_ns() // 1000
+            self._driver.appender.is_eager = True
+            self._loop.sleep_max_s = LOOK_US / 1_000_000
+            self._loop.wake()
+        if channel is None or batch.outcome:
+            return
         loop = self._loop
-        now_us = time.monotonic_ns() // 1000
-        self._driver.feed(now_us)
-        channel = self._carry_out(now_us)
-        if channel is None or batch.outcome or not channel.connected or not channel.awaited:
-            return None
-        channel.borrowed = True
-        loop.watch_again(channel)
-        return channel
+        if not loop.turn.acquire(False):
+            return
+        try:
+            if not channel.connected or not channel.awaited:
+                return
+            channel.borrowed = True
+            loop.watch_again(channel)
+        finally:
+            loop.turn.release()
+        self._await(channel, ANSWER_MS_MAX if timeout_s is None else min(ANSWER_MS_MAX, int(timeout_s * 1000)))
+
+    def thread_looks(self) -> None:
+        """On the I/O thread, after a turn of its own: whoever sent one by one may have ended that a while ago."""
+        if self._driver.appender.is_eager and time.monotonic_ns() // 1000 - self._used_us > LOOK_US:
+            self._leave_to_thread()
+
+    def _leave_to_thread(self) -> None:
+        self._waits = 0
+        self._driver.appender.is_eager = False
+        self._loop.sleep_max_s = SLEEP_MAX_S
 
     def _await(self, channel: Channel, timeout_ms: int) -> None:
         loop = self._loop
@@ -100,8 +136,6 @@ class CallersTurn:
                 raise
             finally:
                 loop.turn.release()
-        if self._driver.is_waited_for:
-            loop.wake()
         run_signal_handlers()
 
     def _pull(self, channel: Channel, is_readable: bool) -> None:
@@ -154,6 +188,8 @@ class CallersTurn:
                 is_sent = True
             for output in acked:
                 driver.perform(output)
+            if acked and driver.is_waited_for:
+                loop.wake()
             if count < len(outputs):
                 loop.leave(outputs[count:])
                 return None

@@ -27,6 +27,8 @@ cdef class IoLoop:
     cdef public object _broken
     cdef public object _ident
     cdef public object _core_due_us
+    cdef public double sleep_max_s
+    cdef public int64_t wakes_us
     cdef public dict _channels
     cdef public dict _by_fd
     cdef public list _dirty

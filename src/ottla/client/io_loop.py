@@ -45,7 +45,7 @@ from ottla.protocol.errors import ProtocolError
 _log = logging.getLogger("ottla.client")
 
 # Settings may say "never" by Java's largest long; no poller takes that, and looking once a day costs nothing.
-_SLEEP_MAX_S = 86_400.0
+SLEEP_MAX_S = 86_400.0
 
 SILENT = "it accepted the connection and did not answer"
 UNCONNECTED = "no answer to the attempt to connect"
@@ -156,6 +156,9 @@ class IoLoop:
         self._broken: BaseException | None = None
         self._ident = 0
         self._core_due_us: int | None = 0
+        # How long it sleeps at most, and until when at most it does.
+        self.sleep_max_s = SLEEP_MAX_S
+        self.wakes_us = 0
         self._channels: dict[int, Channel] = {}
         self._by_fd: dict[int, Channel] = {}
         self._dirty: list[Channel] = []
@@ -335,7 +338,9 @@ class IoLoop:
         self._front.set_sleeping(True)
         try:
             # What others did before they could see that the loop sleeps shows in what is due now.
-            timeout_s = self._timeout_s(time.monotonic_ns() // 1000) if self.is_at_ease else 0
+            now_us = time.monotonic_ns() // 1000
+            timeout_s = self._timeout_s(now_us) if self.is_at_ease else 0
+            self.wakes_us = now_us + int(timeout_s * 1_000_000)
             self.turn.release()
             try:
                 return self._poller.wait(timeout_s)
@@ -346,13 +351,13 @@ class IoLoop:
             self._front.set_sleeping(False)
 
     def _timeout_s(self, now_us: int) -> float:
-        """How long to wait at most for the core's deadline or the front's, whichever comes first; -1 for ever."""
+        """How long to wait at most for the core's deadline or the front's, whichever comes first."""
         due_us, front_due_us = self._core_due_us, self._front.deadline_us()
         if due_us is None or (front_due_us is not None and front_due_us < due_us):
             due_us = front_due_us
         if due_us is None:
-            return -1
-        return min(max(0, due_us - now_us) / 1_000_000, _SLEEP_MAX_S)
+            return self.sleep_max_s
+        return min(max(0, due_us - now_us) / 1_000_000, self.sleep_max_s)
 
     def _carry_out(self, now_us: int) -> None:
         """Carry out what the core says until it has nothing more to say."""

@@ -141,7 +141,8 @@ class ProducerDriver(AppenderHooks):
             security=Security.of(settings.connection.security),
         )
         if self._is_plain(settings):
-            self.callers_turn = CallersTurn(self, self.loop, self._core)
+            timeout_us = settings.connection.request_timeout_ms * 1000
+            self.callers_turn = CallersTurn(self, self.loop, self._core, timeout_us)
         self._reporting = self._make_reporting()
 
     # ---- what the producer calls, on a user's thread ------------------------------------------------------------
@@ -193,9 +194,10 @@ class ProducerDriver(AppenderHooks):
         return self._core
 
     def _is_plain(self, settings: ProducerSettings) -> bool:
-        """Whether sending, and taking in answers, calls nothing interpreted."""
+        """Whether records leave one by one, and nothing interpreted is called to send them and take in answers."""
         return (
-            settings.transactional_id is None
+            settings.linger_ms == 0
+            and settings.transactional_id is None
             and settings.compression_type == "none"
             and self.interceptors is None
             and settings.connection.security.protocol == "PLAINTEXT"
@@ -379,6 +381,8 @@ class ProducerDriver(AppenderHooks):
         if self._changed or not self.loop.answered:
             self._changed = False
             self._waiting.look()
+        if self.callers_turn is not None:
+            self.callers_turn.thread_looks()
 
     def crashed(self, error: BaseException) -> None:
         """Settle everything there is: given to the core means unknown, still in the appender means failed."""

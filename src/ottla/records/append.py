@@ -143,6 +143,8 @@ class Appender:
     _turn_awaited = cython.declare(cython.bint)
     _landing = cython.declare(object)
     turn_is_asked = cython.declare(cython.bint, visibility="public")
+    # Whether `hooks.send_at_once` is asked before the I/O thread is woken for a first record.
+    is_eager = cython.declare(cython.bint, visibility="public")
     _sends_in_a_row = cython.declare(cython.int)
 
     def __cinit__(self):
@@ -407,7 +409,12 @@ class Appender:
             self._open_bytes += _CALLBACK_BYTES
             self.buffered_bytes += _CALLBACK_BYTES
             delivery._add_callback(on_delivery)
-        if opened and self.sleeping and (self.linger_us == 0 or self._first_open is home):
+        if (
+            opened
+            and self.sleeping
+            and (self.linger_us == 0 or self._first_open is home)
+            and not (self.is_eager and self._hooks.send_at_once())
+        ):
             self._wake()
         return delivery
 

@@ -19,6 +19,7 @@ class Appender:
     sleeping: bool
     closed_error: BaseException | None
     turn_is_asked: bool
+    is_eager: bool
     def __init__(
         self,
         *,
