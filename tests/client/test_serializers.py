@@ -151,7 +151,7 @@ def json_objects(given: Any) -> bytes:
     return json.dumps({**given}).encode()
 
 
-@pytest.mark.parametrize("serializer", ["json", json_objects], ids=str)
+@pytest.mark.parametrize("serializer", ["json", json_objects], ids=["json", "function"])
 def test_bytes_where_a_serializer_wants_a_dict_are_refused_and_every_other_record_arrives(
     kafka_cluster: ottla.Cluster, kafka_topic: str, serializer: Any
 ) -> None:

@@ -43,7 +43,7 @@ ANSWER_MS_MAX = 50
 
 
 class CallersTurn:
-    """The turns of a producer's callers, who call `send_at_once` and `await_answer`; `thread_looks` is the I/O thread's.
+    """A producer's callers call `send_at_once` and `await_answer`, its I/O thread `thread_looks`.
 
     Invariant: the I/O thread that sleeps on while a request is sent wakes up before that request's timeout.
     """
