@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -170,6 +171,36 @@ def test_a_record_nobody_waits_for_arrives_all_the_same(kafka_topic: str, produc
     several[-1].add_done_callback(lambda _: all_arrived.set())
     assert all_arrived.wait(60)
     assert not producer._driver.appender.is_eager
+
+
+def test_without_epoll_the_io_thread_does_it_all(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.client.producer_driver.HAS_EPOLL", False)
+    with ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer:
+        assert producer._driver.callers_turn is None
+        for n in range(2 * ALONE_AFTER):
+            assert producer.send(kafka_topic, b"%d" % n, partition=0).result(60).offset == n
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_is_told_so_and_the_parent_goes_on(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer
+) -> None:
+    with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=500):
+        delivery = producer.send(kafka_topic, b"parent's", partition=0)
+        child = os.fork()
+        if not child:
+            told = 0
+            for _ in range(2 * ALONE_AFTER):
+                try:
+                    delivery.result(60)
+                except ottla.ForkError:
+                    told += 1
+            os._exit(0 if told == 2 * ALONE_AFTER else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    delivery.result(60)
+    get_alone(producer, kafka_topic)
 
 
 def test_callbacks_run_on_the_io_thread(kafka_topic: str, producer: ottla.Producer) -> None:

@@ -235,6 +235,13 @@ def fallen(c: Chronicle) -> None:
     c.watermarks.append(replace(leader, at_us=leader.at_us + 1, high_watermark=3, last_stable_offset=3))
 
 
+def begun_late(c: Chronicle) -> None:
+    assert c.watermarks
+    leader = next(mark for mark in reversed(c.watermarks) if mark.is_leader)
+    assert leader.log_start_offset == 0
+    c.watermarks.append(replace(leader, at_us=leader.at_us + 1, log_start_offset=leader.high_watermark + 1))
+
+
 def cut_off(c: Chronicle) -> None:
     assert c.watermarks
     follower = next(mark for mark in reversed(c.watermarks) if not mark.is_leader)
@@ -299,6 +306,7 @@ def no_control(c: Chronicle) -> None:
         (9, kinds.FENCED, STREAMED, fenced),
         (10, kinds.EPOCH, AT_MOST_ONCE, older_leader),
         (10, kinds.WATERMARK, EXACTLY_ONCE, fallen),
+        (10, kinds.WATERMARK, EXACTLY_ONCE, begun_late),
         (10, kinds.TRUNCATED, EXACTLY_ONCE, cut_off),
         (10, kinds.DIVERGED, STREAMED, diverged),
         (12, kinds.ABORTED_READ, STREAMED, aborted),

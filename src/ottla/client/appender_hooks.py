@@ -58,7 +58,7 @@ class AppenderHooks:
         self.loop.wake()
 
     def send_at_once(self) -> bool:
-        """Send the first record of a batch on the caller's thread; False where the loop must be woken for it."""
+        """Send the first record of a batch on the caller's thread; False where the loop must be woken."""
         return self.callers_turn is not None and self.callers_turn.send_at_once()
 
     def check_usable(self) -> None:
@@ -151,7 +151,7 @@ class AppenderHooks:
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome; False when there is none after `timeout_s`."""
         longest_s = seconds(timeout_s)
-        if self.callers_turn is not None:
+        if self.callers_turn is not None and not self._forked and not self.loop.is_own_thread():
             began_ns = time.monotonic_ns()
             self.callers_turn.await_answer(batch, longest_s)
             if batch.outcome:

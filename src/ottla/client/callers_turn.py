@@ -13,8 +13,9 @@ work and other outputs of the core, other answers, the end of a connection. Pyth
 thread wherever an interpreted function is called; what is done here is compiled and calls none, so that Ctrl+C cannot
 strike inside the core, and signals that come meanwhile are heard as soon as the turn is over.
 
-Only for a thread that is alone: where several send and wait, the I/O thread puts their records into common requests,
-which is worth more. Who does not wait for a record, or is not alone any more, wakes the I/O thread with the next one.
+Only where there is epoll, and only for a thread that is alone: where several send and wait, the I/O thread puts their
+records into common requests, which is worth more. Who does not wait for a record, or is not alone any more, wakes the
+I/O thread with the next one.
 """
 
 from __future__ import annotations
@@ -56,16 +57,17 @@ class CallersTurn:
         # The thread that waited last, and how often in a row.
         self._caller = 0
         self._waits = 0
-        # Where the record went that its caller has not waited for yet.
+        # Where the record went that was sent last, until somebody waits.
         self._begun: Channel | None = None
-        # How many turns there were, and when it was last seen that it is of use.
+        # How many turns there were (for tests), and when it was last seen that they are of use.
         self.taken = 0
         self._used_us = 0
 
     def send_at_once(self) -> bool:
-        """Send what was just appended; False where the I/O thread must be woken."""
-        loop = self._loop
-        if get_ident() != self._caller or self._begun is not None:
+        """Send what was just appended; False where the I/O thread must be woken, to do it or for its deadline."""
+        loop, begun = self._loop, self._begun
+        self._begun = None
+        if get_ident() != self._caller or (begun is not None and begun.awaited):
             self._leave_to_thread()
             return False
         if not self._driver.is_at_ease or not loop.turn.acquire(False):
@@ -91,7 +93,7 @@ class CallersTurn:
         ident = get_ident()
         if ident != self._caller:
             self._leave_to_thread()
-            self._caller = ident
+            self._caller, channel = ident, None
         self._waits += 1
         if self._waits == ALONE_AFTER:
             self._used_us = time.monotonic_ns() // 1000
@@ -186,12 +188,16 @@ class CallersTurn:
                 # One of several could keep the caller waiting for the wrong answer.
                 written = pushed if written is None and not is_sent else None
                 is_sent = True
-            for output in acked:
+            left = outputs[count:]
+            for at, output in enumerate(acked):
+                if output.batch.has_callbacks:  # another thread may have added one while this one sent
+                    left = acked[at:] + left
+                    break
                 driver.perform(output)
-            if acked and driver.is_waited_for:
+            if acked and (driver.is_waited_for or not driver.is_at_ease):
                 loop.wake()
-            if count < len(outputs):
-                loop.leave(outputs[count:])
+            if left:
+                loop.leave(left)
                 return None
 
 

@@ -4,7 +4,7 @@ A batch is on the books from the moment it is taken from the appender until its 
 back then. Its label is the number of flushes seen before, so that a flush is over when no batch with an older label is
 left, however many records others send meanwhile. Failed and unknown batches are kept until somebody hears of them.
 
-Only the I/O thread enters and strikes off; users' threads ask and report.
+Only who holds the loop's turn enters and strikes off; users' threads ask and report.
 """
 
 from __future__ import annotations

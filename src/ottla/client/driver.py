@@ -44,7 +44,7 @@ class Driver:
         self._forked = False
         self._closed = False
         self._crash: OttlaError | None = None
-        client_id = client_id_of(self.CLIENT, connection.client_id)
+        client_id = connection.client_id = client_id_of(self.CLIENT, connection.client_id)
         self.loop = IoLoop(
             core,
             self,

@@ -61,7 +61,7 @@ class Core(Protocol):
 
 
 class Front(Protocol):
-    """The owner's side of the loop; every method runs on the I/O thread."""
+    """The owner's side of the loop; every method runs on the thread that has the turn, most on the I/O thread only."""
 
     def feed(self, now_us: int) -> None:
         """Give the core what users have handed in since."""
@@ -118,7 +118,7 @@ class Trouble:
 
 
 class IoLoop:
-    """Runs one core on one thread; `post` and `wake` may be called from any thread, the rest is the thread's own."""
+    """Runs one core on one thread; `post` and `wake` may be called from any thread, the rest by who has the turn."""
 
     def __init__(
         self,
@@ -307,8 +307,6 @@ class IoLoop:
     def _turn(self) -> None:
         core, front = self._core, self._front
         now_us = time.monotonic_ns() // 1000
-        if self._broken is not None:
-            raise self._broken
         while self._posted:
             core.receive(self._posted.popleft(), now_us)
         self._take_resolved(now_us)
@@ -320,7 +318,8 @@ class IoLoop:
         front.turn_ended()
         if self._stopping:
             return
-        # Only this thread changes the core, so its deadline is asked for once; others change what the front has.
+        # Asked for once: what a caller's turn adds are requests, whose timeouts it sees to (`wakes_us`); others change
+        # what the front has.
         self._core_due_us = core.deadline_us()
         due_now = self._timeout_s(now_us) == 0
         meter, idle_ns = self._meter, time.monotonic_ns()
@@ -329,6 +328,8 @@ class IoLoop:
         self._woke_ns = woke_ns = time.monotonic_ns()
         meter.wait_ns += woke_ns - idle_ns
         meter.selects += 1
+        if self._broken is not None:
+            raise self._broken
         if events:
             self._handle(events, woke_ns // 1000)
 
@@ -424,7 +425,8 @@ class IoLoop:
                 lost = self._push(channel, now_us)
                 if lost:
                     self._lose(channel, lost, now_us)
-            if is_readable(mask) and channel.connected:
+            # What came before a caller borrowed it is the caller's to read; its end is not.
+            if is_readable(mask) and channel.connected and not (channel.borrowed and mask == READABLE):
                 self._pull(channel, now_us)
 
     def _pull(self, channel: Channel, now_us: int) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from ottla.client.held_calls import change_held, write_held
 
+HAS_EPOLL: Final = hasattr(select, "epoll")
 READABLE: Final = 1
 WRITABLE: Final = 4
 # EPOLLERR and EPOLLHUP: reading such a socket gives the error or the end, so they count as readable.
@@ -79,7 +80,7 @@ def _selector_mask(mask: int) -> int:
 
 def new_poller() -> _EpollPoller | _SelectorPoller:
     """The best poller of this machine."""
-    return _EpollPoller() if hasattr(select, "epoll") else _SelectorPoller()
+    return _EpollPoller() if HAS_EPOLL else _SelectorPoller()
 
 
 def is_readable(mask: int) -> bool:

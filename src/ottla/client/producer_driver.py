@@ -25,6 +25,7 @@ from ottla.client.channel import SocketBuffers
 from ottla.client.delivery_books import DeliveryBooks
 from ottla.client.io_loop import IoLoop
 from ottla.client.known_topics import KnownTopics
+from ottla.client.poller import HAS_EPOLL
 from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import Security, unguessable
 from ottla.client.spent_time import SpentTime
@@ -196,7 +197,8 @@ class ProducerDriver(AppenderHooks):
     def _is_plain(self, settings: ProducerSettings) -> bool:
         """Whether records leave one by one, and nothing interpreted is called to send them and take in answers."""
         return (
-            settings.linger_ms == 0
+            HAS_EPOLL
+            and settings.linger_ms == 0
             and settings.transactional_id is None
             and settings.compression_type == "none"
             and self.interceptors is None

@@ -294,7 +294,8 @@ class ClusterHost:
         ]
         for core in self._running().cores():
             for partition, replica in core.topics.get(topic, {}).items():
-                if replica.log is not None:
+                # A broker may know of a partition before this process does.
+                if replica.log is not None and partition < len(found):
                     found[partition]["replicas"].append(
                         {
                             "broker": core.broker_id,

@@ -57,7 +57,7 @@ _VERBS = frozenset((InitializeTransactions, BeginTransaction, CommitOffsets, End
 
 
 class ProducerCore:
-    """One producer's decisions; owned by one thread, driven by `receive`, `tick`, `outputs` and `deadline_us`."""
+    """One producer's decisions; for one thread at a time, driven by `receive`, `tick`, `outputs` and `deadline_us`."""
 
     def __init__(self, settings: ProducerSettings, rng: Random) -> None:
         """Begin without a connection; `rng` serves backoff jitter and the choice of a first broker."""

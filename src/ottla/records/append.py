@@ -704,12 +704,14 @@ class Appender:
     def take_ready(self, now_us: int, force: bool = False) -> list:
         """Hand over what is sealed, and (sealing them) the batches whose linger is over; all with `force`.
 
-        So are all where somebody waits for memory that open batches hold. For one thread, the one that does the I/O.
+        So are all where somebody waits for memory that open batches hold. For the thread that does the I/O, or for
+        another while that one sleeps, one at a time.
         """
         now: int64_t = now_us
         everything: cython.bint = force or self._open_ones_must_go()
         home: Partition
-        self._taker = PyThread_get_thread_ident()
+        if not self.sleeping or self._taker == 0:
+            self._taker = PyThread_get_thread_ident()
         while self._first_open is not None:
             home = self._first_open
             if not everything and home.batch.created_us + self.linger_us > now:

@@ -4,7 +4,7 @@
 sockets and threads. Calls from outside (`producer.send`, `delivery.result`) let simulated time pass until they are
 answered, so the same test can walk both worlds. Chance comes from the seed alone. Brokers can be killed, powered off,
 paused, shut down in order and started, by hand or by a crash rule of the fault plan; the controller can be killed and
-started from its own disk, which never fails, and where its last change may be torn.
+started from its own disk, which never fails, though the change it was writing may be torn.
 """
 
 from __future__ import annotations

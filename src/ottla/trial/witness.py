@@ -215,6 +215,7 @@ class Witness:
                 mark["high_watermark"],
                 mark["last_stable_offset"],
                 mark["log_end_offset"],
+                mark["log_start_offset"],
             )
         )
 
