@@ -67,29 +67,29 @@ class DecodedBatches:
 
 def heads_in(content: Any) -> list[BatchSeen]:
     """The batches in a log of coordinators, whose records are not the plan's and stay closed."""
-    found = []
-    for header in iterate_headers(content):
-        try:
-            check_crc(content, header)
-            crc_is_right = True
-        except CorruptBatch:
-            crc_is_right = False
-        found.append(
-            BatchSeen(
-                header.base_offset,
-                header.last_offset,
-                header.partition_leader_epoch,
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                header.is_transactional,
-                header.is_control,
-                None,
-                crc_is_right,
-                [],
-            )
-        )
-    return found
+    return [head_seen(content, header) for header in iterate_headers(content)]
+
+
+def head_seen(content: Any, header: BatchHeader) -> BatchSeen:
+    """A batch in a log by its header and its CRC, its records left closed."""
+    try:
+        check_crc(content, header)
+        crc_is_right = True
+    except CorruptBatch:
+        crc_is_right = False
+    return BatchSeen(
+        header.base_offset,
+        header.last_offset,
+        header.partition_leader_epoch,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.is_transactional,
+        header.is_control,
+        None,
+        crc_is_right,
+        [],
+    )
 
 
 def _decoded(piece: bytes) -> Batch:

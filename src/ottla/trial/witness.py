@@ -37,8 +37,8 @@ from ottla.audit.chronicle import (
 )
 from ottla.errors import OttlaError
 from ottla.reader.events import Fetched
-from ottla.records.batch_header import BatchHeader, CorruptBatch, check_crc, iterate_headers
-from ottla.simulation.decoded import DecodedBatches, readable
+from ottla.records.batch_header import BatchHeader, CorruptBatch, iterate_headers
+from ottla.simulation.decoded import DecodedBatches, head_seen, readable
 
 if TYPE_CHECKING:
     from ottla.client.interceptors import BatchSeen as BatchTold
@@ -272,24 +272,7 @@ class Witness:
         """A batch of a log: with its records in the part, by its header behind it."""
         if header.base_offset < end or header.is_control:
             return self._decoded.seen_in(segment[header.position : header.position + header.size_bytes])[0]
-        is_right = True
-        try:
-            check_crc(segment, header)
-        except CorruptBatch:
-            is_right = False
-        return BatchSeen(
-            header.base_offset,
-            header.last_offset,
-            header.partition_leader_epoch,
-            header.producer_id,
-            header.producer_epoch,
-            header.base_sequence,
-            header.is_transactional,
-            header.is_control,
-            None,
-            is_right,
-            [],
-        )
+        return head_seen(segment, header)
 
     def _end_of_part(self, place: Place) -> tuple[int, int]:
         """Behind about `RECORDS_MAX` records of a partition, copies included, and the highest number among them."""
