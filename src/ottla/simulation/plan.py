@@ -34,7 +34,7 @@ ACTS = (SEND, PAUSE, FLUSH, BEGIN, OFFSETS, COMMIT, ABORT, CRASH, REPLACE)
 
 @dataclass(slots=True)
 class Act:
-    """One thing a producer does; `number` is the record's, unique in the plan (SEND) or the offset (OFFSETS).
+    """One thing a producer does; `number` is the offset (OFFSETS) or the record's (SEND), the same for the same record.
 
     `headers`: pairs of a name and a text or None, beside the header that is the record's number.
     """
