@@ -7,7 +7,7 @@ import pytest
 from ottla.simulation.chance import Chance
 from ottla.simulation.draw import draw
 from ottla.simulation.forecast import KINDS, SEVERE, draw_mishaps
-from ottla.simulation.plan import SEND, MILD_WEATHER, SEVERE_WEATHER, Mishap, Plan
+from ottla.simulation.plan import MILD_WEATHER, SEND, SEVERE_WEATHER, Mishap, Plan
 from ottla.simulation.run import Run
 
 SEEDS_AT_MOST = 40
