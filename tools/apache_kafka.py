@@ -210,7 +210,10 @@ class ApacheKafka:
 
     def pause(self, node_id: int) -> None:
         """Freeze one node: its clients see connections that are silent."""
-        self._processes[node_id].send_signal(signal.SIGSTOP)
+        process = self._processes[node_id]
+        process.send_signal(signal.SIGSTOP)
+        # Until all of its threads stand still: one that runs on goes on to answer requests for a moment.
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self, node_id: int) -> None:
         """Let a frozen node go on."""
