@@ -310,16 +310,18 @@ def test_a_client_id_may_be_any_text(kafka_cluster: ottla.Cluster, kafka_topic: 
         assert producer.send(kafka_topic, b"x").result(60).offset == 0
 
 
+def run_script(script: str, cluster: ottla.Cluster, topic: str) -> None:
+    """In a process of its own, which forks: it ends well and says nothing."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, cluster.bootstrap_servers, topic]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_forked_child_is_told_while_the_parents_records_arrive(
     kafka_cluster: ottla.Cluster, kafka_topic: str
 ) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore::DeprecationWarning",
-            "-c",
-            """
+    run_script(
+        """
 import os, sys, ottla
 servers, topic = sys.argv[1:]
 producer = ottla.Producer(servers, linger_ms=200)
@@ -344,29 +346,17 @@ deliveries += [producer.send(topic, b"%d" % n, partition=0) for n in range(100, 
 producer.close()
 assert [delivery.result(0).offset for delivery in deliveries] == list(range(200))
 """,
-            kafka_cluster.bootstrap_servers,
-            kafka_topic,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ},
+        kafka_cluster,
+        kafka_topic,
     )
-    assert (done.returncode, done.stderr) == (0, "")
     assert stored(kafka_cluster, kafka_topic) == [b"%d" % n for n in range(200)]
 
 
 def test_a_forked_child_of_an_event_loop_is_told_while_the_parents_records_arrive(
     kafka_cluster: ottla.Cluster, kafka_topic: str
 ) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore::DeprecationWarning",
-            "-c",
-            """
+    run_script(
+        """
 import asyncio, os, sys, ottla
 servers, topic = sys.argv[1:]
 
@@ -398,14 +388,7 @@ async def parent():
 
 asyncio.run(parent())
 """,
-            kafka_cluster.bootstrap_servers,
-            kafka_topic,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ},
+        kafka_cluster,
+        kafka_topic,
     )
-    assert (done.returncode, done.stderr) == (0, "")
     assert stored(kafka_cluster, kafka_topic) == [b"%d" % n for n in range(200)]
