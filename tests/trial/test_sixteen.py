@@ -131,6 +131,9 @@ def test_what_was_seen_is_what_there_was(run: Run) -> None:
     assert [record.number for record in exactly.sent] == list(range(ROWS))
     assert {record.outcome for record in exactly.sent} == {"acked"}
     assert all(0 <= record.sent_us <= record.told_us for record in exactly.sent)
+    # Who has led from the beginning is known before anything is sent.
+    assert exactly.watermarks
+    assert next(mark.at_us for mark in exactly.watermarks if mark.is_leader) <= exactly.sent[0].sent_us
     assert len(exactly.replicas or ()) == BROKERS
     finals = [read for read in exactly.reads if read.is_final]
     assert [len(read.records) for read in finals] == [ROWS, ROWS]

@@ -71,7 +71,10 @@ def witness_of(cluster: Cluster, topic: str, partitions: int, replicas: int, gua
         delivery_timeout_ms=settings["delivery_timeout_ms"],
         max_in_flight=settings["max_in_flight_requests_per_connection"],
     )
-    return Witness(cluster, TopicPromise(topic, partitions, replicas), promise, Clock())
+    witness = Witness(cluster, TopicPromise(topic, partitions, replicas), promise, Clock())
+    # Who has led from the beginning can be told only by who looked before the first record.
+    witness.look()
+    return witness
 
 
 def streaming_witness(cluster: Cluster, topic: str, partitions: int, replicas: int) -> Witness:
