@@ -168,6 +168,13 @@ class Links:
         for answered in orders.values():
             self.post(_call, answered, None)
 
+    def close(self) -> None:
+        """All are no more: whatever is still meant for one of them, or due, reaches nobody."""
+        for node in self._nodes():
+            node.is_gone = True
+        self._brokers.clear()
+        self._controller = None
+
     @property
     def has_controller(self) -> bool:
         """Whether there is a controller."""

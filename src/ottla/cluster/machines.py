@@ -197,6 +197,8 @@ class Machines:
         """Close doors and logs of all brokers in order; without `sync` nothing needs to reach the disk."""
         for machine in self._machines.values():
             self._close_server(machine)
+        # The loop may turn once more; a core that hears of anything then would open its logs again.
+        self._links.close()
         for machine in self._machines.values():
             self._close_core(machine, sync=sync)
             for door in machine.doors:
