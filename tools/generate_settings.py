@@ -56,6 +56,8 @@ tables in `src/ottla`; changes belong there.
 As keywords the names have underscores, and type checkers know them; `from_config` takes Kafka's own spelling:
 
 ```python
+import ottla
+
 producer = ottla.Producer("localhost:9092", linger_ms=20, compression_type="zstd")
 producer = ottla.Producer.from_config({"bootstrap.servers": "localhost:9092", "linger.ms": "20"})
 ```

@@ -55,6 +55,4 @@ def test_a_block_of_the_page_runs(block: str, places: dict[str, str]) -> None:
         token = unsecured_token({"sub": "ada"}, time.time())
         return {"access_token": token.value, "expires_at": token.expires_at_s}
 
-    exec(
-        compile(block, "security.md", "exec"), {"ottla": ottla, "ask_the_identity_provider": ask_the_identity_provider}
-    )
+    exec(compile(block, "security.md", "exec"), {"ask_the_identity_provider": ask_the_identity_provider})

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import ottla
-
 PAGE = (Path(__file__).parents[2] / "docs" / "transactions.md").read_text()
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL), ids=range(5))
 def test_a_block_of_the_page_about_transactions_runs(block: str) -> None:
-    exec(compile(block, "transactions.md", "exec"), {"ottla": ottla})
+    exec(compile(block, "transactions.md", "exec"), {})

@@ -52,22 +52,22 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL), ids=range(3))
 def test_a_block_of_the_guide_to_the_cluster_runs(block: str) -> None:
-    exec(compile(block, "embedded-cluster.md", "exec"), {"ottla": ottla})
+    exec(compile(block, "embedded-cluster.md", "exec"), {})
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", ASYNCIO, flags=re.DOTALL), ids=range(3))
 def test_a_block_of_the_guide_to_asyncio_runs(block: str) -> None:
-    exec(compile(block, "asyncio.md", "exec"), {"ottla": ottla})
+    exec(compile(block, "asyncio.md", "exec"), {})
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", TABLES, flags=re.DOTALL), ids=range(2))
 def test_a_block_of_the_guide_to_tables_runs(block: str) -> None:
-    exec(compile(block, "tables.md", "exec"), {"ottla": ottla})
+    exec(compile(block, "tables.md", "exec"), {})
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", DELIVERY, flags=re.DOTALL), ids=range(2))
 def test_a_block_of_the_guide_to_delivery_runs(block: str) -> None:
-    exec(compile(block, "delivery.md", "exec"), {"ottla": ottla})
+    exec(compile(block, "delivery.md", "exec"), {})
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", SIMULATION, flags=re.DOTALL), ids=range(2))
