@@ -52,6 +52,18 @@ WRONG_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
     "value that is a number": ({"value": 7}, "A record's value is bytes, str or None, not int"),
     "value that is a number of numpy's": ({"value": np.int64(7)}, "A record's value is bytes, str or None, not int64"),
     "value that is a number in an array": ({"value": np.array(7)}, "A record's value is bytes, str or None, not ndarr"),
+    "value that is a date of numpy's": (
+        {"value": np.datetime64("2013-01-01")},
+        "A record's value is bytes, str or None, not datetime64",
+    ),
+    "value that is an array of objects": (
+        {"value": np.array([b"x"], dtype=object)},
+        "A record's value is bytes, str or None, not ndarray",
+    ),
+    "value that is an array of records with objects": (
+        {"value": np.array([(1, b"x")], dtype=[("n", "i4"), ("o", object)])},
+        "A record's value is bytes, str or None, not ndarray",
+    ),
     "key that is a number of numpy's": (
         {"value": b"x", "key": np.float32(1)},
         "A record's key is bytes, str or None, ",
@@ -60,6 +72,8 @@ WRONG_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
     "text that UTF-8 cannot write": ({"value": "\ud800"}, "cannot be sent as UTF-8"),
     "key of a wrong type": ({"value": b"x", "key": 1.5}, "A record's key is bytes, str or None, not float"),
     "headers without pairs": ({"value": b"x", "headers": [b"name"]}, "Headers are a list of"),
+    "headers that are a dict": ({"value": b"x", "headers": {"id": b"7"}}, "Headers are a list of"),
+    "headers that are texts": ({"value": b"x", "headers": ["k1", "v1"]}, "Headers are a list of"),
     "headers that are a number": ({"value": b"x", "headers": 3}, "Headers are a list of"),
     "header name of bytes": ({"value": b"x", "headers": [(b"n", b"v")]}, "A header's name is a str, not bytes"),
     "header name of None": ({"value": b"x", "headers": [(None, b"v")]}, "A header's name is a str, not NoneType"),

@@ -38,8 +38,7 @@ def text_or_bytes(what: str, given: object) -> object:
         return given
     try:
         view = memoryview(given)
-        # Numbers of numpy's have a buffer, too, in the machine's own order of bytes, which nobody means.
-        if view.ndim or not hasattr(given, "__float__"):
+        if _is_data(given, view):
             return bytes(view)
     except TypeError:
         pass
@@ -49,6 +48,18 @@ def text_or_bytes(what: str, given: object) -> object:
         f"A record's {what} is bytes, str or None, not {type(given).__name__}: {given!r:.60}. Serialize it first, "
         "for example with json.dumps."
     )
+
+
+@cython.cfunc
+def _is_data(given: object, view: object) -> bool:
+    """Whether somebody may mean these bytes; nobody means those of numbers and dates of numpy's, nor of addresses."""
+    if not view.ndim and hasattr(given, "__float__"):
+        return False
+    if getattr(given, "shape", None) == () and hasattr(given, "dtype"):
+        return False
+    # Names of fields stand between colons; O is a Python object, of which the buffer has the address.
+    kinds: list = view.format.split(":")
+    return "O" not in "".join(kinds[::2])
 
 
 @cython.cfunc
@@ -128,8 +139,15 @@ def _number(value: cython.Py_ssize_t) -> bytes:
 @cython.ccall
 def header_pairs(headers: object) -> list:
     """The names and values of a record's headers; RecordError for what is no list of pairs."""
+    pairs: list = []
     try:
-        return [(name, value) for name, value in headers]
+        for pair in headers:
+            name, value = pair
+            # A text of two letters comes apart, too: {"id": b"7"} would become i=d.
+            if isinstance(pair, (str, bytes)):
+                raise TypeError
+            pairs.append((name, value))
+        return pairs
     except (TypeError, ValueError):
         raise RecordError(f"Headers are a list of (str, bytes or None) pairs, not {headers!r:.60}.") from None
 
