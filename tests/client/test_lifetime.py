@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,45 @@ for _ in range(1000):
 """,
         kafka_cluster.bootstrap_servers,
         kafka_topic,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert stored_count(kafka_cluster, kafka_topic) == 1000
+
+
+_CHILD = """
+import multiprocessing, sys, ottla
+
+def work(servers, topic, keep):
+    producer = ottla.Producer(servers, linger_ms=60_000, delivery_timeout_ms=120_000)
+    for _ in range(1000):
+        producer.send(topic, b"x")
+    if keep:
+        keep.append(producer)
+
+if __name__ == "__main__":
+    servers, topic, method, kept = sys.argv[1:]
+    keep = [None] if kept == "kept" else []
+    child = multiprocessing.get_context(method).Process(target=work, args=(servers, topic, keep))
+    child.start()
+    child.join()
+    sys.exit(child.exitcode)
+"""
+
+
+@pytest.mark.parametrize("kept", ["kept", "dropped"])
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_what_a_child_of_multiprocessing_has_sent_is_delivered_at_its_end_without_close(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, tmp_path: Path, method: str, kept: str
+) -> None:
+    """Such a child ends without what `atexit` was given."""
+    script = tmp_path / "parent.py"
+    script.write_text(_CHILD)
+    done = subprocess.run(
+        [sys.executable, str(script), kafka_cluster.bootstrap_servers, kafka_topic, method, kept],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert stored_count(kafka_cluster, kafka_topic) == 1000

@@ -1,6 +1,7 @@
 """What outlives its user by accident: clients that are still open at the end of the process or across a fork.
 
-At the end of the interpreter every open client is given the chance to finish (`at_exit`). After a fork the child has
+At the end of the interpreter every open client is given the chance to finish (`at_exit`); so it is at the end of a
+child of `multiprocessing`, which leaves out what `atexit` was given and runs finalizers of its own instead. After a fork the child has
 copies of sockets and of everything in memory, but not the I/O threads: its clients are told (`after_fork_in_child`)
 and raise `ForkError` from then on; the parent's go on undisturbed.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from typing import Protocol
 
 from ottla.errors import ForkError
@@ -23,11 +25,26 @@ class Living(Protocol):
 
 # A dict for its order: what was opened first is closed first.
 _living: dict[int, Living] = {}
+_watched_pid = 0
 
 
 def began(client: Living) -> None:
     """From now on this client hears of forks and of the end."""
     _living[id(client)] = client
+    _watch_child()
+
+
+def _watch_child() -> None:
+    """Hear of this process's end, too, if it is a child of `multiprocessing`: one that forks forgets its parent's."""
+    global _watched_pid
+    if "multiprocessing.process" not in sys.modules or _watched_pid == os.getpid():
+        return
+    _watched_pid = os.getpid()
+    from multiprocessing.process import parent_process
+    from multiprocessing.util import Finalize
+
+    if parent_process() is not None:
+        Finalize(None, _at_exit, exitpriority=100)
 
 
 def ended(client: Living) -> None:
