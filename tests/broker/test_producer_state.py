@@ -114,25 +114,25 @@ def test_a_repeated_marker_is_let_through_where_no_transaction_is_open() -> None
 
 def test_a_guard_is_worth_nothing_once_the_transaction_ended() -> None:
     states = ProducerStates()
-    guard = states.begin_verification(header(), new_epochs=False, wall_ms=0)
-    assert states.begin_verification(header(), new_epochs=False, wall_ms=0) == guard
+    guard = states.begin_verification(1, 0, 0, new_epochs=False, wall_ms=0)
+    assert states.begin_verification(1, 0, 0, new_epochs=False, wall_ms=0) == guard
     assert states.is_verified(1, guard)
     end(states, 0)
     assert not states.is_verified(1, guard)
-    assert states.begin_verification(header(), new_epochs=False, wall_ms=0) != guard
+    assert states.begin_verification(1, 0, 0, new_epochs=False, wall_ms=0) != guard
 
 
 def test_a_lower_sequence_that_waits_is_not_overtaken() -> None:
     states = ProducerStates()
-    states.begin_verification(header(sequence=5), new_epochs=False, wall_ms=0)
-    states.begin_verification(header(sequence=3), new_epochs=False, wall_ms=0)
+    states.begin_verification(1, 0, 5, new_epochs=False, wall_ms=0)
+    states.begin_verification(1, 0, 3, new_epochs=False, wall_ms=0)
     assert states.check(header(sequence=5)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert states.check(header(sequence=3)).error_code == 0
 
 
 def test_only_batches_of_a_transaction_end_the_question_about_it() -> None:
     states = ProducerStates()
-    states.begin_verification(header(sequence=0), new_epochs=True, wall_ms=0)
+    states.begin_verification(1, 0, 0, new_epochs=True, wall_ms=0)
     states.note(header(sequence=0, txn=False), 0)
     assert states.check(header(sequence=1, txn=False)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     states.note(header(sequence=1), 1)
@@ -141,7 +141,7 @@ def test_only_batches_of_a_transaction_end_the_question_about_it() -> None:
 
 def test_with_an_epoch_for_each_transaction_unknown_producers_begin_with_zero() -> None:
     states = ProducerStates()
-    states.begin_verification(header(sequence=3), new_epochs=True, wall_ms=0)
+    states.begin_verification(1, 0, 3, new_epochs=True, wall_ms=0)
     assert states.check(header(sequence=3)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.events import AskPeer, PeerAnswered
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 from .group_world import GROUP, asked_for, commit, committed, find_coordinator, stable_pair
@@ -100,3 +102,55 @@ def test_offsets_that_were_not_added_to_the_transaction_are_refused(world: World
     assert producer.commit_offset(GROUP, 1) == ErrorCode.TRANSACTION_ABORTABLE
     producer.versions = {**producer.versions, "offsets": 3}
     assert producer.commit_offset(GROUP, 1) == ErrorCode.INVALID_TXN_STATE
+
+
+@both
+def test_a_coordinator_that_answers_after_the_transaction_has_ended_opens_none(
+    world: World, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offsets that were asked about before the marker and would be stored behind it: nobody would ever end that."""
+    held: list[tuple[int, Any]] = []
+    deliver = world._deliver
+
+    def slowly(broker_id: int, event: Any) -> None:
+        if isinstance(event, PeerAnswered) and isinstance(event.message, AddPartitionsToTxnResponse):
+            held.append((broker_id, event))
+        else:
+            deliver(broker_id, event)
+
+    producer = Producer(world, version=version)
+    producer.init()
+    with monkeypatch.context() as patch:
+        patch.setattr(world, "_deliver", slowly)
+        assert producer.commit_offset(GROUP, 7) == "waiting"
+        late = world.last_connection
+        [about_it] = held
+        held.clear()
+    assert producer.commit() == 0
+    assert producer.state == "CompleteCommit"
+    deliver(*about_it)
+    world.drain()
+    [answer] = world.answers[late]
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_TXN_STATE
+    assert fetched(world, require_stable=True) == (0, -1)
+
+
+@both
+def test_a_transaction_is_asked_about_once(world: World, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    carry = world._from_broker
+
+    def watched(broker_id: int, output: Any) -> None:
+        if isinstance(output, AskPeer) and isinstance(output.message, AddPartitionsToTxnRequest):
+            asked.append(output.message)
+        carry(broker_id, output)
+
+    monkeypatch.setattr(world, "_from_broker", watched)
+    producer = Producer(world, version=version)
+    producer.init()
+    assert [producer.commit_offset(GROUP, offset) for offset in (7, 8)] == [0, 0]
+    assert len(asked) == 1
+    assert producer.commit() == 0
+    assert fetched(world, require_stable=True) == (0, 8)
+    assert producer.commit_offset(GROUP, 9) == 0
+    assert len(asked) == 2

@@ -1,9 +1,9 @@
 """What outlives its user by accident: clients that are still open at the end of the process or across a fork.
 
 At the end of the interpreter every open client is given the chance to finish (`at_exit`); so it is at the end of a
-child of `multiprocessing`, which leaves out what `atexit` was given and runs finalizers of its own instead. After a fork the child has
-copies of sockets and of everything in memory, but not the I/O threads: its clients are told (`after_fork_in_child`)
-and raise `ForkError` from then on; the parent's go on undisturbed.
+child of `multiprocessing`, which leaves out what `atexit` was given and runs finalizers of its own instead. After a
+fork the child has copies of sockets and of everything in memory, but not the I/O threads: its clients are told
+(`after_fork_in_child`) and raise `ForkError` from then on; the parent's go on undisturbed.
 """
 
 from __future__ import annotations

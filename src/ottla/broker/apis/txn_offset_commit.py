@@ -1,9 +1,10 @@
 """TxnOffsetCommit, versions 0 to 5: offsets of a group that count when the producer's transaction is committed.
 
-Before they are stored the transaction's coordinator is asked: whether the group's partition of `__consumer_offsets`
-is in the transaction (AddOffsetsToTxn came before), or, from version 5 on (KIP-890), to add it. From version 3 on the
-group's member says who it is (KIP-447): a wrong generation is ILLEGAL_GENERATION, a stranger UNKNOWN_MEMBER_ID; who
-says nothing is not checked. Answered when the offsets are replicated; OffsetFetch tells them after the marker.
+Before they are stored the transaction's coordinator is asked: whether the group's partition of `__consumer_offsets` is
+in the transaction (AddOffsetsToTxn came before), or, from version 5 on (KIP-890), to add it. While a transaction is
+open there nobody needs to be asked; where it has ended before the answer came, the offsets are refused. From version 3
+on the group's member says who it is (KIP-447): a wrong generation is ILLEGAL_GENERATION, a stranger UNKNOWN_MEMBER_ID;
+who says nothing is not checked. Answered when the offsets are replicated; OffsetFetch tells them after the marker.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 from ottla.broker.apis.offset_commit import offset_fault
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset
-from ottla.broker.internal_topics import partition_of_key
+from ottla.broker.internal_topics import coordinating_partition, partition_of_key
+from ottla.broker.log.producer_state import ProducerStates
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.broker.transactions.verification import Question
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _ABORTABLE_FROM_VERSION = 4
 _ADDED_FROM_VERSION = 5
+_NO_SEQUENCE = -1
 Place = tuple[str, int]
 Answer = Callable[[int, int], None]
 
@@ -40,6 +43,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     message: TxnOffsetCommitRequest = request.message
     offsets: dict[Place, CommittedOffset] = {}
     errors: dict[Place, int] = {}
+    guard = 0
     for topic in message.topics:
         for asked in topic.partitions:
             place = (topic.name, asked.partition_index)
@@ -59,7 +63,14 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         if error_code:
             answer(error_code, later_us)
         else:
-            _store(core, message, offsets, answer, later_us)
+            _store(core, message, offsets, guard, answer, later_us)
+
+    def begin(later_us: int) -> None:
+        nonlocal guard
+        producers = _producers(core, message)
+        if producers is not None:
+            wall_ms = core.wall_ms(later_us)
+            guard = producers.begin_verification(*_producer(message), _NO_SEQUENCE, new_epochs=adds, wall_ms=wall_ms)
 
     refused = _refusal(core, message, now_us)
     topic_image = core.image.topics.get(OFFSETS_TOPIC)
@@ -67,19 +78,42 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         answer(refused, now_us)
         return
     adds = request.version >= _ADDED_FROM_VERSION
-    if not adds and not core.settings.transaction_partition_verification_enable:
-        verified({}, now_us)
+    trusted = not adds and not core.settings.transaction_partition_verification_enable
+    if trusted or _is_open(core, message):
+        _store(core, message, offsets, None, answer, now_us)
         return
+    begin(now_us)
     places = [(OFFSETS_TOPIC, partition_of_key(message.group_id, len(topic_image.partitions)))]
     Question(
         core,
         message.transactional_id,
-        (message.producer_id, message.producer_epoch),
+        _producer(message),
         places,
         verify_only=not adds,
         answered=verified,
         now_us=now_us,
+        asks_again=begin,
     ).ask(now_us)
+
+
+def _producer(message: TxnOffsetCommitRequest) -> tuple[int, int]:
+    return message.producer_id, message.producer_epoch
+
+
+def _producers(core: BrokerCore, message: TxnOffsetCommitRequest) -> ProducerStates | None:
+    """Who has written where the group's offsets are kept; None where that is not here."""
+    partition = coordinating_partition(core, OFFSETS_TOPIC, message.group_id)
+    return None if partition is None or partition.log is None else partition.log.producers
+
+
+def _is_open(core: BrokerCore, message: TxnOffsetCommitRequest) -> bool:
+    producers = _producers(core, message)
+    return producers is not None and producers.has_open_transaction(*_producer(message))
+
+
+def _is_verified(core: BrokerCore, message: TxnOffsetCommitRequest, guard: int) -> bool:
+    producers = _producers(core, message)
+    return _is_open(core, message) or (producers is not None and producers.is_verified(message.producer_id, guard))
 
 
 def _refusal(core: BrokerCore, message: TxnOffsetCommitRequest, now_us: int) -> int:
@@ -98,17 +132,20 @@ def _store(
     core: BrokerCore,
     message: TxnOffsetCommitRequest,
     offsets: dict[Place, CommittedOffset],
+    guard: int | None,
     answer: Answer,
     now_us: int,
 ) -> None:
+    """Store them, unless the transaction that was asked about under this guard has ended meanwhile; None: not asked."""
     refused = _refusal(core, message, now_us)  # The group may have gone on meanwhile.
+    if not refused and guard is not None and not _is_verified(core, message, guard):
+        refused = int(ErrorCode.INVALID_TXN_STATE)
     if refused:
         answer(refused, now_us)
         return
     try:
         group = core.groups.find_or_make(message.group_id, now_us)
-        producer = (message.producer_id, message.producer_epoch)
-        core.groups.commit_in_transaction(group, offsets, producer, answer, now_us)
+        core.groups.commit_in_transaction(group, offsets, _producer(message), answer, now_us)
     except GroupRefusal as refusal:
         answer(refusal.error_code, now_us)
 

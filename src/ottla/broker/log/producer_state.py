@@ -260,17 +260,17 @@ class ProducerStates:
         entry = self._entries.get(producer_id)
         return entry is not None and entry.transaction_offset >= 0 and entry.epoch == epoch
 
-    def begin_verification(self, header: BatchHeader, *, new_epochs: bool, wall_ms: int) -> int:
+    def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, new_epochs: bool, wall_ms: int) -> int:
         """A guard for asking the coordinator about this batch's transaction; the same one while that is not over.
 
-        `new_epochs`: the producer begins every transaction with a new epoch (transaction version 2).
+        `sequence`: the batch's first, -1 where it has none. `new_epochs`: the producer begins every transaction with a
+        new epoch (transaction version 2).
         """
-        found = self._verifications.get(header.producer_id)
-        epoch, sequence = header.producer_epoch, header.base_sequence
+        found = self._verifications.get(producer_id)
         if found is None:
             self._guards_given += 1
             found = _Verification(self._guards_given, epoch, sequence, new_epochs, wall_ms)
-            self._verifications[header.producer_id] = found
+            self._verifications[producer_id] = found
         elif epoch > found.epoch:
             found.epoch, found.lowest_sequence = epoch, sequence
         elif epoch == found.epoch:

@@ -166,7 +166,10 @@ def verify_produce(
 
     def begin(batches: FirstBatches, wall_ms: int) -> None:
         for place, header, producers in batches:
-            guards[place] = producers.begin_verification(header, new_epochs=adds, wall_ms=wall_ms)
+            producer = header.producer_id, header.producer_epoch
+            guards[place] = producers.begin_verification(
+                *producer, header.base_sequence, new_epochs=adds, wall_ms=wall_ms
+            )
 
     def answered(codes: Mapping[Place, int], later_us: int) -> None:
         append(
