@@ -245,5 +245,7 @@ def test_unknown_and_ambiguous_columns_are_named():
         json_column(table, ["b"])
     with pytest.raises(RecordError, match="more than one column 'a'"):
         json_column(table)
+    with pytest.raises(RecordError, match="column 'b' is named more than once"):
+        json_column(pa.table({"a": [1], "b": [2]}), ["b", "a", "b"])
     with pytest.raises(RecordError, match="single column"):
         json_column(pa.chunked_array([[1]]))

@@ -130,6 +130,8 @@ class JsonColumn:
                 shown = ", ".join(repr(known) for known in names[:20]) + (", ..." if len(names) > 20 else "")
                 problem = "There is no" if count == 0 else "There is more than one"
                 raise RecordError(f"{problem} column {name!r}; the columns are {shown}.")
+            if wanted.count(name) != 1:
+                raise RecordError(f"The column {name!r} is named more than once; an object of JSON has it once.")
         memset(cython.address(self._root), 0, cython.sizeof(Node))
         self._root.form = AS_STRUCT
         fields: cython.pointer(Node) = self._child_nodes(cython.address(self._root), len(wanted))
