@@ -540,6 +540,11 @@ def test_a_second_event_loop_is_refused_with_a_sentence(kafka_cluster: ottla.Clu
     async def second(producer: AsyncProducer) -> None:
         with pytest.raises(ottla.OttlaError, match="in another event loop than before"):
             await producer.flush()
+        # Its topic is known and there is room: sending asks for nothing, but nobody would ever hear of the delivery.
+        delivery = await producer.send(kafka_topic, b"y")
+        with pytest.raises(ottla.OttlaError, match="in another event loop than before"):
+            await asyncio.wait_for(delivery, 60)
+        assert (await asyncio.to_thread(delivery.result, 60)).offset >= 0
 
     # Dropped without close: its thread ends by itself.
     producer = AsyncProducer(kafka_cluster.bootstrap_servers)

@@ -383,9 +383,14 @@ class Delivery:
     def __await__(self) -> Awaitable:
         """Wait as `result` does, in a coroutine; cancelling the wait changes nothing about the record."""
         future: object = None
-        outcome: cython.int = self._place().outcome
+        batch: SealedBatch = self._place()
+        outcome: cython.int = batch.outcome
         if outcome == 0:
             future = future_here()
+            hooks: object = batch._hooks
+            if batch._landing is not None and hooks is not None:
+                # Callbacks run in the producer's event loop; where that is over, nobody would let go who waits here.
+                hooks.bind()
             self._add_callback(releasing(future))
         elif outcome == 1:
             return at_once(self._metadata())
