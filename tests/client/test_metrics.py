@@ -181,13 +181,14 @@ def test_a_producer_that_lives_shorter_than_a_window_is_reported_once(cluster: C
     assert metrics["ottla-record-acked-total"] == 1
 
 
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt])
 def test_a_reporter_that_raises_is_logged_and_harms_nobody(
-    cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:
     heard: list[Any] = []
 
     def broken(metrics: Any) -> None:
-        raise ValueError("no room for figures")
+        raise kind("no room for figures")
 
     caplog.set_level(logging.ERROR, "ottla.producer")
     with ottla.Producer(cluster.bootstrap_servers, metric_reporters=[broken, heard.append]) as producer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ottla.connection.setting import Setting, nearest_name
@@ -69,6 +70,15 @@ def test_words_are_taken_in_the_case_java_takes():
     assert ConnectionSettings(given).metadata_recovery_strategy == "none"
     with pytest.raises(ConfigError, match="Did you mean use_all_dns_ips"):
         ConnectionSettings({"bootstrap.servers": "one:1", "client.dns.lookup": "USE_ALL_DNS_IPS"})
+
+
+def test_a_whole_number_may_be_one_of_numpys() -> None:
+    settings = ConnectionSettings({"bootstrap.servers": "one:1", "request.timeout.ms": np.int64(7)})
+    assert settings.request_timeout_ms == 7
+    assert type(settings.request_timeout_ms) is int
+    for given in (np.True_, np.float64(7), np.array([7])):
+        with pytest.raises(ConfigError, match="is not a whole number"):
+            ConnectionSettings({"bootstrap.servers": "one:1", "request.timeout.ms": given})
 
 
 @pytest.mark.parametrize(

@@ -53,5 +53,5 @@ class MetricReporting:
         for reporter in self._reporters:
             try:
                 reporter(metrics)
-            except Exception:
+            except BaseException:  # sys.exit() in a reporter would end this thread, and all reports with it
                 _log.exception("the metric reporter %r raised; the producer is not affected", reporter)

@@ -16,7 +16,9 @@ never part of an error's text, and neither is what may be a secret in the wrong 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -125,6 +127,10 @@ class Setting:
 
     def _read_number(self, value: Any) -> float:
         number: float | None = None
+        if self.kind is int and not isinstance(value, int | str) and hasattr(value, "__index__"):
+            # Another library's whole number, such as numpy's; its truths and arrays are none.
+            with contextlib.suppress(TypeError):
+                value = operator.index(value)
         given = isinstance(value, int if self.kind is int else int | float) and not isinstance(value, bool)
         if given or isinstance(value, str):
             try:
