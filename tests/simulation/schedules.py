@@ -72,6 +72,11 @@ _STRONG = {"min_insync_replicas": 2}
 _IN_FORCE_US = 15_000_000
 # Until others have taken over from a broker that is down.
 _DOWN_US = 4_000_000
+# What a transaction may take: longer than anything here lasts, however loaded the machine is.
+_TRANSACTION_MS = 60_000
+# How far a clock is moved. Ahead by less than that: to a coordinator whose clock is hours ahead every transaction that
+# it looks at has had its time, and whether it looks at one meanwhile is up to who is faster.
+_JUMPS_MS = (-60_000, _TRANSACTION_MS // 2)
 # How long a replaced producer sleeps; the next one has long begun by then.
 _ZOMBIE_US = 3_000_000
 
@@ -151,7 +156,7 @@ def _plain_settings(chance: Chance) -> dict[str, Any]:
 
 
 def _transactional(seed: int) -> dict[str, Any]:
-    return {"transactional_id": f"tx {seed}", "transaction_timeout_ms": 60_000}
+    return {"transactional_id": f"tx {seed}", "transaction_timeout_ms": _TRANSACTION_MS}
 
 
 def _send(chance: Chance, number: int, topic: TopicPlan, partition: int | None) -> Act:
@@ -339,7 +344,7 @@ def _by_the_clock(chance: Chance, at_us: int, lasts_us: int, topics: list[TopicP
     elif kind == "slow_disk":
         details["delay_us"] = chance.choice((5_000, 200_000))
     elif kind == "jump_clock":
-        details["jump_ms"] = chance.choice((-60_000, 7_200_000))
+        details["jump_ms"] = chance.choice(_JUMPS_MS)
     elif kind == "move_leader":
         topic = chance.choice(topics)
         details = {"topic": topic.name, "partition": chance.randrange(topic.partitions)}

@@ -23,7 +23,7 @@ from ottla.weaknesses import Weakness
 
 from .agreement import World, differences
 from .reality import carry_out
-from .schedules import Schedule, draw_schedule
+from .schedules import TIMED, Schedule, draw_schedule
 
 SEEDS = 400 if os.environ.get("OTTLA_SOAK") else 20
 # Most of the time everybody waits: for a request to time out, for a broker to be given up.
@@ -95,6 +95,18 @@ def showing(weakness: Weakness) -> Iterator[tuple[Schedule, World]]:
         if differences(schedule, simulated(schedule), weak):
             yield schedule, weak
     pytest.fail(f"none of the first 200 schedules brings {weakness} to light")
+
+
+def test_no_clock_is_moved_so_far_that_a_transaction_may_have_had_its_time() -> None:
+    jumps = 0
+    for seed in range(30):
+        plan = draw_schedule(seed, TIMED).plan
+        timeout_ms = min(each.settings.get("transaction_timeout_ms", 1 << 31) for each in plan.producers)
+        for mishap in plan.mishaps:
+            if mishap.kind == "jump_clock":
+                jumps += 1
+                assert mishap.details["jump_ms"] < timeout_ms, f"seed {seed}"
+    assert jumps
 
 
 def test_schedules_strike_in_many_ways() -> None:
