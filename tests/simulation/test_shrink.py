@@ -53,9 +53,25 @@ def test_no_more_runs_are_made_than_allowed() -> None:
         runs_max=7,
         progress=lambda plan, runs: told.append(runs),
     )
-    assert shrunk.runs == 7
+    assert (shrunk.runs, shrunk.stopped_early) == (7, True)
     assert told == list(range(1, 8))
     assert LOST in kinds_of(fails_with_two_parts(shrunk.plan))
+
+
+def test_when_it_is_enough_the_smallest_found_until_then_is_what_there_is() -> None:
+    plan = draw(4)
+    whole = shrink(plan, fails_with_two_parts(plan), run=fails_with_two_parts)
+    assert not whole.stopped_early
+    asked = iter(range(10))
+    shrunk = shrink(
+        plan, fails_with_two_parts(plan), run=fails_with_two_parts, goes_on=lambda: next(asked, None) is not None
+    )
+    assert (shrunk.runs, shrunk.stopped_early) == (10, True)
+    assert len(shrunk.plan.mishaps) < len(plan.mishaps)
+    assert LOST in kinds_of(fails_with_two_parts(shrunk.plan))
+    assert LOST in kinds_of(shrunk.outcome)
+    never = shrink(plan, fails_with_two_parts(plan), run=fails_with_two_parts, goes_on=lambda: False)
+    assert (never.plan, never.runs, never.stopped_early) == (plan, 0, True)
 
 
 def test_a_plan_that_cannot_be_smaller_stays_as_it_is() -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ottla.simulation.draw import draw
 from ottla.simulation.run import Outcome, execute
 from ottla.simulation.shrink import kinds_of
 from ottla.trial.kept_plan import read_plan
+from ottla.trial.seeds import PlanRuns
 from ottla.trial.simulate import SimulateOptions, simulate_all
 
 WEAK = ("no_sequence_check",)
@@ -104,6 +106,29 @@ def test_what_failed_is_written_and_kept_even_if_nobody_waits_until_it_is_smalle
     written = json.loads(figures.read_text())
     assert (written["seed"], written["clean"], written["shrunk"]) == (failing, False, None)
     assert read_plan(kept / f"seed-{failing}.json").plan == draw(failing)
+
+
+def test_who_has_no_time_gets_the_smallest_found_until_then_and_is_told(
+    failing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures, kept = tmp_path / "figures.json", tmp_path / "kept"
+    options = weak(seed=failing, shrink_s=0.01, keep=kept, json_file=str(figures))
+    assert simulate_all(options) == 1
+    told = capsys.readouterr().out
+    assert " in 0.01 s, stopped early: the smallest found until then; --shrink-seconds says how long" in told
+    assert "is stored at offsets " in told
+    shrunk = json.loads(figures.read_text())["shrunk"]
+    assert (shrunk["stopped_early"], shrunk["runs"] <= 1) == (True, True)
+    assert read_plan(kept / f"seed-{failing}.json").plan == draw(failing)
+
+
+def test_a_smaller_plan_that_never_ends_takes_no_longer_than_there_is_time() -> None:
+    with closing(PlanRuns()) as runs:
+        given_up = runs.run(draw(7), patience_s=0)
+        assert (given_up.seed, given_up.trace_hash) == (7, "")
+        assert "it had not come to an end after " in str(given_up.crashed)
+        # The next one finds a process of its own, and the one after that the same.
+        assert [runs.run(draw(seed)).trace_hash for seed in (7, 8)] == [execute(draw(s)).trace_hash for s in (7, 8)]
 
 
 @pytest.mark.parametrize(("after", "words"), [(0, "0 of 3 run, none failed"), (2, "2 of 3 run, none failed")])

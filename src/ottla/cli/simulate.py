@@ -12,6 +12,7 @@ from ottla.cli.options import whole
 from ottla.errors import UserMistake
 
 _SEEDS = 1_000
+_SHRINK_S = 300
 
 
 def simulate(
@@ -58,6 +59,15 @@ def simulate(
     shrink: Annotated[
         bool, typer.Option("--shrink/--no-shrink", help="Make what fails as small as it can be, and tell its story.")
     ] = True,
+    shrink_seconds: Annotated[
+        int | None,
+        typer.Option(
+            "--shrink-seconds",
+            help=f"How long one that fails may be made smaller; {_SHRINK_S} unless given.",
+            parser=whole("--shrink-seconds", 1, such_as=_SHRINK_S),
+            metavar="SECONDS",
+        ),
+    ] = None,
     keep: Annotated[
         Path | None,
         typer.Option("--keep", help="Write what fails into this folder, as seed-N.json.", metavar="DIR"),
@@ -85,12 +95,23 @@ def simulate(
         raise UserMistake("--seed and --plan each say what to run: give one of them")
     given = [("--seeds", seeds), ("--first-seed", first_seed), ("--jobs", jobs)]
     many = [name for name, value in given if value is not None]
+    if shrink_seconds is not None and not shrink:
+        raise UserMistake("--shrink-seconds is about making smaller what fails, and --no-shrink is against it")
     if many and (seed is not None or plan is not None):
         one = "--seed" if seed is not None else "--plan"
         raise UserMistake(f"{one} runs one and {many[0]} is about many: give one of them")
     from ottla.trial.simulate import SimulateOptions, simulate_all
 
     options = SimulateOptions(
-        seeds or _SEEDS, first_seed, jobs or os.cpu_count() or 1, seed, plan, shrink, keep, story, json_file
+        seeds or _SEEDS,
+        first_seed,
+        jobs or os.cpu_count() or 1,
+        seed,
+        plan,
+        shrink,
+        keep,
+        story,
+        json_file,
+        shrink_s=shrink_seconds or _SHRINK_S,
     )
     raise typer.Exit(simulate_all(options))

@@ -4,7 +4,8 @@ Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-indu
 plan, the ones that explain most first: mishaps, producers, readers, whole transactions and single acts, topics and
 partitions; then what is left is made plainer (shorter pauses, no keys, the settings' defaults). Leaving something out
 shifts the world's draws, so a smaller plan is another run: a step is kept if, and only if, what was looked for is
-found again. Deterministic: same plan, same result. The number of runs is bounded.
+found again. Deterministic: same plan, same result, unless whoever asked for it says in the midst that it is enough. The
+number of runs is bounded, too; the smallest plan found until then is what there is.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ _ENDINGS = (COMMIT, ABORT, CRASH, REPLACE)
 
 @dataclass(slots=True)
 class Shrunk:
-    """The smallest plan found, what it came to, and after how many runs; `kind` is what was looked for."""
+    """The smallest plan found, what it came to, and after how many runs; `kind` is what was looked for.
+
+    `stopped_early`: there was more to try.
+    """
 
     plan: Plan
     outcome: Outcome
     kind: str
     runs: int
+    stopped_early: bool = False
 
 
 def kinds_of(outcome: Outcome) -> list[str]:
@@ -57,19 +62,21 @@ def shrink(
     run: Callable[[Plan], Outcome] = execute,
     runs_max: int = RUNS_MAX,
     progress: Callable[[Plan, int], None] | None = None,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> Shrunk:
     """The fewest parts of `plan` that still come to the first thing `outcome` found.
 
-    `progress` is told the smallest plan so far and the number of runs, after each run.
+    `progress` is told the smallest plan so far and the number of runs, after each run. `goes_on` is asked before each
+    run whether there is time for it; once there is none, this ends.
     """
-    job = _Job(plan, outcome, run, runs_max, progress)
+    job = _Job(plan, outcome, run, runs_max, progress, goes_on)
     passes = (_fewer_mishaps, _fewer_clients, _fewer_acts, _fewer_topics, _plainer)
     before = None
-    while before != job.plan and job.may_run:
+    while before != job.plan and not job.stopped_early:
         before = job.plan
         for each in passes:
             each(job)
-    return Shrunk(job.plan, job.outcome, job.kind, job.runs)
+    return Shrunk(job.plan, job.outcome, job.kind, job.runs, job.stopped_early)
 
 
 class _Job:
@@ -82,6 +89,7 @@ class _Job:
         run: Callable[[Plan], Outcome],
         runs_max: int,
         progress: Callable[[Plan, int], None] | None,
+        goes_on: Callable[[], bool],
     ) -> None:
         self.plan = plan
         self.outcome = outcome
@@ -90,14 +98,19 @@ class _Job:
         self._run = run
         self._runs_max = runs_max
         self._progress = progress
+        self._goes_on = goes_on
+        self.stopped_early = False
 
     @property
     def may_run(self) -> bool:
-        return self.runs < self._runs_max
+        """Whether another run is allowed; it is asked for only where there is something to try."""
+        if not self.stopped_early:
+            self.stopped_early = self.runs >= self._runs_max or not self._goes_on()
+        return not self.stopped_early
 
     def attempt(self, smaller: Plan) -> bool:
         """Whether what is looked for is found in this plan, too; it is the smallest one then."""
-        if not self.may_run or smaller == self.plan:
+        if smaller == self.plan or not self.may_run:
             return False
         self.runs += 1
         outcome = self._run(smaller)
@@ -113,7 +126,7 @@ class _Job:
         piece = len(items)
         while piece and items:
             start = 0
-            while start < len(items) and self.may_run:
+            while start < len(items) and not self.stopped_early:
                 fewer = items[:start] + items[start + piece :]
                 if self.attempt(without(fewer)):
                     items = fewer

@@ -170,14 +170,47 @@ def _some(seeds: Iterator[int], count: int = _IN_HAND) -> list[int]:
     return list(islice(seeds, count))
 
 
-class _Worker:
-    """A process and the seeds it was handed; the first of them is the one it runs."""
+class PlanRuns:
+    """Runs one plan after the other, for whoever has to see what one came to before the next; `options` as for `Run`.
 
-    def __init__(self, run: Callable[[int], Outcome], seeds: list[int]) -> None:
+    As with `run_plan` a process that dies, or never comes to an end, is a finding; all others share one process.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._run = partial(_execute_given, options)
+        self._worker: _Worker | None = None
+
+    def run(self, plan: Plan, patience_s: float = PATIENCE_S) -> Outcome:
+        """What this plan comes to."""
+        worker = self._worker
+        if worker is None:
+            worker = self._worker = _Worker(self._run, [plan])
+        else:
+            worker.hand([plan])
+        while (outcome := worker.outcome(patience_s)) is None:
+            wait([worker.connection], min(_LOOK_S, patience_s))
+        if worker.is_dead:
+            self._worker = None
+        return outcome
+
+    def close(self) -> None:
+        """End the process."""
+        if self._worker is not None:
+            self._worker.end()
+
+
+def _execute_given(options: dict[str, Any], plan: Plan) -> Outcome:
+    return execute(plan, **options)
+
+
+class _Worker:
+    """A process and the seeds (or plans) it was handed; the first of them is the one it runs."""
+
+    def __init__(self, run: Callable[[Any], Outcome], seeds: list[Any]) -> None:
         # Started afresh: a copy of a process that has threads may hold their locks for ever.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.in_hand: deque[int] = deque()
+        self.in_hand: deque[Any] = deque()
         self.is_dead = False
         self._process = context.Process(target=_work, args=(theirs, run), daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -187,11 +220,13 @@ class _Worker:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
-        self._since = time.monotonic()
+        self._since = 0.0
         self.hand(seeds)
 
-    def hand(self, seeds: list[int]) -> None:
+    def hand(self, seeds: list[Any]) -> None:
         """Give it more to run."""
+        if not self.in_hand:
+            self._since = time.monotonic()
         self.in_hand.extend(seeds)
         for seed in seeds:
             try:
@@ -218,7 +253,8 @@ class _Worker:
     def _lost(self, why: str) -> Outcome:
         self.is_dead = True
         self.end()
-        return Outcome(self.in_hand.popleft(), "", crashed=why)
+        lost = self.in_hand.popleft()
+        return Outcome(lost.seed if isinstance(lost, Plan) else lost, "", crashed=why)
 
     def end(self) -> None:
         """Let it go, at once."""
@@ -233,7 +269,7 @@ def _cause(status: int | None) -> str:
     return f"exit status {status}"
 
 
-def _work(connection: Connection, run: Callable[[int], Outcome]) -> None:
+def _work(connection: Connection, run: Callable[[Any], Outcome]) -> None:
     """Run one seed after the other for as long as somebody asks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Brokers of a simulation log what befalls them; what matters of it is in the outcome.

@@ -24,18 +24,20 @@ from rich.text import Text
 from ottla.errors import UserMistake
 from ottla.simulation.draw import draw
 from ottla.simulation.plan import Plan
-from ottla.simulation.run import Outcome, execute
+from ottla.simulation.run import Outcome
 from ottla.simulation.shrink import RUNS_MAX, Shrunk, crash_of, kinds_of, shrink
 from ottla.simulation.story import Story, as_text, tell
 from ottla.simulation.story_page import as_page
 from ottla.trial.kept_plan import keep, read_plan
 from ottla.trial.screen import open_console, showing_steps
-from ottla.trial.seeds import PATIENCE_S, Tally, run_plan, run_seed, run_seeds
+from ottla.trial.seeds import PATIENCE_S, PlanRuns, Tally, run_plan, run_seed, run_seeds
 from ottla.trial.whole_file import check_place, write_whole
 from ottla.weaknesses import Weaknesses
 
 STDOUT = "-"
 FAILED = 1
+# So long, of real time, one failure is made smaller.
+SHRINK_S = 300
 # So many kinds of failures are made small and told; after the first few one mends them first.
 _TOLD_MAX = 3
 _STORY_LINES_MAX = 400
@@ -62,6 +64,7 @@ class SimulateOptions:
     json_file: str | None = None
     weaknesses: Weaknesses = ()
     patience_s: float = PATIENCE_S
+    shrink_s: float = SHRINK_S
 
 
 def simulate_all(options: SimulateOptions) -> int:
@@ -268,9 +271,7 @@ class _Told:
         small: Shrunk | None = None
         # Without a trace it was its process that died, or never came back: ours must not.
         if self._options.shrink and outcome.trace_hash:
-            with _progress_of_shrinking(self._console, plan.seed) as progress:
-                run = partial(execute, weaknesses=self._options.weaknesses)
-                small = self._shrunk[plan.seed] = shrink(plan, outcome, run=run, progress=progress)
+            small = self._shrunk[plan.seed] = self._made_small(plan, outcome)
             plan, outcome = small.plan, small.outcome
         # Files first: what reads the terminal's output may have enough of it at any line.
         path = keep(self._options.keep, plan, outcome) if self._options.keep is not None else None
@@ -284,12 +285,31 @@ class _Told:
         if path is not None:
             self._console.print(f"kept: ottla simulate --plan {path}", soft_wrap=True)
 
+    def _made_small(self, plan: Plan, outcome: Outcome) -> Shrunk:
+        """The smallest plan that is found in time; a smaller one that never comes to an end takes no longer."""
+        end_s, options = time.monotonic() + self._options.shrink_s, self._options
+
+        def run(smaller: Plan) -> Outcome:
+            return runs.run(smaller, min(options.patience_s, max(0.0, end_s - time.monotonic())))
+
+        with (
+            _progress_of_shrinking(self._console, plan.seed) as progress,
+            closing(PlanRuns(weaknesses=options.weaknesses)) as runs,
+        ):
+            return shrink(plan, outcome, run=run, progress=progress, goes_on=lambda: time.monotonic() < end_s)
+
     def _show_story(self, shrunk: Shrunk) -> None:
         plan = shrunk.plan
         self._console.print()
         mishaps, records = _counted(len(plan.mishaps), "mishap"), _counted(plan.records, "record")
         words = f"seed {plan.seed}, “{shrunk.kind}” with {mishaps} and {records}"
-        self._console.print(Text(f"{words} (after {shrunk.runs} runs)", "bold"))
+        after = f"after {_counted(shrunk.runs, 'run')}"
+        if shrunk.stopped_early:
+            runs_out = shrunk.runs >= RUNS_MAX
+            after += "" if runs_out else f" in {self._options.shrink_s:g} s"
+            after += ", stopped early: the smallest found until then"
+            after += "" if runs_out else "; --shrink-seconds says how long it may take"
+        self._console.print(Text(f"{words} ({after})", "bold"), soft_wrap=True)
         lines = as_text(self._tell(plan))
         half = _STORY_LINES_MAX // 2
         if len(lines) > _STORY_LINES_MAX:
@@ -319,8 +339,12 @@ class _Told:
         shrunk = self._shrunk.get(seed)
         if shrunk is None:
             return None
-        return {"kind": shrunk.kind, "runs": shrunk.runs, "plan": shrunk.plan.to_dict()} | {
-            "outcome": shrunk.outcome.to_dict()
+        return {
+            "kind": shrunk.kind,
+            "runs": shrunk.runs,
+            "stopped_early": shrunk.stopped_early,
+            "plan": shrunk.plan.to_dict(),
+            "outcome": shrunk.outcome.to_dict(),
         }
 
 
