@@ -80,6 +80,16 @@ def test_a_mishap_that_finds_nothing_to_strike_says_why(mishaps: list[Mishap], w
     assert f"seen while looking for “{FAULTLESS}”: {last.kind} did not strike: {why}" in outcome.states
 
 
+def test_who_is_not_connected_has_the_next_connection_half_open() -> None:
+    silent = {"broker": None, "client": "r0"}
+    plan = befallen(Mishap("half_open", 0, 10_000_000, silent), Mishap("half_open", 0, 0, silent))
+    plan.readers[0].pause_us = 500_000
+    first, last = Run(plan).go().faults
+    assert (first.fired, last.fired, last.missed) == (1, 0, "nobody was connected")
+    every = Run(befallen(Mishap("half_open", 100_000, 0, {"broker": None, "client": "p0"}))).go().faults
+    assert every[0].fired > 1, "all of its connections at once"
+
+
 def test_two_rules_about_the_same_requests_excuse_each_other() -> None:
     outcome = execute(befallen(LOSE_REQUEST, Mishap("rule", 0, 2_000_000, {**LOSE_REQUEST.details, "times": 500})))
     assert outcome.is_clean

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.simulation.chance import Chance
-from ottla.simulation.forecast import draw_mishaps
+from ottla.simulation.forecast import draw_mishaps, draw_times
 from ottla.simulation.plan import (
     ABORT,
     BEGIN,
@@ -31,6 +31,7 @@ from ottla.simulation.plan import (
     ReaderPlan,
     TopicPlan,
 )
+from ottla.simulation.timetable import Timetable, spread
 
 # Every so many seeds messages are encoded and decoded as on a wire.
 BYTES_EVERY = 20
@@ -74,18 +75,27 @@ _CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
     """The plan of a seed: three brokers, two producers (one transactional), so many records and mishaps."""
-    plan = _plan(seed, records, mishaps)
+    plan = _plan(seed, records)
     if Chance(f"late {seed}").random() < 0.1:
-        _make_late(plan, Chance(f"hasty {seed}"))
-    chance = Chance(f"client clocks {seed}")
-    if chance.random() < _DRIFTING_SHARE:
-        plan.mishaps += _drifting(chance, plan)
+        plan.mishaps += _make_late(plan, Chance(f"hasty {seed}"))
     again = Chance(f"again {seed}")
-    if again.random() < _SENT_AGAIN_SHARE:
-        _have_sent_again(plan, again)
+    sends_again = again.random() < _SENT_AGAIN_SHARE
+    if sends_again:
+        _send_in_bursts(plan, again)
     anew = Chance(f"anew {seed}")
     if anew.random() < _HANDED_OVER_AGAIN_SHARE:
         _hand_over_again(plan, anew)
+    chance = Chance(f"mishaps {seed}")
+    times = draw_times(chance, mishaps)
+    for producer in plan.producers:
+        # Whatever goes wrong is to find somebody at work.
+        spread(chance.fork(producer.name), producer, max(times, default=0))
+    plan.mishaps += draw_mishaps(chance, times, plan)
+    if sends_again:
+        plan.mishaps += _fall_silent(plan, again)
+    clocks = Chance(f"client clocks {seed}")
+    if clocks.random() < _DRIFTING_SHARE:
+        plan.mishaps += _drifting(clocks, plan)
     add_headers(plan, Chance(f"headers {seed}"))
     return plan
 
@@ -108,14 +118,14 @@ def _drifting(chance: Chance, plan: Plan) -> list[Mishap]:
     ]
 
 
-def _make_late(plan: Plan, chance: Chance) -> None:
+def _make_late(plan: Plan, chance: Chance) -> list[Mishap]:
     """What a producer gave up waiting for comes after all, when a transaction without an epoch of its own is over."""
     if chance.random() < _HASTY_SHARE:
         _abort_in_haste(plan, chance)
     plan.settings["transaction_version"] = 1
-    plan.mishaps.append(Mishap("stall", 0, 30_000_000, {"chance": 0.1, "most_us": 2_000_000}))
     for producer in plan.producers:
         producer.settings["request_timeout_ms"] = 500
+    return [Mishap("stall", 0, 30_000_000, {"chance": 0.1, "most_us": 2_000_000})]
 
 
 def _abort_in_haste(plan: Plan, chance: Chance) -> None:
@@ -138,11 +148,8 @@ def _abort_in_haste(plan: Plan, chance: Chance) -> None:
         ]
 
 
-def _have_sent_again(plan: Plan, chance: Chance) -> None:
-    """As many batches as may be in flight come a second time: now and then all connections of `p0` fall silent at once.
-
-    What it has sent arrives and is stored; none of the answers does.
-    """
+def _send_in_bursts(plan: Plan, chance: Chance) -> None:
+    """`p0` has as many batches in flight as there may be."""
     producer = plan.producers[0]
     numbers = [act.number for act in producer.acts if act.do == SEND]
     producer.acts = _bursts(chance, plan.topics, iter(numbers), len(numbers))
@@ -155,11 +162,21 @@ def _have_sent_again(plan: Plan, chance: Chance) -> None:
     }
     producer.settings.pop("retries", None)
     producer.settings["request_timeout_ms"] = 500
-    at_us = 0
+
+
+def _fall_silent(plan: Plan, chance: Chance) -> list[Mishap]:
+    """What is in flight comes a second time: now and then all connections of `p0` fall silent at once.
+
+    What it has sent arrives and is stored; none of the answers does.
+    """
+    name, table, at_us = plan.producers[0].name, Timetable(plan), 0
+    found = []
     for _ in range(4):
-        at_us += chance.randint(3_000, 30_000)
-        plan.mishaps += [Mishap("half_open", at_us, 0, {"broker": each, "client": producer.name}) for each in range(3)]
+        sending = table.next_sending(at_us + chance.randint(3_000, 30_000), chance, name)
+        at_us = 0 if sending is None else sending.at_us
+        found.append(Mishap("half_open", at_us, 200_000, {"broker": None, "client": name}))
         at_us += 500_000
+    return found
 
 
 def _hand_over_again(plan: Plan, chance: Chance) -> None:
@@ -174,7 +191,7 @@ def _hand_over_again(plan: Plan, chance: Chance) -> None:
         acts[at + 1 : at + 1] = [Act(CRASH, pause_us=chance.choice((1_000, 500_000))), *behind]
 
 
-def _plan(seed: int, records: int, mishaps: int) -> Plan:
+def _plan(seed: int, records: int) -> Plan:
     chance = Chance(f"plan {seed}")
     weather = chance.choice((MILD_WEATHER, MILD_WEATHER, SEVERE_WEATHER))
     settings: dict[str, Any] = {
@@ -210,10 +227,7 @@ def _plan(seed: int, records: int, mishaps: int) -> Plan:
         ReaderPlan(f"r{number}", topics[number].name, level, chance.choice((500_000, 2_000_000, 5_000_000)))
         for number, level in enumerate(levels)
     ]
-    drawn: list[Mishap] = draw_mishaps(
-        chance.fork("mishaps"), mishaps, brokers=3, topics=topics, clients=["p0", "p1", "r0", "r1"], weather=weather
-    )
-    return Plan(seed, 3, seed % BYTES_EVERY == 0, settings, topics, producers, readers, drawn, weather)
+    return Plan(seed, 3, seed % BYTES_EVERY == 0, settings, topics, producers, readers, [], weather)
 
 
 def _other_topic(chance: Chance, settings: dict[str, Any], weather: str) -> TopicPlan:

@@ -35,6 +35,7 @@ cdef class Network:
     cdef public dict _by_client
     cdef public dict _by_number
     cdef public list _silences
+    cdef public list _awaited
     cdef public object _numbers
     cdef public object _stall_chance
     cdef public object _stall_us_max

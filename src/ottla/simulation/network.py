@@ -79,18 +79,21 @@ class Link:
 
 
 class Silence:
-    """Between `client` (a name; None: every client) and the broker at `port`; `fired` counts what did not pass."""
+    """Between `client` (a name; None: every client) and the broker at `port` (None: at any).
+
+    `fired` counts what did not pass, or which connections are half-open.
+    """
 
     __slots__ = ("client", "fired", "port")
 
-    def __init__(self, port: int, client: str | None) -> None:
+    def __init__(self, port: int | None, client: str | None) -> None:
         self.port = port
         self.client = client
         self.fired = 0
 
     def is_on(self, link: Link) -> bool:
         """Whether it is between the ends of this connection."""
-        return link.port == self.port and self.client in (None, link.owner)
+        return self.port in (None, link.port) and self.client in (None, link.owner)
 
 
 class Network:
@@ -108,6 +111,8 @@ class Network:
         self._by_client: dict[tuple[int, int], Link] = {}
         self._by_number: dict[int, Link] = {}
         self._silences: list[Silence] = []
+        # Those that wait for a connection that is to be half-open.
+        self._awaited: list[Silence] = []
         self._numbers = 0
         self._stall_chance = 0.0
         self._stall_us_max = 0
@@ -176,14 +181,24 @@ class Network:
                     else:
                         self._to_client(link, event)
 
-    def half_open(self, port: int, client: str | None = None) -> int:
-        """Have the connections there are now lose everything for good, with neither end told; how many they are."""
-        silence, struck = Silence(port, client), 0
+    def half_open(self, port: int | None, client: str | None = None) -> Silence:
+        """Have the connections there are now lose everything for good, with neither end told.
+
+        Where there are none, the next one does as soon as it is made, until `forget`.
+        """
+        silence = Silence(port, client)
         for link in self._by_number.values():
             if silence.is_on(link) and link.is_open and not link.is_deaf:
                 link.is_deaf = True
-                struck += 1
-        return struck
+                silence.fired += 1
+        if not silence.fired:
+            self._awaited.append(silence)
+        return silence
+
+    def forget(self, silence: Silence) -> None:
+        """Wait no longer for a connection."""
+        if silence in self._awaited:
+            self._awaited.remove(silence)
 
     def _silence_on(self, link: Link) -> Silence | None:
         return next((each for each in self._silences if each.is_on(link)), None)
@@ -233,6 +248,11 @@ class Network:
         if self._silences and self._silence_on(link) is not None:
             link.held = []
         self._to_client(link, Connected(output.connection_id))
+        for silence in list(self._awaited):
+            if silence.is_on(link):
+                self._awaited.remove(silence)
+                link.is_deaf = True
+                silence.fired += 1
 
     def _transmit(self, client_number: int, client: Deliver, output: Transmit) -> None:
         link = self._by_client.get((client_number, output.connection_id))

@@ -117,6 +117,10 @@ def _client(plan: Plan, details: dict[str, Any]) -> May:
     return _one_of([each.name for each in plan.producers] + [each.name for each in plan.readers])
 
 
+def _any_broker(plan: Plan, details: dict[str, Any]) -> May:
+    return _none_or(_broker(plan, details))
+
+
 def _any_client(plan: Plan, details: dict[str, Any]) -> May:
     return _none_or(_client(plan, details))
 
@@ -148,7 +152,7 @@ DETAILS: dict[str, tuple[dict[str, Allowed], ...]] = {
     "isolate": ({"broker": _broker, "silently": _YES_OR_NO},),
     "lose": ({"chance": _SHARE},),
     "unplug": ({"broker": _broker, "client": _any_client},),
-    "half_open": ({"broker": _broker, "client": _any_client},),
+    "half_open": ({"broker": _any_broker, "client": _any_client},),
     "stall": ({"chance": _SHARE, "most_us": _LATE_US},),
     "full_disk": ({"broker": _broker},),
     "slow_disk": ({"broker": _broker, "delay_us": _LATE_US},),

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.faults.rule import CRASHES, FaultRule
+from ottla.faults.rule import FaultRule
+from ottla.simulation.forecast import is_trouble
 from ottla.simulation.interbroker import CONTROLLER
 from ottla.simulation.plan import SEVERE_WEATHER, Mishap
 
@@ -33,21 +34,6 @@ _NO_OTHER_LEADER = "no other replica could lead"
 _NOBODY_CONNECTED = "nobody was connected"
 _NOTHING_PASSED = "nothing came its way"
 _ALL_WERE_DONE = "all producers were done"
-# What may lead to a broker being given up: in mild weather none of it together with a power cut.
-_TROUBLES = (
-    "kill",
-    "pause",
-    "restart",
-    "power_off",
-    "cut_link",
-    "isolate",
-    "lose",
-    "stall",
-    "drift_clock",
-    "stop_controller",
-    "full_disk",
-    "slow_disk",
-)
 
 
 class Weather:
@@ -146,7 +132,9 @@ class Weather:
         """Of what waits for something to strike; "" where that came, and was not struck."""
         rule_id = self._rule_ids.get(number)
         if rule_id is None:
-            return _ALL_WERE_DONE if number in self._came_late else _NOTHING_PASSED
+            if number in self._came_late:
+                return _ALL_WERE_DONE
+            return _NOBODY_CONNECTED if self._mishaps[number].kind == "half_open" else _NOTHING_PASSED
         rule, matched = self._world.faults.rule(rule_id), self._world.faults.matched(rule_id)
         if matched < (rule.nth or rule.every or 1):
             if number in self._came_late:
@@ -160,12 +148,12 @@ class Weather:
 
     def _is_put_off(self, mishap: Mishap) -> bool:
         """Whether it must not happen now, as the promise of mild weather would not hold."""
-        if not self._is_mild or not _is_trouble(mishap):
+        if not self._is_mild or not is_trouble(mishap):
             return False
         if self._run.is_power_cut_unnoticed():
             return True
         return mishap.kind == "power_off" and any(
-            _is_trouble(self._mishaps[number]) for number, undo in self._in_force.items() if undo is not None
+            is_trouble(self._mishaps[number]) for number, undo in self._in_force.items() if undo is not None
         )
 
     def _mend(self, broker_id: int) -> None:
@@ -307,11 +295,12 @@ class Weather:
         self._counting[number] = lambda: silence.fired
         return lambda: network.plug_in(silence)
 
-    def _half_open(self, number: int, details: dict[str, Any]) -> None:
-        port = self._world.port_of(details["broker"])
-        self.fired[number] += self._world.network.half_open(port, details["client"])
-        if not self.fired[number]:
-            self._miss(number, _ALL_WERE_DONE if number in self._came_late else _NOBODY_CONNECTED)
+    def _half_open(self, number: int, details: dict[str, Any]) -> Undo:
+        network, broker_id = self._world.network, details["broker"]
+        port = None if broker_id is None else self._world.port_of(broker_id)
+        silence = network.half_open(port, details["client"])
+        self._counting[number] = lambda: silence.fired
+        return lambda: network.forget(silence)
 
     def _stall(self, number: int, details: dict[str, Any]) -> Undo:
         network, before = self._world.network, self._world.network.stalled
@@ -353,12 +342,6 @@ class Weather:
         self._world.jump_clock(details["broker"], details["jump_ms"] * 1000)
         self.fired[number] += 1
         return lambda: self._world.jump_clock(details["broker"], -details["jump_ms"] * 1000)
-
-
-def _is_trouble(mishap: Mishap) -> bool:
-    if mishap.kind == "drift_clock" and "client" in mishap.details:
-        return False
-    return mishap.kind in _TROUBLES or (mishap.kind == "rule" and mishap.details["kind"] in CRASHES)
 
 
 def _nothing() -> int:
