@@ -87,7 +87,7 @@ def test_every_kind_of_mishap_has_its_details_written_down() -> None:
         ),
         (
             lambda plan: plan["mishaps"][0].update(kind="cut_power", details={"twice": True}),
-            "a mishap 'cut_power' has the details nothing, not twice",
+            "a mishap 'cut_power' has the details nothing or controller, not twice",
         ),
         (
             lambda plan: plan["mishaps"][0].update(kind="rule", details={"kind": "lose_ack", "colour": "red"}),

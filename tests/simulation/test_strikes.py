@@ -35,6 +35,7 @@ def faultless(outcome: Outcome) -> list[str]:
         (Mishap("pause", 0, 200_000, {"broker": 1}), "pause"),
         (Mishap("power_off", 0, 200_000, {"broker": 1, "anywhere": True}), "power_off"),
         (Mishap("cut_power", 0, 200_000), "power_off"),
+        (Mishap("cut_power", 0, 200_000, {"controller": True}), "kill_controller"),
         (Mishap("stop_controller", 0, 200_000), "kill_controller"),
     ],
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from ottla.audit.judgement import judge
 from ottla.simulation.chance import Chance
 from ottla.simulation.draw import draw
 from ottla.simulation.forecast import KINDS, SEVERE, draw_mishaps, draw_times
@@ -60,6 +63,33 @@ def test_most_of_what_is_drawn_strikes() -> None:
     faults = [fault for chronicle in chronicles for fault in chronicle.faults]
     missed = [fault for fault in faults if not fault.fired]
     assert len(missed) < 0.16 * len(faults), sorted(f"{fault.kind}: {fault.missed}" for fault in missed)
+
+
+def test_what_a_controller_has_written_outlives_a_power_cut_of_everything() -> None:
+    plan = draw(7, records=40, mishaps=0)
+    plan.weather = SEVERE_WEATHER
+    # The second one strikes a controller that is down already, and keeps it down.
+    plan.mishaps = [
+        Mishap("cut_power", 300_000, 1_000_000, {"controller": True}),
+        Mishap("stop_controller", 4_000_000, 500_000),
+        Mishap("cut_power", 4_100_000, 3_000_000, {"controller": True}),
+    ]
+    run = Run(plan)
+    first, stood = run.world.controller, []
+    run.world.scheduler.at(6_000_000, lambda _: stood.append(run.world.controller.is_dead), None)
+    chronicle = run.go()
+    assert [fault.fired for fault in chronicle.faults] == [1, 1, 1]
+    assert stood == [True]
+    controller: Any = run.world.controller
+    assert controller is not first
+    assert [topic.name for topic in plan.topics if topic.name not in controller.core.image.topics] == []
+    assert not [finding for finding in judge(chronicle) if finding.count]
+
+
+def test_power_cuts_are_drawn_with_and_without_the_controller() -> None:
+    cuts = [mishap for seed in range(300) for mishap in draw(seed).mishaps if mishap.kind == "cut_power"]
+    alone = sum(not cut.details for cut in cuts)
+    assert len(cuts) // 4 < alone < len(cuts) * 3 // 4
 
 
 def test_runs_differ_in_kind() -> None:

@@ -7,7 +7,7 @@
 | `pause` | `broker` | it freezes |
 | `restart` | `broker` | it is shut down in order |
 | `power_off` | `broker`, `anywhere` | its power is cut; without `anywhere` only where everything is in sync |
-| `cut_power` | | the power of the whole cluster, the controller's excepted |
+| `cut_power` | `controller` or nothing | the power of the whole cluster, of the controller, too, where it says so |
 | `corrupt` | `broker`, `topic`, `partition` | it dies, and a byte is wrong in what it had not synced of that log |
 | `cut_link` | `one`, `other`, `silently` | two brokers, or a broker and the controller (-2), do not hear each other |
 | `isolate` | `broker`, `silently` | no other broker and no controller hears it; clients do |
@@ -62,6 +62,8 @@ _DELAYED = ("delay_ack", "delay_request", "redeliver")
 _ERRORS = (3, 6, 7, 19, 20, -1)
 # How many runs have struck requests among the rest: nothing finds more.
 _RULES_SHARE = 0.6
+# How many of the power cuts of a whole cluster take the controller with it.
+_CONTROLLER_TOO_SHARE = 0.5
 _LASTS_US = (200_000, 2_000_000, 6_000_000)
 _GAPS_US = (0, 10_000, 200_000, 500_000, 1_000_000, 3_000_000)
 # So long before what it is to strike a mishap begins.
@@ -103,6 +105,11 @@ def is_trouble(mishap: Mishap) -> bool:
     return mishap.kind in _TROUBLES or (mishap.kind == "rule" and mishap.details["kind"] in CRASHES)
 
 
+def stops_controller(mishap: Mishap) -> bool:
+    """Whether there is no controller for as long as it lasts."""
+    return mishap.kind == "stop_controller" or bool(mishap.details.get("controller"))
+
+
 class _Place:
     """What mishaps can befall, and what those drawn so far have left of it."""
 
@@ -131,6 +138,10 @@ class _Place:
         """The brokers that are not down then; `also`: nor struck by these kinds."""
         down = self.in_force(at_us, *_DOWNFALLS, *also)
         return [each for each in self.brokers if not any(m.details.get("broker", each) == each for m in down)]
+
+    def stops_controller(self, at_us: int) -> bool:
+        """Whether there is no controller then."""
+        return any(map(stops_controller, self.in_force(at_us, "stop_controller", "cut_power")))
 
     def is_free(self, mishap: Mishap) -> bool:
         """Whether this may happen when it is meant to: in mild weather no trouble beside a power cut."""
@@ -219,6 +230,8 @@ def _power(place: _Place, mishap: Mishap) -> bool:
 
 
 def _cut_power(place: _Place, mishap: Mishap) -> bool:
+    if place.chance.random() < _CONTROLLER_TOO_SHARE:
+        mishap.details = {"controller": True}
     return True
 
 
@@ -318,7 +331,7 @@ def _jump(place: _Place, mishap: Mishap) -> bool:
 def _leader(place: _Place, mishap: Mishap) -> bool:
     """A partition that somebody else could lead, and somebody to say so."""
     at_us, chance = mishap.at_us, place.chance
-    if place.in_force(at_us, "stop_controller"):
+    if place.stops_controller(at_us):
         return False
     down = len(place.brokers) - len(place.up(at_us, "pause", "isolate"))
     movable = [each for each in place.topics if each.replication_factor - down > 1]
@@ -333,7 +346,7 @@ def _leader(place: _Place, mishap: Mishap) -> bool:
 
 
 def _stop_controller(place: _Place, mishap: Mishap) -> bool:
-    return not place.in_force(mishap.at_us, "stop_controller")
+    return not place.stops_controller(mishap.at_us)
 
 
 # Fills in the details, and may move or stretch it; False where it would strike nothing.

@@ -146,7 +146,7 @@ DETAILS: dict[str, tuple[dict[str, Allowed], ...]] = {
     "pause": ({"broker": _broker},),
     "restart": ({"broker": _broker},),
     "power_off": ({"broker": _broker, "anywhere": _YES_OR_NO},),
-    "cut_power": ({},),
+    "cut_power": ({}, {"controller": _YES_OR_NO}),
     "corrupt": ({"broker": _broker, "topic": _topic, "partition": _partition},),
     "cut_link": ({"one": _broker, "other": _broker_or_controller, "silently": _YES_OR_NO},),
     "isolate": ({"broker": _broker, "silently": _YES_OR_NO},),

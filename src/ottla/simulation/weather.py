@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.faults.rule import FaultRule
-from ottla.simulation.forecast import is_trouble
+from ottla.simulation.forecast import is_trouble, stops_controller
 from ottla.simulation.interbroker import CONTROLLER
 from ottla.simulation.plan import SEVERE_WEATHER, Mishap
 
@@ -222,10 +222,19 @@ class Weather:
         return self._take_down(number, details["broker"], lambda broker_id: self._run.power_off([broker_id]))
 
     def _cut_power(self, number: int, details: dict[str, Any]) -> Undo:
-        brokers = range(len(self._world.brokers))
-        self._run.power_off(brokers)
-        self.fired[number] += all(machine.is_dead for machine in self._world.brokers)
-        return self._mend_all
+        machines = list(self._world.brokers)
+        if details.get("controller"):
+            machines.append(self._world.controller)
+            if not self._world.controller.is_dead:
+                self._world.kill_controller()
+        self._run.power_off(range(len(self._world.brokers)))
+        self.fired[number] += all(machine.is_dead for machine in machines)
+
+        def undo() -> None:
+            self._mend_controller()
+            self._mend_all()
+
+        return undo
 
     def _corrupt(self, number: int, details: dict[str, Any]) -> Undo | None:
         broker_id = details["broker"]
@@ -255,7 +264,13 @@ class Weather:
             return self._miss(number, _IS_STOPPED)
         self._world.kill_controller()
         self.fired[number] += self._world.controller.is_dead
-        return self._world.start_controller
+        return self._mend_controller
+
+    def _mend_controller(self) -> None:
+        """Start it, unless something else keeps it down."""
+        lasting = [self._mishaps[number] for number, undo in self._in_force.items() if undo is not None]
+        if self._world.controller.is_dead and not any(map(stops_controller, lasting)):
+            self._world.start_controller()
 
     def _move_leader(self, number: int, details: dict[str, Any]) -> None:
         if self._world.move_leader(details["topic"], details["partition"]):
