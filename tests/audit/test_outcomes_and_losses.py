@@ -280,6 +280,16 @@ def test_a_replica_that_lost_it_meanwhile_had_held_it(scene: Scene) -> None:
     assert scene.ask(check_under_replication).passed
 
 
+def test_who_held_another_record_that_was_committed_at_its_offset_before_is_nothing_to_it(scene: Scene) -> None:
+    # It waited while another one was committed there, which went with those who fell.
+    scene.chronicle.commits[:0] = [Committed(1_200, "t", 0, 0, 0, 0, 3, (0, 1), ())]
+    assert scene.ask(check_under_replication).passed
+    scene.chronicle.commits[1] = Committed(1_500, "t", 0, 0, 0, 0, 3, (0, 2), ())
+    finding = scene.ask(check_under_replication)
+    assert finding.count == 3
+    assert "broker 1, which was in sync, did not hold it" in finding.evidence[0].detail
+
+
 def test_fewer_replicas_than_min_insync_are_too_few(scene: Scene) -> None:
     held_by(scene, 0)
     scene.chronicle.leaderships[0:1] = []

@@ -17,7 +17,7 @@ Where nobody saw who fell and who led (foreign brokers), nothing is excused and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla.audit.chronicle import Committed, Downfall, Leadership, ReadSeen, TopicPromise, Watermark
@@ -70,10 +70,14 @@ class DurabilityLedger:
 
     def committed(self, place: Place, offset: int, since_us: int) -> Committed | None:
         """The first time since then that the high watermark passed this offset."""
+        return next(self.commits(place, offset, since_us), None)
+
+    def commits(self, place: Place, offset: int, since_us: int, until_us: int = -1) -> Iterator[Committed]:
+        """Each time since then, and (-1: to the end) no later than that, at which the high watermark passed it."""
         for commit in self._commits.get(place, ()):
-            if commit.at_us >= since_us and commit.first_offset <= offset < commit.end_offset:
-                return commit
-        return None
+            is_between = commit.at_us >= since_us and (until_us < 0 or commit.at_us <= until_us)
+            if is_between and commit.first_offset <= offset < commit.end_offset:
+                yield commit
 
     def excuse(self, place: Place, offset: int, since_us: int) -> str | None:
         """What took away what was committed at an offset since then; None where nothing did that may."""
