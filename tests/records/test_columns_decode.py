@@ -202,16 +202,18 @@ def test_control_batches_are_left_out_and_passed():
     assert decoded.next_offset == 3
 
 
+def data(offset, producer):
+    return encode_batch([Record(offset, 1, None, b"%d" % offset)], producer_id=producer, is_transactional=True)
+
+
+def marker(offset, producer, commit):
+    key = b"\0\0" + (b"\0\1" if commit else b"\0\0")
+    return encode_batch(
+        [Record(offset, 1, key, b"\0" * 6)], producer_id=producer, is_transactional=True, is_control=True
+    )
+
+
 def test_reader_of_committed_records_leaves_aborted_ones_out():
-    def data(offset, producer):
-        return encode_batch([Record(offset, 1, None, b"%d" % offset)], producer_id=producer, is_transactional=True)
-
-    def marker(offset, producer, commit):
-        key = b"\0\0" + (b"\0\1" if commit else b"\0\0")
-        return encode_batch(
-            [Record(offset, 1, key, b"\0" * 6)], producer_id=producer, is_transactional=True, is_control=True
-        )
-
     plain = encode_batch([Record(1, 1, None, b"1")], producer_id=7)
     raw = plain + data(2, 7) + data(3, 8) + marker(4, 7, False) + data(5, 7) + marker(6, 8, True) + marker(7, 7, True)
     assert [record.offset for record in as_records(decode_columns(raw))] == [1, 2, 3, 5]
@@ -221,6 +223,12 @@ def test_reader_of_committed_records_leaves_aborted_ones_out():
     assert [record.offset for record in as_records(decode_columns(raw, committed=[]))] == [1, 2, 3, 5]
     raw += data(8, 7)
     assert [record.offset for record in in_pieces(raw, committed=[(7, 2)], rows_enough=1)] == [1, 3, 5, 8]
+
+
+def test_a_fetch_that_begins_with_the_marker_of_an_abort_keeps_what_its_producer_committed_next():
+    raw = marker(4, 7, False) + data(5, 7) + marker(6, 7, True) + data(7, 7) + marker(8, 7, False)
+    committed = decode_columns(raw, start_offset=4, committed=[(7, 2), (7, 7)])
+    assert [record.offset for record in as_records(committed)] == [5]
 
 
 @settings(deadline=None)

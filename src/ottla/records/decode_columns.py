@@ -630,15 +630,23 @@ class _Aborted:
     @cython.cfunc
     @cython.exceptval(-1)
     def keeps(self, base_offset: int64_t, producer_id: int64_t) -> cython.bint:
-        while self._next < len(self._coming) and self._coming[self._next][0] <= base_offset:
+        self._begin(base_offset)
+        return producer_id not in self._producers
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def _begin(self, offset: int64_t) -> cython.int:
+        while self._next < len(self._coming) and self._coming[self._next][0] <= offset:
             self._producers[self._coming[self._next][1]] = True
             self._next += 1
-        return producer_id not in self._producers
+        return 0
 
     @cython.cfunc
     def control(self, batch: object) -> object:
         """A transaction's end marker: after an abort, the producer's records count again."""
         for header, records in decode_batches(batch, False):
+            # The first thing a fetch brings may be the marker, none of the records that it ends.
+            self._begin(header.base_offset)
             if records and records[0].key is not None and records[0].key[2:4] == b"\0\0":
                 self._producers.pop(header.producer_id, None)
         return None
