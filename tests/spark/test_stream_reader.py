@@ -285,6 +285,25 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(
     assert rows(lenient, reached, end) == []
 
 
+def test_a_topic_that_is_deleted_since_partitions_were_looked_for_is_lost_data(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open
+) -> None:
+    other = f"{kafka_topic}-other"
+    kafka_cluster.create_topic(other, partitions=1)
+    send(kafka_cluster, other, p0=3)
+    options = {"subscribePattern": f"{kafka_topic}.*", "kafka.metadata.max.age.ms": 60_000}
+    strict, lenient = (stream(failOnDataLoss=fail, **options) for fail in (True, False))
+    start = strict.initialOffset()
+    for reader in (strict, lenient):
+        assert reader.latestOffset(start, ReadAllAvailable())[other] == {"0": 3}
+    kafka_cluster.delete_topic(other)
+    ends = [reader.latestOffset(start, ReadAllAvailable()) for reader in (strict, lenient)]
+    assert ends == [{kafka_topic: {"0": 0, "1": 0, "2": 0}}] * 2
+    with pytest.raises(UserMistake, match=f"partition 0 of {other} is gone"):
+        strict.partitions(start, ends[0])
+    assert lenient.partitions(start, ends[1]) == []
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -169,7 +169,8 @@ def report_loss(told: str, *, fail: bool) -> None:
     """Fail the query for lost data, or write a warning to the log."""
     if fail:
         raise UserMistake(
-            f"Data was lost: {told}. The topic's retention may have removed it, or the topic was deleted or made anew. "
+            f"Data was lost: {told}. The topic's retention may have removed it, the topic was deleted or made anew, or "
+            "the options name it no longer. "
             "To go on without it, restart the query with the option failOnDataLoss=false."
         )
     _log.warning("%s; going on without them, as failOnDataLoss is false", told)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.errors import OttlaError, UserMistake
+from ottla.errors import KafkaError, OttlaError, UserMistake
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
 from ottla.spark.offset_ranges import Place, split_ranges
 from ottla.spark.offset_resolution import PartitionsToRead, resolve_limits
@@ -157,9 +157,16 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _look(self, max_age_s: float) -> None:
         """Learn where the partitions begin and end."""
-        partitions = self._opened()
-        places = partitions.find(max_age_s)
-        self._first, self._latest = partitions.lookup.offsets_of(
+        try:
+            self._ask_offsets(self._opened().find(max_age_s))
+        except KafkaError as error:
+            if error.name != "UNKNOWN_TOPIC_OR_PARTITION":
+                raise
+            # Deleted since partitions were looked for: what is lost by that is told when the micro-batch is planned.
+            self._ask_offsets(self._opened().find())
+
+    def _ask_offsets(self, places: Sequence[Place]) -> None:
+        self._first, self._latest = self._opened().lookup.offsets_of(
             [dict.fromkeys(places, EARLIEST_OFFSET), dict.fromkeys(places, LATEST_OFFSET)]
         )
 
