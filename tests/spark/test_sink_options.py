@@ -74,8 +74,12 @@ def test_a_long_checkpoint_location_makes_a_short_name_of_its_own():
         (False, {"kafka__linger__msx": "5"}, "begin with kafka.: linger.msx.*did you mean linger.ms"),
         (False, {"kafka__linger__ms": "soon"}, "begin with kafka.: linger.ms='soon'.*whole number from 0"),
         (False, {"kafka__acks": "2"}, "acks"),
-        (True, {"sink__id": "s", "kafka__acks": "1"}, "acks=1"),
-        (True, {"sink__id": "s", "kafka__enable__idempotence": "false"}, "enable.idempotence"),
+        (True, {"sink__id": "s", "kafka__acks": "1"}, r"kafka\.acks is '1'.*must be all.*delivery=at-least-once"),
+        (
+            True,
+            {"sink__id": "s", "kafka__enable__idempotence": "false"},
+            r"kafka\.enable\.idempotence is 'false'.*must be true.*delivery=at-least-once",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named_with_what_is_allowed(streaming, given, told):

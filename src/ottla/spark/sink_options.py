@@ -27,8 +27,8 @@ _TAKEN = ("atomic", "delivery", "includeHeaders", "kafka.bootstrap.servers", "si
 # Spark's own, which it leaves among the options of a streaming query.
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _ASYNC_PROGRESS = "asyncprogresstracking"
-# What exactly-once needs anyway; another value is refused together with a transactional id.
-_SET_BY_TRANSACTIONS = ("acks", "enable.idempotence")
+# What exactly-once needs and sets by itself, in all the words for it.
+_SET_BY_TRANSACTIONS = {"acks": ("all", "-1"), "enable.idempotence": ("true",)}
 _REFUSED_SETTINGS = {
     "key.serializer": "keys are sent as the bytes they are",
     "value.serializer": "values are sent as the bytes they are: make them with Spark's functions, such as to_json",
@@ -166,6 +166,12 @@ def _read_settings(given: Mapping[str, str], exactly_once: bool) -> dict[str, st
     for name, reason in _REFUSED_SETTINGS.items():
         if name in settings:
             raise ConfigError(f"The option kafka.{name} cannot be set: {reason}.")
+    for name, allowed in _SET_BY_TRANSACTIONS.items() if exactly_once else ():
+        if settings.get(name, allowed[0]).strip().lower() not in allowed:
+            raise ConfigError(
+                f"The option kafka.{name} is {settings[name]!r}: for delivery=exactly-once it must be {allowed[0]}; leave "
+                "it out, or set delivery=at-least-once."
+            )
     # Settings that contradict each other, or transactions, are refused here rather than in a task.
     transactional = {"transactional.id": "checked"} if exactly_once else {}
     try:
