@@ -168,6 +168,23 @@ def test_foreach_batch_is_exactly_once_by_its_sink_id(stream: Stream, kafka_clus
     assert visible(kafka_cluster, kafka_topic) == [1, 2, 3, 4]
 
 
+def test_two_writes_of_a_micro_batch_under_one_sink_id_are_refused(
+    stream: Stream, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    other = f"{kafka_topic}-other"
+    kafka_cluster.create_topic(other, partitions=1)
+
+    def each(rows: DataFrame, batch_id: int) -> None:
+        write(rows, kafka_cluster, kafka_topic, sink__id=kafka_topic)
+        write(rows, kafka_cluster, other, sink__id=kafka_topic)
+
+    stream.add(1, 2)
+    with pytest.raises(PySparkException, match=r"2 rows other than those decided.*to another topic.*sink\.id"):
+        stream.run(foreach=each)
+    assert visible(kafka_cluster, other) == []
+    kafka_cluster.delete_topic(other)
+
+
 def test_a_batch_write_with_an_id_is_there_once_however_often_it_runs(
     spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str
 ) -> None:
@@ -176,7 +193,7 @@ def test_a_batch_write_with_an_id_is_there_once_however_often_it_runs(
     write(numbers(spark, 500, 600), kafka_cluster, kafka_topic, write__id=f"{kafka_topic}-tuesday")
     write(numbers(spark, 0, 500), kafka_cluster, kafka_topic, write__id=f"{kafka_topic}-monday")
     assert visible(kafka_cluster, kafka_topic) == list(range(600))
-    with pytest.raises(PySparkException, match="499 rows where 500 were decided"):
+    with pytest.raises(PySparkException, match=r"499 rows where 500 were decided.*nothing was written.*write\.id"):
         write(numbers(spark, 0, 499), kafka_cluster, kafka_topic, write__id=f"{kafka_topic}-monday")
     assert visible(kafka_cluster, kafka_topic) == list(range(600))
 

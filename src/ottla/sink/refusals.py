@@ -86,11 +86,18 @@ def _rows(found: Totals, wanted: Totals) -> str:
 def check_skipped(sink_id: str, last: Last, messages: Sequence[Message]) -> None:
     """A batch that was decided before must be the same rows again; UserMistake where it is not."""
     totals = sum_of(messages)
-    if totals != last.totals:
+    if totals == last.totals:
+        return
+    told = f"{last.batch} has {_rows(totals, last.totals)} for sink {sink_id!r}, and nothing was written"
+    if last.batch.batch_id == WRITE:
         raise UserMistake(
-            f"{last.batch} has {_rows(totals, last.totals)} for sink {sink_id!r}, and nothing was written: the "
-            f"checkpoint was rolled back, or the source does not repeat what it gave; {_CHECKPOINT}"
+            f"{told}: a write.id is for the same rows to the same topic, however often they are written; give other "
+            "ones a write.id of their own"
         )
+    raise UserMistake(
+        f"{told}: the checkpoint was rolled back, the source does not repeat what it gave, the rows now go to another "
+        f"topic, or two writes of a micro-batch have one sink.id; {_CHECKPOINT}"
+    )
 
 
 def sum_of(messages: Iterable[Message]) -> Totals:

@@ -10,6 +10,7 @@ Invariants
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +22,6 @@ from pyspark.sql.types import (
     IntegerType,
     StringType,
     StructType,
-    TimestampNTZType,
     TimestampType,
 )
 
@@ -44,7 +44,7 @@ _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
     "value": (_BYTES, _BYTES_WORDS),
     "headers": ((ArrayType,), "array<struct<key:string,value:binary>>"),
     "partition": ((IntegerType,), "int"),
-    "timestamp": ((TimestampType, TimestampNTZType), "timestamp"),
+    "timestamp": ((TimestampType,), "timestamp"),
 }
 
 
@@ -132,7 +132,12 @@ def _totals(rows: pa.Table | pa.RecordBatch, shape: SinkRows, digest: bool) -> T
     if not digest:
         return Totals(rows.num_rows, 0)
     columns: dict[str, str | None] = {name: shape.column(name) for name in _TYPES}
-    return Totals(rows.num_rows, digest_rows(rows, **columns))
+    if shape.topic is None:
+        return Totals(rows.num_rows, digest_rows(rows, **columns))
+    # Where the option says the topic, it is as much a part of every row as where the column does.
+    columns["topic"] = None
+    topic = int.from_bytes(hashlib.blake2b(shape.topic.encode(), digest_size=8).digest(), "big")
+    return Totals().plus(Totals(rows.num_rows, digest_rows(rows, **columns) + rows.num_rows * topic))
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
