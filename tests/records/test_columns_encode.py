@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import RecordError
 from ottla.records.arrow_data import chunks
+from ottla.records.buffers import BufferPool
 from ottla.records.encode_columns import StickyPartition, encode_stream
 from ottla.records.plain import decode_batches, partition_for_key
 
@@ -38,7 +39,7 @@ table_rows = st.lists(
 def encode(data, **named):
     """(batches, row -> (partition, record)) of one call."""
     arguments = {"topic": "t", "partition_count": 4, "clock_ms": lambda: NOW_MS, **named}
-    batches = [batch for step in encode_stream(data, **arguments) for batch in step]
+    batches = list(encode_stream(data, **arguments))
     found = {}
     for batch in batches:
         [(header, records)] = decode_batches(b"".join(batch.buffers()))
@@ -305,10 +306,65 @@ def test_cuts_depend_on_the_input_alone():
     assert cuts(lambda: 1) == cuts(None)
 
 
-def test_large_chunk_is_encoded_in_steps():
+def test_a_large_chunk_is_encoded_slice_by_slice():
     table = pa.table({"v": ["x" * 1000] * 40_000})
-    steps = list(encode_stream(table, topic="t", partition_count=2, value="v", batch_size=1 << 20))
-    assert [sum(batch.record_count for batch in step) for step in steps] == [16562, 16562, 6876]
+    batches = list(encode_stream(table, topic="t", partition_count=1, value="v", batch_size=1 << 20))
+    full = max(batch.record_count for batch in batches)
+    ends = [batch.first_row + batch.record_count for batch in batches if batch.record_count < full]
+    assert ends == [16562, 2 * 16562, 40_000]
+
+
+def test_a_batch_is_encoded_when_it_is_asked_for():
+    pool = BufferPool(1 << 30)
+    table = pa.table({"v": ["x" * 1000] * 5000, "p": [0, 1] * 2500})
+    partitions, memory = [], set()
+    for batch in encode_stream(
+        table, topic="t", partition_count=2, value="v", partition="p", batch_size=200_000, pool=pool
+    ):
+        partitions.append(batch.partition)
+        memory.add(id(batch.buffers()[0]))
+        batch.complete(0)
+    assert partitions == [0, 1] * 13
+    assert len(memory) <= 2
+
+
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        ({"v": "x" * 100_000}, "Row 2000 needs 100072 bytes"),
+        ({"t": -1}, "time in row 2000"),
+        ({"p": 2}, "partition 2 in row 2000"),
+        ({"h": [{"key": None, "value": b""}]}, "in row 2000"),
+    ],
+)
+def test_an_error_comes_before_any_batch_of_its_slice(last, message):
+    good = {"v": "x" * 100, "t": 1, "p": 1, "h": []}
+    rows = pa.Table.from_pylist(
+        [good] * 2000 + [good | last],
+        schema=pa.schema([("v", pa.string()), ("t", pa.int64()), ("p", pa.int32()), ("h", HEADERS)]),
+    )
+    named = {"value": "v", "timestamp": "t", "partition": "p", "headers": "h"}
+    encoder = encode_stream(rows, topic="t", partition_count=2, max_request_size=50_000, **named)
+    for _ in range(2):
+        with pytest.raises(RecordError, match=message):
+            next(encoder)
+
+
+@given(st.integers(0, 400), st.integers(0, 400), st.integers(0, 3))
+def test_a_row_is_too_large_by_the_byte(key_bytes, value_bytes, header_count):
+    headers = [{"key": "h", "value": b"12"}] * header_count
+    table = pa.table(
+        {
+            "k": pa.array([b"k" * key_bytes], pa.binary()),
+            "v": pa.array([b"v" * value_bytes], pa.binary()),
+            "h": pa.array([headers], HEADERS),
+        }
+    )
+    named = {"value": "v", "key": "k", "headers": "h"}
+    batches, _ = encode(table, **named)
+    assert encode(table, **named, max_request_size=batches[0].size_bytes)[0][0].size_bytes == batches[0].size_bytes
+    with pytest.raises(RecordError, match=f"needs {batches[0].size_bytes} bytes"):
+        encode(table, **named, max_request_size=batches[0].size_bytes - 1)
 
 
 def test_chunks_can_be_handed_on_and_outlive_each_other():

@@ -108,14 +108,16 @@ def test_tables_lend_batches_and_queue_them_in_their_order() -> None:
     table = pa.table({"v": [b"%06d" % n + VALUE for n in range(400)]})
     asked = {"topic": "flights", "partition_count": 2, "value": "v", "batch_size": BATCH, "compression": "lz4"}
     made = appender(taker=True)
-    for batches in encode_stream(table, lend=made.lend, **asked):
-        assert [batch.codec for batch in batches].count("none") == 2, "the I/O thread has not come for them yet"
-        made.add_sealed(batches)
+    codecs = []
+    for batch in encode_stream(table, lend=made.lend, **asked):
+        codecs.append(batch.codec)
+        made.add_sealed([batch])
+    assert codecs.count("none") == 2, "the I/O thread has not come for them yet"
     assert made.linger_deadline_us() == 0
     taken = on_another_thread(made) + on_another_thread(made, force=True)
     assert {batch.codec for batch in taken} == {"lz4"}
     assert made.buffered_bytes == sum(batch.buffer_bytes for batch in taken)
-    expected = [batch for batches in encode_stream(table, **asked) for batch in batches]
+    expected = list(encode_stream(table, **asked))
     for partition in range(2):
         here = [batch for batch in taken if batch.partition == partition]
         assert values(here) == values([batch for batch in expected if batch.partition == partition])
@@ -128,7 +130,7 @@ def test_where_nobody_does_the_io_tables_compress_for_themselves() -> None:
 
     made = appender(taker=False)
     table = pa.table({"v": [VALUE] * 200})
-    steps = encode_stream(
+    batches = encode_stream(
         table, topic="flights", partition_count=2, value="v", batch_size=BATCH, compression="lz4", lend=made.lend
     )
-    assert {batch.codec for batches in steps for batch in batches} == {"lz4"}
+    assert {batch.codec for batch in batches} == {"lz4"}

@@ -78,7 +78,7 @@ from ottla.records.compression import CODEC_IDS, check_level
 
 _TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
 _TURN_US = cython.declare(cython.longlong, 2000)
-# Memory of settled batches that is kept for others, beyond `buffer.memory`: as much as one step of a table needs.
+# Memory of settled batches that is kept for others, beyond `buffer.memory`: what is sealed and sent at once.
 _KEPT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 16 << 20)
 # So many batches are left to the I/O thread to compress; and in one turn it compresses so much, then it sends that.
 _LENT_MAX = cython.declare(cython.int, 2)

@@ -7,12 +7,11 @@ neither pyarrow nor numpy.
 Invariants
 - Where batches are cut depends on the input alone: at `batch_size`, at the end of a chunk of the input, and within
   a large chunk at `_SLICE_BYTES`. Rows of one partition stay in input order.
+- A batch is encoded when it is asked for, so that one is sent while the next is written, and little memory is enough.
 - An error in a chunk is raised before any batch of that slice of it is given.
 """
 
 from __future__ import annotations
-
-from itertools import zip_longest
 
 import cython
 from cython.cimports.cpython.bytearray import (
@@ -65,10 +64,12 @@ from ottla.errors import RecordError
 from ottla.records.arrow_data import chunks
 from ottla.records.compression import check_level
 
-# How much of a chunk is encoded in one step; a step's batches are in memory together.
+# How much of a chunk is brought in order at a time.
 _SLICE_BYTES = cython.declare(int64_t, 16 << 20)
 _SLICE_ROWS = cython.declare(int64_t, 1 << 20)
 _AHEAD = cython.declare(int64_t, 16)
+# More than a batch of one row takes beside key, value and headers.
+_ALONE_BYTES_MAX = cython.declare(int64_t, 128)
 
 # What a pass over rows stopped for.
 _DONE = cython.declare(cython.int, 0)
@@ -106,7 +107,7 @@ class StickyPartition:
 @cython.final
 @cython.cclass
 class TableEncoder:
-    """Iterates over lists of SealedBatches, one list for each step through the input; see `encode_stream`."""
+    """Iterates over SealedBatches; see `encode_stream`."""
 
     _source = cython.declare(object)
     _topic = cython.declare(str)
@@ -122,7 +123,7 @@ class TableEncoder:
     _pool = cython.declare(BufferPool)
     _rule = cython.declare(KeyRule)
     _sticky = cython.declare(StickyPartition)
-    # The sticky partition as this step has left it; it holds for others once the step is done.
+    # The sticky partition as this slice has left it; it holds for others once the slice has no errors.
     _sticky_partition = cython.declare(int32_t)
     _sticky_bytes = cython.declare(int64_t)
     _load = cython.declare(PartitionLoad)
@@ -160,28 +161,59 @@ class TableEncoder:
     _base_timestamp = cython.declare(int64_t)
     _max_timestamp = cython.declare(int64_t)
     _stopped_at = cython.declare(int64_t)  # the row a pass stopped at
+    # The slice being encoded: its rows in the order of their partitions, where each partition's next row stands and
+    # where its rows end, and whose turn it is.
+    _slice_rows = cython.declare(int64_t)
+    _bytes_per_row = cython.declare(int64_t)
+    _order = cython.declare(cython.pointer(int32_t))
+    _begins = cython.declare(cython.pointer(int64_t))
+    _ends = cython.declare(cython.pointer(int64_t))
+    _turn = cython.declare(int32_t)
     _scratch = cython.declare(cython.pointer(int32_t))
     _scratch_rows = cython.declare(int64_t)
 
     def __dealloc__(self):
         free(self._scratch)
+        free(self._begins)
 
     def __iter__(self) -> TableEncoder:
         return self
 
-    def __next__(self) -> list:
+    def __next__(self) -> SealedBatch:
         if self._busy:
             raise ValueError("A TableEncoder is for one thread at a time.")
         self._busy = True
         try:
-            while self._chunk is None or self._row >= self._chunk.c.length:
-                if self._chunk is not None:
-                    self._first_row += self._chunk.c.length
-                    self._chunk = None
-                self._open(next(self._source))
-            return self._step()
+            while True:
+                batch: SealedBatch = self._next_batch()
+                if batch is not None:
+                    return batch
+                while self._chunk is None or self._row >= self._chunk.c.length:
+                    if self._chunk is not None:
+                        self._first_row += self._chunk.c.length
+                        self._chunk = None
+                    self._open(next(self._source))
+                self._begin_slice()
         finally:
             self._busy = False
+
+    @cython.cfunc
+    def _next_batch(self) -> SealedBatch:
+        """The next batch of the slice, None once there is none.
+
+        The partitions take turns, so that all brokers have something to do from the start.
+        """
+        p: int32_t
+        if self._slice_rows == 0:
+            return None
+        for _ in range(self._partition_count):
+            p = self._turn
+            self._turn = (p + 1) % self._partition_count
+            if self._begins[p] < self._ends[p]:
+                return self._encode_batch(p)
+        self._row += self._slice_rows
+        self._slice_rows = 0
+        return None
 
     @cython.cfunc
     def _open(self, chunk: Chunk) -> object:
@@ -259,67 +291,57 @@ class TableEncoder:
         column.values = array.buffers[1]
         return None
 
-    # ------------------------------------------------------------------ one step
+    # ------------------------------------------------------------------ one slice
 
     @cython.cfunc
-    def _step(self) -> list:
-        """Encode the next slice of the chunk."""
+    def _begin_slice(self) -> object:
+        """Find the partitions of the next rows of the chunk, and bring the rows of each together."""
         rows: int64_t = min(self._chunk.c.length - self._row, _SLICE_ROWS)
+        size: int64_t = 0
+        status: cython.int
+        p: int32_t
         if self._place is not None:
             if self._row == self._placed_end:
                 self._ask_for_places(rows)
             rows = min(rows, self._placed_end - self._row)
-        partitions: cython.pointer(int32_t) = self._places_for(rows)
-        starts: cython.pointer(int64_t) = cython.cast(
-            cython.pointer(int64_t), calloc(self._partition_count + 1, cython.sizeof(int64_t))
-        )
-        try:
-            if partitions == cython.NULL or starts == cython.NULL:
-                raise MemoryError
-            return self._encode_slice(rows, partitions, starts)
-        finally:
-            free(starts)
+        self._make_room(rows)
+        self._take_sticky()
+        memset(self._begins, 0, 2 * self._partition_count * cython.sizeof(int64_t))
+        with cython.nogil:
+            status = self._find_partitions(self._scratch, self._ends, cython.address(rows), cython.address(size))
+        if status != _DONE:
+            raise self._row_error(status)
+        self._order = self._scratch + rows
+        with cython.nogil:
+            _sort_by_partition(self._scratch, self._ends, self._order, self._partition_count, rows)
+        for p in range(1, self._partition_count):
+            self._begins[p] = self._ends[p - 1]
+        self._bytes_per_row = size // rows + 1
+        self._slice_rows = rows
+        self._turn = 0
+        self._sticky.partition = self._sticky_partition
+        self._sticky.sent_bytes = self._sticky_bytes
+        self._sticky._random = self._random
+        return None
 
     @cython.cfunc
-    def _places_for(self, rows: int64_t) -> cython.pointer(int32_t):
-        """Room for two numbers a row, the same from step to step; NULL where memory is short."""
+    def _make_room(self, rows: int64_t) -> object:
+        """Room for two numbers a row and two a partition, the same from slice to slice."""
         if rows > self._scratch_rows:
             free(self._scratch)
             self._scratch_rows = rows
             self._scratch = cython.cast(cython.pointer(int32_t), malloc(rows * 8 + 8))
             if self._scratch == cython.NULL:
                 self._scratch_rows = 0
-        return self._scratch
-
-    @cython.cfunc
-    def _encode_slice(
-        self, rows: int64_t, partitions: cython.pointer(int32_t), starts: cython.pointer(int64_t)
-    ) -> list:
-        size: int64_t = 0
-        status: cython.int
-        self._take_sticky()
-        with cython.nogil:
-            status = self._find_partitions(partitions, starts, cython.address(rows), cython.address(size))
-        if status != _DONE:
-            raise self._row_error(status)
-        order: cython.pointer(int32_t) = partitions + rows
-        with cython.nogil:
-            _sort_by_partition(partitions, starts, order, self._partition_count, rows)
-        # After the sort, starts[p] is where the rows of p end.
-        bytes_per_row: int64_t = size // rows + 1
-        lanes: list = []
-        begin: int64_t = 0
-        p: int32_t
-        for p in range(self._partition_count):
-            if starts[p] > begin:
-                lanes.append(self._encode_partition(p, order + begin, starts[p] - begin, bytes_per_row))
-            begin = starts[p]
-        self._row += rows
-        self._sticky.partition = self._sticky_partition
-        self._sticky.sent_bytes = self._sticky_bytes
-        self._sticky._random = self._random
-        # The partitions' batches take turns, so that all brokers have something to do from the start.
-        return [batch for tier in zip_longest(*lanes) for batch in tier if batch is not None]
+                raise MemoryError
+        if self._begins == cython.NULL:
+            self._begins = cython.cast(
+                cython.pointer(int64_t), calloc(2 * self._partition_count, cython.sizeof(int64_t))
+            )
+            if self._begins == cython.NULL:
+                raise MemoryError
+            self._ends = self._begins + self._partition_count
+        return None
 
     @cython.cfunc
     def _ask_for_places(self, rows: int64_t) -> object:
@@ -351,9 +373,12 @@ class TableEncoder:
         partitions: cython.pointer(int32_t),
         counts: cython.pointer(int64_t),
         rows: cython.pointer(int64_t),
-        size: cython.pointer(int64_t),
+        slice_bytes: cython.pointer(int64_t),
     ) -> cython.int:
-        """Fill in every row's partition and each partition's count; `rows` and `size` become the slice's."""
+        """Fill in every row's partition and each partition's count; `rows` and `slice_bytes` become the slice's.
+
+        Whatever is wrong with a row is found here, before a batch is made.
+        """
         data: cython.p_const_char = cython.NULL
         i: int64_t
         row: int64_t
@@ -361,6 +386,7 @@ class TableEncoder:
         key_bytes: int64_t
         value_bytes: int64_t
         header_bytes: int64_t
+        size: int64_t
         total: int64_t = 0
         p: int32_t
         for i in range(rows[0]):
@@ -371,6 +397,15 @@ class TableEncoder:
             if unlikely(key_bytes == -2 or value_bytes == -2 or header_bytes < 0):
                 self._stopped_at = row
                 return _BAD_HEADERS if header_bytes == -1 else _BAD_LAYOUT
+            size = (key_bytes if key_bytes > 0 else 0) + (value_bytes if value_bytes > 0 else 0) + header_bytes
+            if unlikely(size + _ALONE_BYTES_MAX > self._row_bytes_max):
+                self._wanted = _bytes_alone(key_bytes, value_bytes, header_bytes)
+                if self._wanted > self._row_bytes_max:
+                    self._stopped_at = row
+                    return _TOO_LARGE
+            if self._timestamp.values != cython.NULL and self._timestamp_of(row) < 0:
+                self._stopped_at = row
+                return _BAD_TIMESTAMP
             if number_at(cython.address(self._partition), row, cython.address(number)):
                 if number < 0 or number >= self._partition_count:
                     self._stopped_at = row
@@ -389,11 +424,11 @@ class TableEncoder:
                 p = self._stick(row, key_bytes, value_bytes, header_bytes)
             partitions[i] = p
             counts[p] += 1
-            total += (key_bytes if key_bytes > 0 else 0) + (value_bytes if value_bytes > 0 else 0) + header_bytes + 12
+            total += size + 12
             if total >= _SLICE_BYTES:
                 rows[0] = i + 1
                 break
-        size[0] = total
+        slice_bytes[0] = total
         return _DONE
 
     @cython.cfunc
@@ -468,44 +503,42 @@ class TableEncoder:
             to = put_bytes(to, data, length)
         return to
 
-    # ------------------------------------------------------------------ one partition's rows
+    # ------------------------------------------------------------------ one batch
 
     @cython.cfunc
-    def _encode_partition(
-        self, partition: int32_t, order: cython.pointer(int32_t), rows: int64_t, bytes_per_row: int64_t
-    ) -> list:
-        """The batches of one partition's rows of the slice."""
-        sealed: list = []
+    def _encode_batch(self, partition: int32_t) -> SealedBatch:
+        """As many of the partition's next rows as fit into a batch."""
+        order: cython.pointer(int32_t) = self._order + self._begins[partition]
+        rows: int64_t = self._ends[partition] - self._begins[partition]
         done: int64_t = 0
-        begin: int64_t
-        status: cython.int = _CUT
+        status: cython.int
         buffer: bytearray
-        while status == _CUT:
-            begin = done
-            self._capacity = min(self._batch_size, HEADER_BYTES + bytes_per_row * (rows - done) + 256)
-            if self._pool is None:
-                buffer = PyByteArray_FromStringAndSize(cython.NULL, self._capacity)
-            else:
-                buffer = self._pool.take(self._capacity)
-            self._position = HEADER_BYTES
-            self._count = 0
-            self._record_bytes_max = 0
-            while True:
-                self._data = PyByteArray_AS_STRING(buffer)
-                with cython.nogil:
-                    status = self._write_rows(order, rows, cython.address(done))
-                if status != _GROW:
-                    break
-                self._capacity = max(self._wanted, min(2 * self._capacity, self._batch_size))
-                PyByteArray_Resize(buffer, self._capacity)
-            if status != _DONE and status != _CUT:
-                raise self._row_error(status)
-            PyByteArray_Resize(buffer, self._position)
-            sealed.append(self._seal(partition, buffer, order + begin, done - begin))
-        return sealed
+        self._capacity = min(self._batch_size, HEADER_BYTES + self._bytes_per_row * rows + 256)
+        if self._pool is None:
+            buffer = PyByteArray_FromStringAndSize(cython.NULL, self._capacity)
+        else:
+            buffer = self._pool.take(self._capacity)
+        self._position = HEADER_BYTES
+        self._count = 0
+        self._record_bytes_max = 0
+        while True:
+            self._data = PyByteArray_AS_STRING(buffer)
+            with cython.nogil:
+                status = self._write_rows(order, rows, cython.address(done))
+            if status != _GROW:
+                break
+            self._capacity = max(self._wanted, min(2 * self._capacity, self._batch_size))
+            PyByteArray_Resize(buffer, self._capacity)
+        if status != _DONE and status != _CUT:
+            raise self._row_error(status)
+        PyByteArray_Resize(buffer, self._position)
+        self._begins[partition] += done
+        return self._seal(partition, buffer, order, done)
 
     @cython.cfunc
-    def _seal(self, partition: int32_t, buffer: bytearray, order: cython.pointer(int32_t), count: int64_t) -> object:
+    def _seal(
+        self, partition: int32_t, buffer: bytearray, order: cython.pointer(int32_t), count: int64_t
+    ) -> SealedBatch:
         first: int64_t = self._first_row + self._row
         rows: object = None
         i: int64_t
@@ -644,6 +677,16 @@ class TableEncoder:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def _bytes_alone(key_bytes: int64_t, value_bytes: int64_t, header_bytes: int64_t) -> int64_t:
+    """What a batch of one row takes: attributes and two deltas of 0, key, value, headers."""
+    body: int64_t = 3 + varint_bytes(zigzag(key_bytes)) + varint_bytes(zigzag(value_bytes)) + header_bytes
+    body += (key_bytes if key_bytes > 0 else 0) + (value_bytes if value_bytes > 0 else 0)
+    return HEADER_BYTES + varint_bytes(zigzag(body)) + body
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def _sort_by_partition(
     partitions: cython.pointer(int32_t),
     starts: cython.pointer(int64_t),
@@ -690,7 +733,7 @@ def encode_stream(
     sticky: object = None,
     clock_ms: object = None,
 ) -> TableEncoder:
-    """Encode Arrow data as record batches, one list of SealedBatches for each step through the input.
+    """Encode Arrow data as record batches, one SealedBatch after another.
 
     `data` is what `chunks` takes. `value`, `key`, `headers`, `partition` and `timestamp` name columns; `value` and
     `key` may also be functions that take a `Chunk` and return Arrow data of one byte string for each row. A null
