@@ -19,6 +19,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 LOOPS = [
+    "ottla.async_functions",
     "ottla.client.held_calls",
     "ottla.records.append",
     "ottla.records.arrow_columns",

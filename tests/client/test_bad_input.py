@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -38,6 +39,26 @@ class AsyncCallbacks:
     async def hear(self, delivery: ottla.Delivery) -> None: ...
 
     async def __call__(self, delivery: ottla.Delivery) -> None: ...
+
+
+class AsyncGenerators:
+    async def __call__(self, delivery: ottla.Delivery) -> AsyncIterator[None]:
+        yield
+
+
+async def iterated_by_nobody(delivery: ottla.Delivery) -> AsyncIterator[None]:
+    yield
+
+
+ASYNC_CALLABLES: dict[str, Any] = {
+    "function": awaited_by_nobody,
+    "method": AsyncCallbacks().hear,
+    "object": AsyncCallbacks(),
+    "partial": partial(partial(awaited_by_nobody)),
+    "partial of a method": partial(AsyncCallbacks().hear),
+    "generator": iterated_by_nobody,
+    "object with a generator": AsyncGenerators(),
+}
 
 
 def released() -> memoryview:
@@ -107,9 +128,10 @@ WRONG_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
         {"value": b"x", "on_delivery": awaited_by_nobody},
         "on_delivery is an async function, which nobody would await: .*awaited_by_nobody.*; give a plain one",
     ),
-    "callback that is an async method": ({"value": b"x", "on_delivery": AsyncCallbacks().hear}, ASYNC),
-    "callback that is an async object": ({"value": b"x", "on_delivery": AsyncCallbacks()}, ASYNC),
-    "callback that is async in part": ({"value": b"x", "on_delivery": partial(awaited_by_nobody)}, ASYNC),
+    **{
+        f"callback that is an async {what}": ({"value": b"x", "on_delivery": given}, ASYNC)
+        for what, given in ASYNC_CALLABLES.items()
+    },
 }
 
 
@@ -194,6 +216,18 @@ def test_a_callback_added_later_that_cannot_be_called_is_refused_at_once(
         for _ in range(2):
             with pytest.raises(TypeError, match="add_done_callback takes a function of the Delivery; None cannot be"):
                 delivery.add_done_callback(None)  # type: ignore[arg-type]
+            producer.flush(60)
+
+
+@pytest.mark.parametrize("given", ASYNC_CALLABLES.values(), ids=ASYNC_CALLABLES.keys())
+def test_an_async_callback_added_later_is_refused_at_once(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, given: Any
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=1000) as producer:
+        delivery = producer.send(kafka_topic, b"x")
+        for _ in range(2):
+            with pytest.raises(TypeError, match="add_done_callback is given an async function, which nobody would aw"):
+                delivery.add_done_callback(given)
             producer.flush(60)
 
 

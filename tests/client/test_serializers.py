@@ -6,6 +6,7 @@ import asyncio
 import json
 import struct
 import uuid
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -222,7 +223,11 @@ class AsyncObject:
         return b""
 
 
-@pytest.mark.parametrize("given", [awaited_by_nobody, AsyncSerializer(), AsyncObject()], ids=type)
+async def iterated_by_nobody(given: Any) -> AsyncIterator[bytes]:
+    yield b""
+
+
+@pytest.mark.parametrize("given", [awaited_by_nobody, iterated_by_nobody, AsyncSerializer(), AsyncObject()], ids=type)
 def test_a_serializer_that_is_async_is_refused(given: Any) -> None:
     with pytest.raises(ottla.ConfigError, match=r"value\.serializer is an async function, which nobody would await"):
         ottla.Producer.from_config({**_SERVER, "value.serializer": given})

@@ -22,6 +22,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
+from ottla.async_functions import is_async
 from ottla.errors import ConfigError
 
 INT32_MAX = 2**31 - 1
@@ -250,8 +251,9 @@ def shown(value: Any, *, is_private: bool = True) -> str:
 
 
 def refuse_coroutine(what: str, function: Any) -> None:
-    """ConfigError for an `async def` where nobody would await what it returns."""
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+    """ConfigError for an `async def`, a generator too, where nobody would await what it returns."""
+    # The second for what is only marked as one, as mocks are, and what `inspect.markcoroutinefunction` was given.
+    if is_async(function) or inspect.iscoroutinefunction(function):
         raise ConfigError(f"{what} is an async function, which nobody would await; give a plain one.")
 
 

@@ -22,6 +22,7 @@ import cython
 from crc32c import crc32c
 from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t
+from cython.cimports.ottla.async_functions import is_async
 from cython.cimports.ottla.records.awaiting import Awaitable, at_once, future_here, with_future
 from cython.cimports.ottla.records.wire import (
     ATTRIBUTES_POSITION,
@@ -457,6 +458,11 @@ class Delivery:
         """
         if not callable(fn):
             raise TypeError(f"add_done_callback takes a function of the Delivery; {fn!r:.60} cannot be called.")
+        if is_async(fn):
+            raise TypeError(
+                f"add_done_callback is given an async function, which nobody would await: {fn!r:.60}; give a plain "
+                "one, which may start a task."
+            )
         self._add_callback(fn)
 
     @cython.cfunc

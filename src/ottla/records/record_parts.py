@@ -6,21 +6,16 @@ RecordError that names the part, what was given and what is allowed.
 
 from __future__ import annotations
 
-from functools import partial
 from operator import index
-from types import FunctionType, MethodType
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
 from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.stdint import int32_t, int64_t
-from cython.cimports.ottla.records.wire import CO_ASYNC_GENERATOR, CO_COROUTINE, code_flags, put_varint, zigzag
+from cython.cimports.ottla.async_functions import is_async
+from cython.cimports.ottla.records.wire import put_varint, zigzag
 
 from ottla.errors import RecordError
-
-_FUNCTION = cython.declare(object, FunctionType)
-_METHOD = cython.declare(object, MethodType)
-_PARTIAL = cython.declare(object, partial)
 
 
 @cython.ccall
@@ -76,16 +71,9 @@ def data_of(text_or_bytes: object, size: cython.pointer(cython.Py_ssize_t)) -> c
 @cython.cfunc
 def checked_callback(on_delivery: object) -> object:
     """RecordError for what cannot be called, or is `async def` and would never run: nobody awaits a callback."""
-    function = on_delivery
-    while type(function) is _PARTIAL:
-        function = function.func
-    if type(function) is _METHOD:
-        function = function.__func__
-    elif type(function) is not _FUNCTION:
-        if not callable(function):
-            raise RecordError(f"on_delivery is called with the Delivery; {on_delivery!r:.60} cannot be called.")
-        function = type(function).__call__
-    if type(function) is _FUNCTION and code_flags(function) & (CO_COROUTINE | CO_ASYNC_GENERATOR):
+    if not callable(on_delivery):
+        raise RecordError(f"on_delivery is called with the Delivery; {on_delivery!r:.60} cannot be called.")
+    if is_async(on_delivery):
         raise RecordError(
             f"on_delivery is an async function, which nobody would await: {on_delivery!r:.60}; give a plain one, "
             "which may start a task."

@@ -30,16 +30,6 @@ cdef extern from *:
     int bits "ottla_bits"(uint64_t) noexcept nogil
 
 
-cdef extern from *:
-    """
-    #define ottla_code_flags(f) (((PyCodeObject *)PyFunction_GET_CODE(f))->co_flags)
-    """
-    int CO_COROUTINE
-    int CO_ASYNC_GENERATOR
-    # Of a function written in Python, and of nothing else.
-    int code_flags "ottla_code_flags"(object)
-
-
 cdef extern from "pythread.h" nogil:
     ctypedef void *PyThread_type_lock
     PyThread_type_lock PyThread_allocate_lock()
