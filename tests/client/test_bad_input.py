@@ -370,7 +370,7 @@ def test_a_forked_child_is_told_while_the_parents_records_arrive(
 ) -> None:
     run_script(
         """
-import os, sys, ottla
+import asyncio, os, sys, ottla
 servers, topic = sys.argv[1:]
 producer = ottla.Producer(servers, linger_ms=200)
 deliveries = [producer.send(topic, b"%d" % n, partition=0) for n in range(100)]
@@ -381,6 +381,7 @@ if (child := os.fork()) == 0:
         lambda: producer.send_table(topic, [], value="v"),
         producer.flush,
         lambda: deliveries[0].result(1),
+        lambda: asyncio.run(asyncio.wait_for(deliveries[0], 10)),
     ):
         try:
             use()
@@ -389,7 +390,7 @@ if (child := os.fork()) == 0:
             told += "make a new one in the child" in str(error)
     producer.close()
     os._exit(told)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
 deliveries += [producer.send(topic, b"%d" % n, partition=0) for n in range(100, 200)]
 producer.close()
 assert [delivery.result(0).offset for delivery in deliveries] == list(range(200))
@@ -408,7 +409,7 @@ def test_a_forked_child_of_an_event_loop_is_told_while_the_parents_records_arriv
 import asyncio, os, sys, ottla
 servers, topic = sys.argv[1:]
 
-async def child(producer):
+async def child(producer, delivery):
     told = 0
     for use in (
         lambda: producer.send(topic, b"child", partition=0),
@@ -417,6 +418,7 @@ async def child(producer):
         lambda: producer.partitions_for("another"),
         lambda: producer.client_instance_id(1),
         producer.flush,
+        lambda: asyncio.wait_for(delivery, 10),
     ):
         try:
             await use()
@@ -429,8 +431,8 @@ async def parent():
     async with ottla.AsyncProducer(servers, linger_ms=200) as producer:
         deliveries = [await producer.send(topic, b"%d" % n, partition=0) for n in range(100)]
         if (pid := os.fork()) == 0:
-            os._exit(asyncio.run(child(producer)))
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 6
+            os._exit(asyncio.run(child(producer, deliveries[0])))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
         deliveries += [await producer.send(topic, b"%d" % n, partition=0) for n in range(100, 200)]
         assert [(await delivery).offset for delivery in deliveries] == list(range(200))
 

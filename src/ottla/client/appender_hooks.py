@@ -66,6 +66,11 @@ class AppenderHooks:
         if self._forked or self.crash is not None or self._closing:
             raise self._why_unusable()
 
+    def check_process(self) -> None:
+        """Raise in a child of the process whose producer it is: nothing will ever be heard there."""
+        if self._forked:
+            raise lifetime.forked("producer")
+
     def _why_unusable(self) -> OttlaError:
         if self._forked:
             return lifetime.forked("producer")

@@ -387,6 +387,8 @@ class Delivery:
         batch: SealedBatch = self._place()
         outcome: cython.int = batch.outcome
         if outcome == 0:
+            if self._batch._hooks is not None:
+                self._batch._hooks.check_process()
             future = future_here()
             hooks: object = batch._hooks
             if batch._landing is not None and hooks is not None:
