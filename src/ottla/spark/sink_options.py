@@ -169,8 +169,8 @@ def _read_settings(given: Mapping[str, str], exactly_once: bool) -> dict[str, st
     for name, allowed in _SET_BY_TRANSACTIONS.items() if exactly_once else ():
         if settings.get(name, allowed[0]).strip().lower() not in allowed:
             raise ConfigError(
-                f"The option kafka.{name} is {settings[name]!r}: for delivery=exactly-once it must be {allowed[0]}; leave "
-                "it out, or set delivery=at-least-once."
+                f"The option kafka.{name} is {settings[name]!r}: for delivery=exactly-once it must be {allowed[0]}; "
+                "leave it out, or set delivery=at-least-once."
             )
     # Settings that contradict each other, or transactions, are refused here rather than in a task.
     transactional = {"transactional.id": "checked"} if exactly_once else {}
