@@ -39,7 +39,7 @@ def raw(bootstrap: str, topic: str, table: Any, partitions: int, codec: str) -> 
         compression_level=settings.compression_level,
         sticky=StickyPartition(0),
     )
-    frames = [_frame(topic, batch) for batch in stream]
+    frames = [_frame(topic, batch) for batches in stream for batch in batches]
     host, port = bootstrap.split(",")[0].rsplit(":", 1)
     sock = socket.create_connection((host, int(port)), 60)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -74,6 +74,7 @@ def test_the_plain_twin_hashes_as_java_does(keys: list[bytes], by_java: tuple[li
 
 
 def _batches(table: pa.Table) -> Iterator[Any]:
-    return encode_stream(
+    steps = encode_stream(
         table, topic="flights", partition_count=_PARTITIONS, key="key", value="key", batch_size=1 << 20
     )
+    return itertools.chain.from_iterable(steps)

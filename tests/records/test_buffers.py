@@ -100,7 +100,8 @@ def test_tables_use_the_same_memory() -> None:
     table = pa.table({"v": [VALUE] * 180})
     stored = []
     for _ in range(3):
-        made.add_sealed(encode_stream(table, **asked))
+        for batches in encode_stream(table, **asked):
+            made.add_sealed(batches)
         [batch] = made.take_ready(0, True)
         assert made.buffers.kept_bytes == 0
         stored.append(bytes(batch.buffers()[0][21:]))

@@ -307,8 +307,13 @@ def test_table_comes_back_as_it_went(rows, codec, batch_size):
     table = pa.table(
         {"v": pa.array([r[0] for r in rows], pa.binary()), "k": pa.array([r[1] for r in rows], pa.binary())}
     )
-    encoded = encode_stream(
+    steps = encode_stream(
         table, topic="t", partition_count=1, value="v", key="k", compression=codec, batch_size=batch_size
     )
-    got = [(record.value, record.key) for batch in encoded for record in as_records(decode_columns(batch.buffers()[0]))]
+    got = [
+        (record.value, record.key)
+        for step in steps
+        for batch in step
+        for record in as_records(decode_columns(batch.buffers()[0]))
+    ]
     assert got == rows

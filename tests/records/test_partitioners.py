@@ -40,10 +40,10 @@ def encoded(given_keys, *, value=b"v", batch_size=1000, **settings):
     """The partition of each row, as columns place them."""
     table = pa.table({"k": pa.array(given_keys, pa.binary()), "v": [value] * len(given_keys)})
     where = [-1] * len(given_keys)
-    batches = encode_stream(
+    steps = encode_stream(
         table, topic="flights", partition_count=COUNT, key="k", value="v", batch_size=batch_size, **settings
     )
-    for batch in batches:
+    for batch in itertools.chain.from_iterable(steps):
         rows = range(batch.first_row, batch.first_row + batch.record_count) if batch.rows is None else batch.rows
         for row in rows:
             where[row] = batch.partition

@@ -144,9 +144,14 @@ def test_rows_of_a_table_stay_those_of_their_records():
 
     table = pa.table({"v": [str(n) for n in range(10)], "p": [n % 2 for n in range(10)]})
     kept = {"key": None, "headers": None, "timestamp": None, "batch_size": 10_000, "max_request_size": 1 << 20}
-    for whole in encode_stream(
-        table, topic="t", partition_count=2, value="v", partition="p", ignore_keys=False, sticky=None, **kept
-    ):
+    batches = [
+        batch
+        for some in encode_stream(
+            table, topic="t", partition_count=2, value="v", partition="p", ignore_keys=False, sticky=None, **kept
+        )
+        for batch in some
+    ]
+    for whole in batches:
         rows = list(whole.rows)
         assert [row for part in split(whole) for row in part.rows] == rows
 

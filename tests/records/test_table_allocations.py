@@ -52,9 +52,10 @@ COLUMNS = {
 @pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
 def test_allocations_do_not_grow_with_the_rows(columns):
     def encode(data):
-        return list(
-            encode_stream(data, topic="t", partition_count=3, batch_size=1_000_000, sticky=StickyPartition(), **columns)
+        steps = encode_stream(
+            data, topic="t", partition_count=3, batch_size=1_000_000, sticky=StickyPartition(), **columns
         )
+        return [batch for step in steps for batch in step]
 
     data = table(ROWS)
     encode(data.slice(0, 10))

@@ -31,10 +31,10 @@ class TableDelivery:
         # All batches before this one have their outcome.
         self._settled = 0
 
-    def add(self, batch: SealedBatch) -> None:
-        """Take note of a batch that was queued."""
-        self._batches.append(batch)
-        self._row_count += batch.record_count
+    def add(self, batches: list[SealedBatch]) -> None:
+        """Take note of batches that were queued."""
+        self._batches += batches
+        self._row_count += sum(batch.record_count for batch in batches)
 
     def __len__(self) -> int:
         """How many rows were sent."""

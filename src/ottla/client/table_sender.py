@@ -65,7 +65,7 @@ class TableSender:
         value_format: str,
         gate: TableGate,
     ) -> None:
-        """Encode the rows batch by batch, queue them and have `delivery` know; end early once the gate is shut."""
+        """Encode the rows a few batches at a time, queue them, tell `delivery`; end early once the gate is shut."""
         from ottla.records.encode_columns import encode_stream
 
         driver, settings, topic = self._driver, self._driver.settings, delivery.topic
@@ -81,7 +81,7 @@ class TableSender:
         sticky = self._sticky_partition(topic, partition_count)
         sticky.load = driver.topics.load(topic)
         function = driver.partition_function
-        encoded = encode_stream(
+        steps = encode_stream(
             data,
             topic=topic,
             partition_count=partition_count,
@@ -104,11 +104,11 @@ class TableSender:
             sticky=sticky,
         )
         try:
-            for batch in encoded:
+            for batches in steps:
                 with gate.lock:
                     if gate.is_shut:
                         return
-                    self._queue(batch, delivery)
+                    self._queue(batches, delivery)
                 sticky.load = driver.topics.load(topic)
         except Exception as error:
             if len(delivery):
@@ -130,15 +130,14 @@ class TableSender:
             made = StickyPartition(self._random.randrange(partition_count), self._random.getrandbits(63))
         return self._sticky.setdefault(topic, made)
 
-    def _queue(self, batch: SealedBatch, delivery: TableDelivery) -> None:
+    def _queue(self, batches: list[SealedBatch], delivery: TableDelivery) -> None:
         try:
-            self._driver.appender.add_sealed([batch])
+            self._driver.appender.add_sealed(batches)
         except BaseException:
-            # One that was queued has got the time of it.
-            if batch.created_us:
-                delivery.add(batch)
+            # Those that were queued have got the time of it.
+            delivery.add([batch for batch in batches if batch.created_us])
             raise
-        delivery.add(batch)
+        delivery.add(batches)
 
 
 def _names(value: Any) -> list[str]:

@@ -7,7 +7,8 @@ neither pyarrow nor numpy.
 Invariants
 - Where batches are cut depends on the input alone: at `batch_size`, at the end of a chunk of the input, and within
   a large chunk at `_SLICE_BYTES`. Rows of one partition stay in input order.
-- A batch is encoded when it is asked for, so that one is sent while the next is written, and little memory is enough.
+- Batches are encoded when they are asked for, a few together, so that some are sent while the next are written, and
+  little memory is enough.
 - An error in a chunk is raised before any batch of that slice of it is given.
 """
 
@@ -64,6 +65,8 @@ from ottla.errors import RecordError
 from ottla.records.arrow_data import chunks
 from ottla.records.compression import check_level
 
+# So many batches are encoded in a row: while the code is in the processor's cache, and they are.
+_TOGETHER = cython.declare(cython.Py_ssize_t, 4)
 # How much of a chunk is brought in order at a time.
 _SLICE_BYTES = cython.declare(int64_t, 16 << 20)
 _SLICE_ROWS = cython.declare(int64_t, 1 << 20)
@@ -107,7 +110,7 @@ class StickyPartition:
 @cython.final
 @cython.cclass
 class TableEncoder:
-    """Iterates over SealedBatches; see `encode_stream`."""
+    """Iterates over lists of a few SealedBatches; see `encode_stream`."""
 
     _source = cython.declare(object)
     _topic = cython.declare(str)
@@ -179,15 +182,15 @@ class TableEncoder:
     def __iter__(self) -> TableEncoder:
         return self
 
-    def __next__(self) -> SealedBatch:
+    def __next__(self) -> list:
         if self._busy:
             raise ValueError("A TableEncoder is for one thread at a time.")
         self._busy = True
         try:
             while True:
-                batch: SealedBatch = self._next_batch()
-                if batch is not None:
-                    return batch
+                batches: list = self._next_batches()
+                if batches:
+                    return batches
                 while self._chunk is None or self._row >= self._chunk.c.length:
                     if self._chunk is not None:
                         self._first_row += self._chunk.c.length
@@ -198,22 +201,27 @@ class TableEncoder:
             self._busy = False
 
     @cython.cfunc
-    def _next_batch(self) -> SealedBatch:
-        """The next batch of the slice, None once there is none.
+    def _next_batches(self) -> list:
+        """The next batches of the slice, none at its end.
 
         The partitions take turns, so that all brokers have something to do from the start.
         """
+        batches: list = []
         p: int32_t
+        passed: int32_t = 0
         if self._slice_rows == 0:
-            return None
-        for _ in range(self._partition_count):
+            return batches
+        while len(batches) < _TOGETHER and passed < self._partition_count:
             p = self._turn
             self._turn = (p + 1) % self._partition_count
+            passed += 1
             if self._begins[p] < self._ends[p]:
-                return self._encode_batch(p)
-        self._row += self._slice_rows
-        self._slice_rows = 0
-        return None
+                batches.append(self._encode_batch(p))
+                passed = 0
+        if not batches:
+            self._row += self._slice_rows
+            self._slice_rows = 0
+        return batches
 
     @cython.cfunc
     def _open(self, chunk: Chunk) -> object:
@@ -733,7 +741,7 @@ def encode_stream(
     sticky: object = None,
     clock_ms: object = None,
 ) -> TableEncoder:
-    """Encode Arrow data as record batches, one SealedBatch after another.
+    """Encode Arrow data as record batches, lists of a few SealedBatches.
 
     `data` is what `chunks` takes. `value`, `key`, `headers`, `partition` and `timestamp` name columns; `value` and
     `key` may also be functions that take a `Chunk` and return Arrow data of one byte string for each row. A null
