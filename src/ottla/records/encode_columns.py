@@ -70,7 +70,9 @@ _TOGETHER = cython.declare(cython.Py_ssize_t, 4)
 # How much of a chunk is brought in order at a time.
 _SLICE_BYTES = cython.declare(int64_t, 16 << 20)
 _SLICE_ROWS = cython.declare(int64_t, 1 << 20)
-_AHEAD = cython.declare(int64_t, 16)
+# So far ahead, and so much of each, rows are fetched from memory.
+_AHEAD = cython.declare(int64_t, 8)
+_AHEAD_BYTES = cython.declare(int64_t, 1024)
 # More than a batch of one row takes beside key, value and headers.
 _ALONE_BYTES_MAX = cython.declare(int64_t, 128)
 
@@ -588,13 +590,16 @@ class TableEncoder:
         value_bytes: int64_t
         header_bytes: int64_t
         row: int64_t
+        ahead: int64_t
         while done[0] < rows:
             if done[0] + _AHEAD < rows:
                 # The rows of one partition lie scattered: have the memory of the rows to come fetched meanwhile.
                 row = self._row + order[done[0] + _AHEAD]
-                if blob_at(cython.address(self._value), row, cython.address(data)) > 0:
-                    prefetch(data)
-                    prefetch(data + 64)
+                value_bytes = min(blob_at(cython.address(self._value), row, cython.address(data)), _AHEAD_BYTES)
+                ahead = 0
+                while ahead < value_bytes:
+                    prefetch(data + ahead)
+                    ahead += 64
             row = self._row + order[done[0]]
             key_bytes = blob_at(cython.address(self._key), row, cython.address(key_data))
             value_bytes = blob_at(cython.address(self._value), row, cython.address(data))
