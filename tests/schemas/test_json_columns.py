@@ -228,8 +228,9 @@ def test_column_outlives_the_object_it_came_from():
     [
         (pa.array([b"a"]), "'x' holds bytes, which JSON cannot; cast it to text"),
         (pa.array([b"a"]).dictionary_encode(), "dictionary of something else than text"),
-        (pa.array([1], pa.duration("s")), "'x' is of Arrow type 'tDs'; JSON takes a number"),
-        (pa.array([1.0], pa.float16()), "Arrow type 'e'"),
+        (pa.array([1], pa.duration("s")), "'x' is of type duration; JSON takes a number"),
+        (pa.array([1.0], pa.float16()), "'x' is of type half float; JSON"),
+        (pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array(["a"])]), "'x' is of type union; JSON"),
         (pa.array([[(1, 2)]], pa.map_(pa.int8(), pa.int8())), "map whose keys are not text"),
         (pa.array([[b"a"]]), "'x' holds bytes"),
     ],

@@ -49,6 +49,9 @@ from ottla.errors import RecordError
 from ottla.records.arrow_data import chunks
 
 _ALLOWED = "a number, decimal, boolean, text, date, time or timestamp, or a list, struct or map (text keys) of those"
+_NOT_JSON = {
+    "e": "half float", "tD": "duration", "ti": "interval", "+r": "run-end encoded", "+u": "union", "+v": "list view",
+}  # fmt: skip
 
 _UNITS = {"s": (1, 0), "m": (1_000, 3), "u": (1_000_000, 6), "n": (1_000_000_000, 9)}  # per second, digits
 
@@ -374,7 +377,8 @@ def _name(schema: cython.pointer(ArrowSchema)) -> str:
 def _not_json(column: str, kind: str) -> object:
     if kind in ("z", "Z", "vz") or kind[:2] == "w:":
         return RecordError(f"Column {column!r} holds bytes, which JSON cannot; cast it to text (or to base64) first.")
-    return RecordError(f"Column {column!r} is of Arrow type {kind!r}; JSON takes {_ALLOWED}.")
+    known = _NOT_JSON.get(kind) or _NOT_JSON.get(kind[:2]) or f"Arrow type {kind!r}"
+    return RecordError(f"Column {column!r} is of type {known}; JSON takes {_ALLOWED}.")
 
 
 def json_column(data: object, columns: object = None) -> JsonColumn:
