@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,8 @@ ottla.Admin("localhost:9092", linger_ms=5)
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
 def test_a_block_of_the_page_runs(block: str) -> None:
     with ottla.Cluster(brokers=1) as cluster:
-        scene = {"ottla": ottla}
+        scene: dict[str, Any] = {}
         for line in block.splitlines():
             exec(compile(line.replace("localhost:9092", cluster.bootstrap_servers), "settings.md", "exec"), scene)
-            scene["producer"].close()  # type: ignore[attr-defined]
+            if "producer" in scene:
+                scene.pop("producer").close()
