@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -122,7 +123,8 @@ def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
             "delivery=exactly-once for a batch write needs the option write.id, the same when the same rows are "
             "written again and of no other rows; within foreachBatch sink.id does."
         )
-    checkpoint = given.get("checkpointlocation", "").strip().removeprefix("file://").rstrip("/")
+    # One place has several spellings, of which Spark itself prints file:/.
+    checkpoint = re.sub("^file:/+", "/", given.get("checkpointlocation", "").strip()).rstrip("/")
     if checkpoint:
         return _shortened(checkpoint)
     raise ConfigError(
