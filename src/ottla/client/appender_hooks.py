@@ -66,8 +66,8 @@ class AppenderHooks:
         if self._forked or self.crash is not None or self._closing:
             raise self._why_unusable()
 
-    def check_process(self) -> None:
-        """Raise in a child of the process whose producer it is: nothing will ever be heard there."""
+    def check_awaitable(self) -> None:
+        """Raise where nobody would let go who awaits a delivery: in a child of the process whose producer it is."""
         if self._forked:
             raise lifetime.forked("producer")
 

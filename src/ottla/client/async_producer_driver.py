@@ -170,6 +170,10 @@ class AsyncProducerDriver(ProducerDriver):
             )
         return event_loop
 
+    def check_awaitable(self) -> None:
+        """Callbacks run in the producer's event loop; where that is over, nobody would let go who waits in another."""
+        self.bind()
+
     async def topic_known(self, topic: str, deadline_s: float) -> None:
         """Wait until the topic's partitions are known; raise as `topic_missing` does."""
         self.check_usable()

@@ -388,12 +388,8 @@ class Delivery:
         outcome: cython.int = batch.outcome
         if outcome == 0:
             if self._batch._hooks is not None:
-                self._batch._hooks.check_process()
+                self._batch._hooks.check_awaitable()
             future = future_here()
-            hooks: object = batch._hooks
-            if batch._landing is not None and hooks is not None:
-                # Callbacks run in the producer's event loop; where that is over, nobody would let go who waits here.
-                hooks.bind()
             self._add_callback(releasing(future))
         elif outcome == 1:
             return at_once(self._metadata())
