@@ -100,7 +100,7 @@ def test_a_block_of_the_readme_runs(block: str, scene: dict[str, Any]) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("block", [b for b in BLOCKS if "spark." in b], ids=lambda b: b.split("\n")[0][:40])
-def test_a_spark_block_of_the_readme_runs(block: str, scene: dict[str, Any]) -> None:
+def test_a_spark_block_of_the_readme_runs(block: str, scene: dict[str, Any], tmp_path: Path) -> None:
     from ottla.spark.session import local_session
 
     servers = scene["bootstrap_servers"]
@@ -109,6 +109,8 @@ def test_a_spark_block_of_the_readme_runs(block: str, scene: dict[str, Any]) -> 
     scene["spark"] = spark = local_session("README")
     try:
         code = block.replace(".load()", '.option("startingOffsets", "earliest").load()', 1)
+        # A JVM that other tests have started is in another folder.
+        code = code.replace('"lga.cp"', repr(str(tmp_path / "lga.cp")))
         exec(compile(code.replace("localhost:9092", servers), "README.md", "exec"), scene)
         scene["query"].processAllAvailable()
         scene["query"].stop()
