@@ -1,6 +1,14 @@
-"""What brokers say a user may do with a topic (KIP-430): a bit for each of Kafka's AclOperations."""
+"""What brokers say a user may do with a topic (KIP-430): a bit for each of Kafka's AclOperations.
+
+Who may describe a topic and not do more is told so by no broker before the first request that needs it; `check_allowed`
+says it at once.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Set
+
+from ottla.protocol.error_codes import ErrorCode, kafka_error
 
 _NOT_TOLD = -(2**31)
 _OF_TOPICS = {
@@ -20,3 +28,10 @@ def read_operations(bits: int) -> frozenset[str] | None:
     if bits == _NOT_TOLD:
         return None
     return frozenset(name for number, name in _OF_TOPICS.items() if bits & 1 << number)
+
+
+def check_allowed(topic: str, allowed: Set[str] | None, needed: Set[str]) -> None:
+    """Raise KafkaError (TOPIC_AUTHORIZATION_FAILED) where what is needed is not allowed; None: nobody knows."""
+    if allowed is not None and not needed <= allowed:
+        lacking = " and ".join(sorted(needed - allowed))
+        raise kafka_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no {lacking} on the topic", topic=topic)

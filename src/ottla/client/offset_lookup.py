@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver
-from ottla.client.authorized_operations import read_operations
+from ottla.client.authorized_operations import check_allowed, read_operations
 from ottla.client.channel import SocketBuffers
 from ottla.connection.core import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
@@ -95,9 +95,7 @@ class OffsetLookup:
             _log.info("what this user may read is not known: %s", error)
             return
         for topic in told:
-            allowed = read_operations(topic.topic_authorized_operations)
-            if allowed is not None and "READ" not in allowed:
-                raise kafka_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic=topic.name)
+            check_allowed(topic.name, read_operations(topic.topic_authorized_operations), {"READ"})
 
     def offsets(self, wanted: Mapping[Place, int]) -> dict[Place, int]:
         """The offset of each partition for a time in ms since 1970 (-1: no record is that young), for -2 the first

@@ -13,11 +13,12 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ottla.client.admin import Admin
+from ottla.client.authorized_operations import check_allowed
 from ottla.client.reader import Reader
 from ottla.client.transaction_handle import end_transactions
 from ottla.errors import KafkaError, OttlaError, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
-from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.error_codes import ErrorCode
 from ottla.reader.settings import ReaderSettings
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision, decode
@@ -229,19 +230,14 @@ class Session:
 
 
 def check_authorized(admin: Admin, topic: str, needed: set[str]) -> None:
-    """Raise KafkaError (TOPIC_AUTHORIZATION_FAILED) where this user may describe a topic and not do what is needed.
-
-    Otherwise nobody says so before the first request that needs it.
-    """
+    """Raise KafkaError (TOPIC_AUTHORIZATION_FAILED) where this user may describe a topic and not do what is needed."""
     try:
         allowed = admin.describe(topic, include_authorized_operations=True).authorized_operations
     except OttlaError as error:
         # Brokers before Kafka 2.3 do not tell.
         _log.info("what this user may do with %s is not known: %s", topic, error)
         return
-    if allowed is not None and not needed <= allowed:
-        lacking = " and ".join(sorted(needed - allowed))
-        raise kafka_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no {lacking} on the topic", topic=topic)
+    check_allowed(topic, allowed, needed)
 
 
 _sessions: list[Session] = []
