@@ -24,6 +24,7 @@ from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
 from ottla.sink.settings import CONTROL_TOPIC, TRANSACTION_TIMEOUT_MS, SinkSettings
 from ottla.sink.task import prepare
+from ottla.spark.continuous import refuse_epoch
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.sink_rows import SinkRows, count_rows, send_rows
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
-_IS_CONTINUOUS = "__is_continuous_processing"
 # What a broker answers to the second of two tasks that each number their batches to one partition from 0, and to all
 # others once that one has given up.
 _NOT_ALONE = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
@@ -76,6 +76,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Decide the micro-batch and make it visible."""
+        refuse_epoch(messages)
         commit(self._settings, _all(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -170,11 +171,6 @@ def _write(
 def _task_context() -> TaskContext:
     context = TaskContext.get()
     assert context is not None
-    if context.getLocalProperty(_IS_CONTINUOUS) == "true":
-        raise UserMistake(
-            "Continuous processing does not go with the ottla sink, for it has no batches that could be decided: use "
-            "trigger(processingTime=...) or trigger(availableNow=True)."
-        )
     return context
 
 

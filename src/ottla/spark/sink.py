@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.errors import KafkaError, UserMistake
+from ottla.spark.continuous import refuse_continuous_query, refuse_epoch
 from ottla.spark.sink_options import SinkOptions, read_sink_options
 from ottla.spark.sink_rows import SinkRows, plan_rows, send_rows
 
@@ -69,6 +70,10 @@ class AtLeastOnceStreamWriter(DataSourceStreamArrowWriter):
         """Send one task's rows."""
         return _write(self._plan, iterator)
 
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """All rows are stored: there is nothing to do."""
+        refuse_epoch(messages)
+
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
     """The writer for `df.write.format("ottla")`; UserMistake for what cannot be written."""
@@ -87,7 +92,9 @@ def stream_writer(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
     In output mode "complete" every micro-batch appends the whole result, as Spark's own sink does.
     """
-    plan = _plan(read_sink_options(options, streaming=True), schema)
+    given = read_sink_options(options, streaming=True)
+    refuse_continuous_query(given.checkpoint)
+    plan = _plan(given, schema)
     if not plan.options.exactly_once:
         return AtLeastOnceStreamWriter(plan)
     from ottla.spark.exactly_once import ExactlyOnceStreamWriter

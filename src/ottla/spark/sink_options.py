@@ -43,7 +43,7 @@ class SinkOptions:
     """How to write. `topic` None: the column says. `settings` are the producer's, by Kafka's dotted names.
 
     `sink_id` is None where exactly-once is not asked for. A batch write that has a `write_id` and no `sink.id` is a
-    sink of its own, under that name.
+    sink of its own, under that name. `checkpoint` is a streaming query's, where that is among its options.
     """
 
     bootstrap_servers: str
@@ -52,6 +52,7 @@ class SinkOptions:
     sink_id: str | None = None
     write_id: str | None = None
     atomic: bool = False
+    checkpoint: str | None = None
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
 
 
@@ -78,6 +79,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         sink_id=_read_sink_id(given, streaming) if exactly_once else None,
         write_id=_read_id("write.id", given) if exactly_once else None,
         atomic=atomic,
+        checkpoint=_read_checkpoint(given) or None if streaming else None,
         settings=settings,
     )
 
@@ -123,8 +125,7 @@ def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
             "delivery=exactly-once for a batch write needs the option write.id, the same when the same rows are "
             "written again and of no other rows; within foreachBatch sink.id does."
         )
-    # One place has several spellings, of which Spark itself prints file:/.
-    checkpoint = re.sub("^file:/+", "/", given.get("checkpointlocation", "").strip()).rstrip("/")
+    checkpoint = _read_checkpoint(given)
     if checkpoint:
         return _shortened(checkpoint)
     raise ConfigError(
@@ -132,6 +133,11 @@ def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:
         'one could be made, is not among the options: add .option("sink.id", "..."), the same on every start of this '
         "query and of no other."
     )
+
+
+def _read_checkpoint(given: Mapping[str, str]) -> str:
+    # One place has several spellings, of which Spark itself prints file:/.
+    return re.sub("^file:/+", "/", given.get("checkpointlocation", "").strip()).rstrip("/")
 
 
 def _shortened(location: str) -> str:

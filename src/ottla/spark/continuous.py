@@ -1,0 +1,49 @@
+"""Refuses continuous processing into the sink: Spark lets it through, and then drops every row without a word.
+
+Spark hands a Python sink whole partitions, and in a continuous query, where it has rows one by one, it hands over
+nothing: no task calls `write`, each epoch is committed with None in place of the tasks' messages, and the checkpoint
+goes on past rows that are nowhere.
+
+A sink is not told which trigger a query has, so that the refusal stands in two places. A micro-batch is in its
+checkpoint's `offsets` before it is planned, an epoch only when it is over: that tells at the start where the checkpoint
+is on this machine. Elsewhere the first commit refuses; Spark writes that to its log, and the query stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.errors import UserMistake
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import WriterCommitMessage
+
+_REFUSED = (
+    "Continuous processing does not go with the ottla sink, for Spark gives the sink no rows then: use "
+    "trigger(processingTime=...) or trigger(availableNow=True)."
+)
+
+
+def refuse_continuous_query(checkpoint: str | None) -> None:
+    """UserMistake where the query that is planned is continuous, as far as its checkpoint tells."""
+    if checkpoint is None or not checkpoint.startswith("/"):
+        return
+    folder = Path(checkpoint)
+    if (folder / "metadata").is_file() and _newest(folder / "offsets") <= _newest(folder / "commits"):
+        raise UserMistake(_REFUSED)
+
+
+def refuse_epoch(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """UserMistake for a commit without a message of each task: no micro-batch is committed so."""
+    if None in messages:
+        raise UserMistake(_REFUSED)
+
+
+def _newest(log: Path) -> int:
+    """The newest number in one of a checkpoint's logs, -1 where there is none."""
+    try:
+        return max((int(entry.name) for entry in log.iterdir() if entry.name.isdecimal()), default=-1)
+    except OSError:
+        return -1
