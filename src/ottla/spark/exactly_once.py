@@ -6,7 +6,8 @@ the first alone; being pickled is what tells it, and as Spark pickles a writer t
 What was planned goes into every task with the writer, and comes to `commit` in the tasks' messages: the writer that
 commits a micro-batch has never seen it. A batch write is planned when its writer is made, which Spark does once.
 
-Query and batch are known to tasks alone, by their local properties; a batch write within foreachBatch has them, too.
+Query and batch are known to tasks alone, by their local properties; a batch write within foreachBatch has them, too,
+but for Spark Connect: there the function runs in a process of its own, whose writes come to the server as any others.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
+_JOB_TAGS = "spark.job.tags"
+# What Spark Connect gives to each of its jobs.
+_CONNECT_TAG = "SparkConnect_"
 # What a broker answers to the second of two tasks that each number their batches to one partition from 0, and to all
 # others once that one has given up.
 _NOT_ALONE = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
@@ -99,6 +103,12 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
         context = _task_context()
         batch = _micro_batch(context) if self._write_id is None else None
         if batch is None:
+            if self._write_id is None and _CONNECT_TAG in (context.getLocalProperty(_JOB_TAGS) or ""):
+                raise UserMistake(
+                    "With Spark Connect the sink is not told whether a write is part of a micro-batch, so that one "
+                    "that is repeated would be there twice: add the option write.id beside sink.id, str(batch_id) "
+                    "within foreachBatch, and a name of its own for any other write."
+                )
             batch = BatchId(self._write_id or self._own_id, WRITE)
         return _write(self._settings, self._plan, batch, context, self._rows, iterator)
 
