@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StringType, StructField, StructType
+from tests.spark.sink_engine import await_true
 
 from ottla.client.tables import read_table
 from ottla.errors import UserMistake
@@ -57,6 +58,34 @@ def test_a_continuous_trigger_is_refused_when_the_query_starts(
         query.stop()
     assert not list(tmp_path.glob("commits/*"))
     assert read_table(kafka_cluster.bootstrap_servers, kafka_topic).num_rows == 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("options", DELIVERIES)
+def test_no_epoch_is_committed_where_the_options_do_not_name_the_checkpoint(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, tmp_path: Path, options: dict[str, str]
+) -> None:
+    rows = spark.readStream.format("rate").load().selectExpr("cast(value as string) value")
+    spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path))
+    try:
+        query = (
+            rows.writeStream.format("ottla")
+            .option("kafka.bootstrap.servers", kafka_cluster.bootstrap_servers)
+            .option("topic", kafka_topic)
+            .options(**options)
+            .queryName("continuous")
+            .trigger(continuous="100 milliseconds")
+            .start()
+        )
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+    checkpoint = tmp_path / "continuous"
+    try:
+        # Epochs go by.
+        await_true((checkpoint / "offsets" / "5").exists, lambda: str(query.exception()))
+    finally:
+        query.stop()
+    assert not list(checkpoint.glob("commits/[0-9]*"))
 
 
 @pytest.mark.parametrize("options", DELIVERIES)
