@@ -54,6 +54,25 @@ def test_the_cluster_is_as_told(kafka_cluster, kafka_topic):
     assert len(kept) == int(segments)
 """
 
+_RECORDS_OF_LONG_AGO = """
+import os, time, ottla
+
+def test_retention(kafka_cluster, kafka_topic):
+    kafka_cluster.create_topic("short", configs={"retention.ms": "1"})
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        for topic in (kafka_topic, "short"):
+            producer.send(topic, b"value", partition=0, timestamp_ms=1).result(30)
+    def begins(topic):
+        [leader] = kafka_cluster.replicas(topic)[0]["replicas"]
+        return leader["log_start_offset"]
+
+    give_up_s = time.monotonic() + 60
+    while begins("short") == 0 and time.monotonic() < give_up_s:
+        pass
+    assert begins("short") == 1
+    assert begins(kafka_topic) == int(os.environ["EXPECTED"])
+"""
+
 _A_PROJECT_WITH_TWO_WORKERS = """
 import ottla, pathlib
 
@@ -94,6 +113,14 @@ def _run_project(
 )
 def test_brokers_and_settings_are_as_told(tmp_path: Path, ini: str, arguments: tuple[str, ...], expected: str) -> None:
     done = _run_project(tmp_path, _A_CLUSTER_AS_TOLD, *arguments, ini=ini, EXPECTED=expected)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("arguments", "begins"), [((), 0), (("--kafka-setting", "log.retention.ms=604800000"), 1)])
+def test_records_of_long_ago_stay_unless_told_otherwise(tmp_path: Path, arguments: tuple[str, ...], begins: int) -> None:
+    """Fixed timestamps are common in tests, and retention strikes once in five minutes."""
+    ini = "kafka_brokers = 1\nkafka_settings = log.retention.check.interval.ms=10\n"
+    done = _run_project(tmp_path, _RECORDS_OF_LONG_AGO, *arguments, ini=ini, EXPECTED=str(begins))
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -36,7 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
-    """Brokers (three of them, unless told otherwise) in a process of their own, shared by all tests of the session."""
+    """Brokers (three of them, unless told otherwise) in a process of their own, shared by all tests of the session.
+
+    Records of long ago stay (log.retention.ms is -1, unless told otherwise): fixed timestamps are common in tests.
+    """
     from ottla.cluster.cluster import Cluster
     from ottla.errors import ConfigError
 
@@ -59,7 +62,8 @@ def _brokers(config: pytest.Config) -> int:
 
 
 def _settings(config: pytest.Config) -> dict[str, str]:
-    settings: dict[str, str] = {}
+    # Kafka deletes what is older than a week, in the middle of whichever test runs when it looks, every five minutes.
+    settings = {"log_retention_ms": "-1"}
     for text in (*config.getini("kafka_settings"), *config.getoption("kafka_setting")):
         name, equals, value = text.partition("=")
         if not equals:
