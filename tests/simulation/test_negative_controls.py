@@ -27,9 +27,7 @@ SOAKS = bool(os.environ.get("OTTLA_SOAK"))
 SEEDS_MOST = 2_000
 # The first seeds that convict, where they are not among the very first.
 BEGIN: dict[Weakness, int] = {
-    "isr_shrink_unasked": 42,
-    "dedupe_window_of_four": 166,
-    "end_told_before_stored": 347,
+    "no_transaction_verification": 2_261,
 }
 
 
