@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,13 @@ class Exchange:
     def rows(count: int) -> list[Row]:
         """(key, value, headers, timestamp): keys and values of many sizes, null and empty ones among them."""
         made: list[Row] = []
+        # Retention takes what is older than a week, in whichever test runs when a broker looks.
+        yesterday_ms = int(time.time() * 1000) - 86_400_000
         for number in range(count):
             key = None if number % 7 == 0 else b"key-%d" % (number % 50)
             value = None if number % 11 == 3 else b"value %d " % number * (number % 60)
             headers = tuple((f"name-{each}", None if each == 2 else b"%d" % number) for each in range(number % 4))
-            made.append((key, value, headers, 1_700_000_000_000 + number))
+            made.append((key, value, headers, yesterday_ms + number))
         return made
 
     @staticmethod

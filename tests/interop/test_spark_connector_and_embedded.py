@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,7 +62,8 @@ told = {
 print(json.dumps(told))
 spark.stop()
 """
-_FIRST_MS = 1_700_000_000_000
+# Retention takes what is older than a week.
+_FIRST_MS = int(time.time() * 1000) - 86_400_000
 
 
 @pytest.fixture(scope="module")
