@@ -120,12 +120,14 @@ def _drifting(chance: Chance, plan: Plan) -> list[Mishap]:
 
 def _make_late(plan: Plan, chance: Chance) -> list[Mishap]:
     """What a producer gave up waiting for comes after all, when a transaction without an epoch of its own is over."""
-    if chance.random() < _HASTY_SHARE:
-        _abort_in_haste(plan, chance)
     plan.settings["transaction_version"] = 1
     for producer in plan.producers:
         producer.settings["request_timeout_ms"] = 500
-    return [Mishap("stall", 0, 30_000_000, {"chance": 0.1, "most_us": 2_000_000})]
+    if chance.random() >= _HASTY_SHARE:
+        return [Mishap("stall", 0, 30_000_000, {"chance": 0.1, "most_us": 2_000_000})]
+    _abort_in_haste(plan, chance)
+    details = {"kind": "delay_request", "api": "Produce", "every": chance.choice((2, 3, 5)), "delay_ms": 800}
+    return [Mishap("rule", 0, 30_000_000, details)]
 
 
 def _abort_in_haste(plan: Plan, chance: Chance) -> None:
