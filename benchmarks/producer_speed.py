@@ -42,10 +42,10 @@ ROOM_BYTES = 4 << 30
 SIDES = ("apache", "embedded")
 SIZES = {"100": 100, "1k": 1024}
 CODECS = ("none", "lz4", "zstd")
-OURS = ("send", "send-16k", "send_table", "async")
+OURS = ("send", "send-16k", "send_table", "async", "async-16k")
 # How many times fewer records the slow ones send.
-FEWER = {"kafka-python": 30, "aiokafka": 15, "async": 3, "java": 3}
-CLIENTS = ("raw", "confluent", "confluent-bare", *OURS, "java", "aiokafka", "kafka-python")
+FEWER = {"kafka-python": 30, "aiokafka": 15, "aiokafka-16k": 15, "async": 3, "async-16k": 3, "java": 3}
+CLIENTS = ("raw", "confluent", "confluent-bare", *OURS, "java", "aiokafka", "aiokafka-16k", "kafka-python")
 _RUN_TIMEOUT_S = 300
 
 Figures = dict[str, float]
@@ -180,7 +180,8 @@ def judged(cell: Cell, rounds: list[dict[str, Figures]]) -> dict[str, Any]:
     for client in ("send", "send-16k"):
         at_most(f"{client}, CPU of confluent", client, 0.2)
         at_least(f"{client}, records/s of confluent", rate, client, "confluent", 2.0 if cell.side == "apache" else 4.0)
-    at_least("async, records/s of aiokafka", rate, "async", "aiokafka", 8.0)
+    for size in ("", "-16k"):
+        at_least(f"async{size}, records/s of aiokafka{size}", rate, f"async{size}", f"aiokafka{size}", 8.0)
     return bars
 
 

@@ -145,14 +145,14 @@ def kafka_python(task: Task) -> Callable[[], None]:
     return send
 
 
-def aiokafka(task: Task) -> Callable[[], None]:
+def aiokafka(task: Task, **settings: Any) -> Callable[[], None]:
     from aiokafka import AIOKafkaProducer
 
     runner = asyncio.Runner()
 
     async def begin() -> Any:
         codec = None if task.codec == "none" else task.codec
-        producer = AIOKafkaProducer(bootstrap_servers=task.bootstrap, acks="all", compression_type=codec)
+        producer = AIOKafkaProducer(bootstrap_servers=task.bootstrap, acks="all", compression_type=codec, **settings)
         await producer.start()
         await producer.send_and_wait(task.topic, _WARM_UP)
         return producer
@@ -171,13 +171,13 @@ def aiokafka(task: Task) -> Callable[[], None]:
     return lambda: runner.run(send_all())
 
 
-def ottla_async(task: Task) -> Callable[[], None]:
+def ottla_async(task: Task, **settings: Any) -> Callable[[], None]:
     import ottla
 
     runner = asyncio.Runner()
 
     async def begin() -> Any:
-        producer = ottla.AsyncProducer(task.bootstrap, compression_type=task.codec)
+        producer = ottla.AsyncProducer(task.bootstrap, compression_type=task.codec, **settings)
         await (await producer.send(task.topic, _WARM_UP))
         return producer
 
@@ -262,12 +262,14 @@ CLIENTS: dict[str, Callable[[Task], Callable[[], None]]] = {
     "confluent-bare": partial(confluent, with_callback=False),
     "confluent-batch": confluent_batch,
     "kafka-python": kafka_python,
-    "aiokafka": aiokafka,
+    "aiokafka": partial(aiokafka, max_batch_size=1_000_000),
+    "aiokafka-16k": aiokafka,
     # confluent's own batch size; with Kafka's default of 16 KiB beside it.
     "send": partial(ottla_send, batch_size=1_000_000),
     "send-16k": ottla_send,
     "send_table": ottla_send_table,
-    "async": ottla_async,
+    "async": partial(ottla_async, batch_size=1_000_000),
+    "async-16k": ottla_async,
     "raw": raw,
     "confluent-consume": confluent_consume,
 }

@@ -111,12 +111,12 @@ def test_a_topic_is_given_more_partitions(kafka_cluster: ottla.Cluster) -> None:
 
 def test_settings_of_topics_and_brokers_are_told_and_changed(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     with Admin(kafka_cluster.bootstrap_servers) as admin:
-        admin.alter_configs({"retention.ms": 77_000, "cleanup.policy": "compact"}, topic=kafka_topic)
+        admin.alter_configs({"segment.ms": 77_000, "cleanup.policy": "compact"}, topic=kafka_topic)
         found = admin.describe_configs(topic=kafka_topic)
-        assert (found["retention.ms"].value, found["retention.ms"].source) == ("77000", "topic")
+        assert (found["segment.ms"].value, found["retention.ms"].source) == ("77000", "topic")
         assert found["segment.bytes"].source == "default"
-        admin.alter_configs({"retention.ms": None}, topic=kafka_topic)
-        assert admin.describe_configs(topic=kafka_topic)["retention.ms"].source == "default"
+        admin.alter_configs({"segment.ms": None}, topic=kafka_topic)
+        assert admin.describe_configs(topic=kafka_topic)["segment.ms"].source == "default"
         for broker_id in (1, 2, 3):
             told = admin.describe_configs(broker_id=broker_id)
             assert (told["broker.id"].value, told["broker.id"].read_only) == (str(broker_id), True)
@@ -132,8 +132,8 @@ def test_settings_of_topics_and_brokers_are_told_and_changed(kafka_cluster: ottl
 
 def test_settings_that_cannot_be_are_refused_in_a_sentence(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     with Admin(kafka_cluster.bootstrap_servers) as admin:
-        with pytest.raises(ottla.KafkaError, match=r"INVALID_CONFIG.*retention.ms=never") as caught:
-            admin.alter_configs({"retention.ms": "never"}, topic=kafka_topic)
+        with pytest.raises(ottla.KafkaError, match=r"INVALID_CONFIG.*segment.ms=never") as caught:
+            admin.alter_configs({"segment.ms": "never"}, topic=kafka_topic)
         assert caught.value.topic == kafka_topic
         with pytest.raises(ottla.KafkaError, match=r"INVALID_REQUEST.*broker 2.*num.partitions") as caught:
             admin.alter_configs({"num.partitions": 3}, broker_id=2)
