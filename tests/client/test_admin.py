@@ -113,7 +113,7 @@ def test_settings_of_topics_and_brokers_are_told_and_changed(kafka_cluster: ottl
     with Admin(kafka_cluster.bootstrap_servers) as admin:
         admin.alter_configs({"segment.ms": 77_000, "cleanup.policy": "compact"}, topic=kafka_topic)
         found = admin.describe_configs(topic=kafka_topic)
-        assert (found["segment.ms"].value, found["retention.ms"].source) == ("77000", "topic")
+        assert (found["segment.ms"].value, found["segment.ms"].source) == ("77000", "topic")
         assert found["segment.bytes"].source == "default"
         admin.alter_configs({"segment.ms": None}, topic=kafka_topic)
         assert admin.describe_configs(topic=kafka_topic)["segment.ms"].source == "default"
