@@ -7,6 +7,7 @@ are named. Whatever ends the command early (Ctrl+C, a signal), what was run unti
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import sys
 import time
@@ -36,8 +37,6 @@ from ottla.weaknesses import Weaknesses
 
 STDOUT = "-"
 FAILED = 1
-# So long, of real time, one failure is made smaller.
-SHRINK_S = 300
 # So many kinds of failures are made small and told; after the first few one mends them first.
 _TOLD_MAX = 3
 _STORY_LINES_MAX = 400
@@ -64,7 +63,8 @@ class SimulateOptions:
     json_file: str | None = None
     weaknesses: Weaknesses = ()
     patience_s: float = PATIENCE_S
-    shrink_s: float = SHRINK_S
+    # So long, of real time, one failure is made smaller.
+    shrink_s: float = math.inf
 
 
 def simulate_all(options: SimulateOptions) -> int:
