@@ -17,12 +17,20 @@ from ottla.spark.sink import stream_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
 
     from ottla.cluster.cluster import Cluster
 
 REFUSED = r"Continuous processing does not go with the ottla sink, .*use trigger\(processingTime=\.\.\.\) or trigger"
 ROWS = StructType([StructField("value", StringType())])
 DELIVERIES = [{"sink.id": "continuous"}, {"delivery": "at-least-once"}]
+
+
+def writing(spark: SparkSession, cluster: Cluster, topic: str, options: dict[str, str]) -> DataStreamWriter:
+    """Rows without end into the sink."""
+    rows = spark.readStream.format("rate").load().selectExpr("cast(value as string) value")
+    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic, **options}
+    return rows.writeStream.format("ottla").options(**given)
 
 
 def lay_checkpoint(folder: Path, offsets: int, commits: int) -> str:
@@ -41,16 +49,8 @@ def lay_checkpoint(folder: Path, offsets: int, commits: int) -> str:
 def test_a_continuous_trigger_is_refused_when_the_query_starts(
     spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, tmp_path: Path, options: dict[str, str]
 ) -> None:
-    rows = spark.readStream.format("rate").load().selectExpr("cast(value as string) value")
-    query = (
-        rows.writeStream.format("ottla")
-        .option("kafka.bootstrap.servers", kafka_cluster.bootstrap_servers)
-        .option("topic", kafka_topic)
-        .option("checkpointLocation", str(tmp_path))
-        .options(**options)
-        .trigger(continuous="1 second")
-        .start()
-    )
+    writer = writing(spark, kafka_cluster, kafka_topic, options).option("checkpointLocation", str(tmp_path))
+    query = writer.trigger(continuous="1 second").start()
     try:
         with pytest.raises(PySparkException, match=REFUSED):
             assert query.awaitTermination(120)
@@ -65,18 +65,10 @@ def test_a_continuous_trigger_is_refused_when_the_query_starts(
 def test_no_epoch_is_committed_where_the_options_do_not_name_the_checkpoint(
     spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, tmp_path: Path, options: dict[str, str]
 ) -> None:
-    rows = spark.readStream.format("rate").load().selectExpr("cast(value as string) value")
+    writer = writing(spark, kafka_cluster, kafka_topic, options)
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path))
     try:
-        query = (
-            rows.writeStream.format("ottla")
-            .option("kafka.bootstrap.servers", kafka_cluster.bootstrap_servers)
-            .option("topic", kafka_topic)
-            .options(**options)
-            .queryName("continuous")
-            .trigger(continuous="100 milliseconds")
-            .start()
-        )
+        query = writer.queryName("continuous").trigger(continuous="100 milliseconds").start()
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
     checkpoint = tmp_path / "continuous"

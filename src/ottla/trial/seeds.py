@@ -119,12 +119,8 @@ def run_plan(plan: Plan, *, patience_s: float = PATIENCE_S, **options: Any) -> O
 
     Unlike with `run_seed` it is not run twice.
     """
-    with closing(run_seeds([plan.seed], 1, run=partial(_execute, plan, options), patience_s=patience_s)) as outcomes:
-        return next(outcomes)
-
-
-def _execute(plan: Plan, options: dict[str, Any], _seed: int) -> Outcome:
-    return execute(plan, **options)
+    with closing(PlanRuns(**options)) as runs:
+        return runs.run(plan, patience_s)
 
 
 def run_seeds(
@@ -177,7 +173,7 @@ class PlanRuns:
     """
 
     def __init__(self, **options: Any) -> None:
-        self._run = partial(_execute_given, options)
+        self._run = partial(execute, **options)
         self._worker: _Worker | None = None
 
     def run(self, plan: Plan, patience_s: float = PATIENCE_S) -> Outcome:
@@ -197,10 +193,6 @@ class PlanRuns:
         """End the process."""
         if self._worker is not None:
             self._worker.end()
-
-
-def _execute_given(options: dict[str, Any], plan: Plan) -> Outcome:
-    return execute(plan, **options)
 
 
 class _Worker:
