@@ -2,7 +2,7 @@
 
 `make bench ARGS="producer"` runs all parts, `--only apache-100-none,latency` some of them; the beginning of a name
 stands for all parts that begin so (`--only embedded`). Each takes less than five minutes with three rounds and the
-default of 3,000,000 records of 100 bytes (`--records`; as many bytes of larger ones). The parts:
+default of 3,000,000 records of 100 bytes (`--records`; a third as many of 1 KiB). The parts:
 
 - `apache-100-none` to `embedded-1k-zstd`: records/s and CPU per record by broker, size and codec (producer_speed)
 - `latency-apache`, `latency-embedded`: one record at a time, also beside a busy thread (producer_latency)
