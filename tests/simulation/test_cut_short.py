@@ -11,8 +11,8 @@ import pytest
 from ottla.audit.findings import STUCK, UNDER_REPLICATED, UNSETTLED
 from ottla.simulation.chance import Chance
 from ottla.simulation.draw import draw
-from ottla.simulation.run import Outcome, Run, conclude
-from ottla.simulation.shrink import kinds_of
+from ottla.simulation.outcome import Outcome, kinds_of
+from ottla.simulation.run import Run, conclude
 from ottla.weaknesses import Weaknesses
 
 SEEDS = range(1_000) if os.environ.get("OTTLA_SOAK") else range(25)

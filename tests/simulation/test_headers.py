@@ -13,8 +13,9 @@ import pytest
 from ottla.audit.findings import ALTERED
 from ottla.records.plain import decode_batches, encode_batch
 from ottla.simulation.draw import draw
+from ottla.simulation.outcome import Outcome
 from ottla.simulation.plan import SEND
-from ottla.simulation.run import Outcome, Run, conclude
+from ottla.simulation.run import Run, conclude
 from ottla.simulation.trace import Crossing
 
 Headers = tuple[tuple[str, bytes | None], ...]

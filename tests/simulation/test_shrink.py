@@ -12,9 +12,10 @@ from ottla.audit.chronicle import Chronicle
 from ottla.audit.findings import DUPLICATED, LOST, Finding
 from ottla.broker.core import BrokerCore
 from ottla.simulation.draw import draw
+from ottla.simulation.outcome import Outcome, kinds_of
 from ottla.simulation.plan import BEGIN, Mishap, Plan
-from ottla.simulation.run import Outcome, execute
-from ottla.simulation.shrink import kinds_of, shrink
+from ottla.simulation.run import execute
+from ottla.simulation.shrink import shrink
 
 
 def outcome(plan: Plan, *kinds: str) -> Outcome:

@@ -9,8 +9,9 @@ import pytest
 from ottla.audit.findings import FAULTLESS
 from ottla.faults import plan as faults
 from ottla.simulation.draw import draw
+from ottla.simulation.outcome import Outcome
 from ottla.simulation.plan import SEVERE_WEATHER, Mishap, Plan
-from ottla.simulation.run import Outcome, Run, execute
+from ottla.simulation.run import Run, execute
 from ottla.simulation.world import World
 
 LOSE_REQUEST = Mishap("rule", 0, 2_000_000, {"kind": "lose_request", "api": "Produce", "times": 1})

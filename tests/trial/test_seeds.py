@@ -8,8 +8,8 @@ import time
 import pytest
 
 from ottla.audit.findings import LOST, UNREPEATABLE, Finding
+from ottla.simulation.outcome import Outcome
 from ottla.simulation.plan import Plan
-from ottla.simulation.run import Outcome
 from ottla.trial import seeds as module
 from ottla.trial.seeds import Tally, run_seed, run_seeds
 

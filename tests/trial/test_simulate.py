@@ -14,8 +14,8 @@ import pytest
 
 from ottla.audit.findings import DUPLICATED
 from ottla.simulation.draw import draw
-from ottla.simulation.run import Outcome, execute
-from ottla.simulation.shrink import kinds_of
+from ottla.simulation.outcome import Outcome, kinds_of
+from ottla.simulation.run import execute
 from ottla.trial.kept_plan import read_plan
 from ottla.trial.seeds import PlanRuns
 from ottla.trial.simulate import SimulateOptions, simulate_all

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.audit.chronicle import Chronicle, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
@@ -16,6 +15,7 @@ from ottla.audit.findings import UNCONTROLLED, UNREPEATABLE, Finding
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.simulation.decoded import DecodedBatches
 from ottla.simulation.fingerprint import fingerprint
+from ottla.simulation.outcome import Outcome
 from ottla.simulation.plan import Plan, ProducerPlan, ReaderPlan
 from ottla.simulation.reader_script import ReaderScript, ScriptedReader
 from ottla.simulation.scripts import ProducerScript, Script, ScriptedProducer
@@ -38,49 +38,6 @@ _SETTLE_US = 10_000_000
 _OF_MANY_RUNS = (UNCONTROLLED, UNREPEATABLE)
 _LOOK_EVERY_US = 1_000_000
 _MILLION = 1_000_000
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a run came to; `findings` holds those that found something, `crashed` the trace of an exception.
-
-    `fired`: how often each kind of mishap struck; `missed`: why others struck nothing, and how many. `states`: those
-    the run went through, see `states`. `unseen`: the kinds of findings whose checkers could not look at everything.
-    """
-
-    seed: int
-    trace_hash: str
-    findings: list[Finding] = field(default_factory=list)
-    crashed: str | None = None
-    messages: int = 0
-    records: int = 0
-    simulated_us: int = 0
-    fired: dict[str, int] = field(default_factory=dict)
-    states: tuple[str, ...] = ()
-    unseen: tuple[str, ...] = ()
-    missed: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings and self.crashed is None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "seed": self.seed,
-            "trace_hash": self.trace_hash,
-            "clean": self.is_clean,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "crashed": self.crashed,
-            "messages": self.messages,
-            "records": self.records,
-            "simulated_us": self.simulated_us,
-            "fired": dict(sorted(self.fired.items())),
-            "missed": dict(sorted(self.missed.items())),
-            "states": list(self.states),
-            "unseen": list(self.unseen),
-        }
 
 
 class Run:

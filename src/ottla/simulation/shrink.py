@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from ottla.simulation.outcome import Outcome, kinds_of
 from ottla.simulation.plan import ABORT, BEGIN, COMMIT, CRASH, PAUSE, REPLACE, SEND, Act, Mishap, Plan, ProducerPlan
 from ottla.simulation.plan_check import mishap_fault
-from ottla.simulation.run import Outcome, execute
+from ottla.simulation.run import execute
 
 T = TypeVar("T")
 RUNS_MAX = 600
@@ -35,24 +36,6 @@ class Shrunk:
     kind: str
     runs: int
     stopped_early: bool = False
-
-
-def kinds_of(outcome: Outcome) -> list[str]:
-    """What was found, in few words, the worst first: the exception and where it came from, then kinds of findings."""
-    crashes = [] if outcome.crashed is None else [crash_of(outcome.crashed)]
-    return [*crashes, *[finding.kind for finding in outcome.findings]]
-
-
-def crash_of(trace: str) -> str:
-    """The kind of an exception and the function that raised it, without what differs from run to run."""
-    lines = trace.strip().splitlines()
-    raised = lines[-1].split(":")[0].rpartition(".")[2]
-    places = [line.strip() for line in lines if line.strip().startswith("File ")]
-    if not places:
-        return lines[-1]
-    path, _, function = places[-1].partition(", line ")
-    name = path.removeprefix('File "').removesuffix('"').rpartition("/")[2]
-    return f"{raised} in {name}, {function.partition(' in ')[2]}"
 
 
 def shrink(

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.audit.findings import Finding
+from ottla.simulation.outcome import Outcome, evidence_of
 from ottla.simulation.plan import Mishap, Plan
-from ottla.simulation.run import Outcome, Run, conclude
+from ottla.simulation.run import Run, conclude
 from ottla.simulation.trace import Crossing
 from ottla.simulation.words import api_of, is_idle, runs, words_of
 
@@ -224,14 +225,13 @@ def _sent(run: Run) -> Iterator[Line]:
 
 def _findings(outcome: Outcome, end_us: int) -> Iterator[Line]:
     """What was found, where it happened if that is known, or else in the end."""
-    for finding in outcome.findings:
-        for piece in finding.evidence:
-            place = f" ({piece.topic}-{piece.partition})" if piece.topic else ""
-            at_us = piece.at_us if piece.at_us >= 0 else end_us
-            where = f"broker-{piece.brokers[0]}" if len(piece.brokers) == 1 else ""
-            yield Line(at_us, FINDING, where, "", f"{finding.kind}: {piece.detail}{place}", is_evidence=True)
+    for piece, words in evidence_of(outcome):
+        at_us = piece.at_us if piece.at_us >= 0 else end_us
+        where = f"broker-{piece.brokers[0]}" if len(piece.brokers) == 1 else ""
+        yield Line(at_us, FINDING, where, "", words, is_evidence=True)
     if outcome.crashed is not None:
-        for words in outcome.crashed.strip().splitlines():
+        # Without the marks below a line, which point nowhere where words are wrapped.
+        for words in filter(lambda each: each.strip(" ^~"), outcome.crashed.strip().splitlines()):
             yield Line(end_us, FINDING, "", "", words.rstrip(), is_evidence=True)
 
 

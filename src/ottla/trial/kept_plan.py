@@ -15,8 +15,8 @@ from typing import Any
 
 from ottla import __version__
 from ottla.errors import ConfigError, UserMistake
+from ottla.simulation.outcome import Outcome
 from ottla.simulation.plan import Plan
-from ottla.simulation.run import Outcome
 from ottla.trial.whole_file import write_whole
 
 _GIVE = "give --plan a file that --keep wrote"

@@ -29,8 +29,9 @@ from ottla.audit.case import Case
 from ottla.audit.chronicle import Chronicle
 from ottla.audit.repeatability import check_repeatability
 from ottla.simulation.draw import draw
+from ottla.simulation.outcome import Outcome
 from ottla.simulation.plan import Plan
-from ottla.simulation.run import Outcome, execute
+from ottla.simulation.run import execute
 
 # A run takes a fraction of a second; one that takes so long will never end.
 PATIENCE_S = 300.0

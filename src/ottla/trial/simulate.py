@@ -24,9 +24,9 @@ from rich.text import Text
 
 from ottla.errors import UserMistake
 from ottla.simulation.draw import draw
+from ottla.simulation.outcome import Outcome, evidence_of, kinds_of, verdict_of
 from ottla.simulation.plan import Plan
-from ottla.simulation.run import Outcome
-from ottla.simulation.shrink import RUNS_MAX, Shrunk, crash_of, kinds_of, shrink
+from ottla.simulation.shrink import RUNS_MAX, Shrunk, shrink
 from ottla.simulation.story import Story, as_text, tell
 from ottla.simulation.story_page import as_page
 from ottla.trial.kept_plan import keep, read_plan
@@ -119,7 +119,7 @@ def _one(console: Console, options: SimulateOptions) -> int:
 
 
 def _show_outcome(console: Console, outcome: Outcome) -> None:
-    console.print(Text(f"seed {outcome.seed}: {_verdict(outcome)}", "green" if outcome.is_clean else "bold red"))
+    console.print(Text(f"seed {outcome.seed}: {verdict_of(outcome)}", "green" if outcome.is_clean else "bold red"))
     table = _table()
     table.add_row("trace hash", outcome.trace_hash)
     _add_figures(table, outcome)
@@ -130,17 +130,10 @@ def _show_outcome(console: Console, outcome: Outcome) -> None:
 
 
 def _show_findings(console: Console, outcome: Outcome) -> None:
-    for finding in outcome.findings:
-        for piece in finding.evidence:
-            place = f" ({piece.topic}-{piece.partition})" if piece.topic else ""
-            console.print(Text(f"  {finding.kind}: {piece.detail}{place}"))
+    for _, words in evidence_of(outcome):
+        console.print(Text(f"  {words}"))
     if outcome.crashed is not None:
         console.print(Text(outcome.crashed.rstrip(), "dim"), soft_wrap=True)
-
-
-def _verdict(outcome: Outcome) -> str:
-    crashes = [] if outcome.crashed is None else [crash_of(outcome.crashed)]
-    return ", ".join([*crashes, *[f"{finding.count} {finding.kind}" for finding in outcome.findings]]) or "clean"
 
 
 # ---- many seeds -------------------------------------------------------------------------------------------------
@@ -180,7 +173,7 @@ def _run_and_show(
                 tally.add(outcome)
                 step.advance()
                 if not outcome.is_clean:
-                    console.print(Text(f"seed {outcome.seed}: {_verdict(outcome)}", "bold red"))
+                    console.print(Text(f"seed {outcome.seed}: {verdict_of(outcome)}", "bold red"))
                     _show_findings(console, outcome)
                     told.keep_drawn(draw(outcome.seed), outcome)
     finally:
@@ -213,7 +206,7 @@ def _show_summary(console: Console, title: str, tally: Tally, wanted: int, took_
     _add_unseen(table, [f"{kind} ({times:,})" for kind, times in blind])
     console.print(table)
     for outcome in tally.failed:
-        console.print(Text(f"  ottla simulate --seed {outcome.seed}", "cyan"), Text(_verdict(outcome), "dim"))
+        console.print(Text(f"  ottla simulate --seed {outcome.seed}", "cyan"), Text(verdict_of(outcome), "dim"))
 
 
 def _summary(title: str, tally: Tally, wanted: int) -> Text:
