@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from ottla.simulation.draw import draw
+from ottla.simulation.outcome import verdict_of
 from ottla.simulation.plan import BEGIN, COMMIT, CRASH, PAUSE, SEND, Act, Mishap, Plan, ProducerPlan, TopicPlan
 from ottla.simulation.run import execute
 from ottla.simulation.story import FINDING, FOLD, MISHAP, Story, as_text, mishap_words, tell
@@ -121,18 +122,23 @@ def test_what_was_found_ends_the_story_and_marks_what_it_is_about() -> None:
 
 
 class Page(HTMLParser):
-    """Every tag that is opened is closed; nothing is fetched from anywhere."""
+    """Every tag that is opened is closed; nothing is fetched from anywhere; links lead to places on the page."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
         self.fetched: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
         self.text: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in ("meta", "br"):
             self.open.append(tag)
-        self.fetched += [value or "" for name, value in attrs if name in ("src", "href")]
+        places = [value or "" for name, value in attrs if name in ("src", "href")]
+        self.links += [place.removeprefix("#") for place in places if place.startswith("#")]
+        self.fetched += [place for place in places if not place.startswith("#")]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -153,3 +159,35 @@ def test_the_page_has_every_line_and_needs_nothing_else() -> None:
     assert [told for told in words(story) if told not in text] == []
     assert "<b>&" in text
     assert page.count('<li class="row') == len(story.lines)
+
+
+def page_of(story: Story) -> Page:
+    parsed = Page()
+    parsed.feed(as_page(story))
+    return parsed
+
+
+def test_what_was_found_leads_to_its_rows() -> None:
+    story = tell(small(*sends(7)), weaknesses=("no_sequence_check",))
+    parsed = page_of(story)
+    assert parsed.links
+    assert parsed.links == parsed.ids
+    assert len(parsed.links) == sum(line.kind == FINDING for line in story.lines)
+    assert page_of(tell(small(*sends(7)))).links == []
+
+
+def test_an_exception_is_named_and_leads_to_its_trace() -> None:
+    story = tell(small(*sends(7), no_such_setting=1))
+    assert story.outcome.crashed is not None
+    page, parsed = as_page(story), page_of(story)
+    assert f"<title>Seed 1: {verdict_of(story.outcome)}</title>" in page
+    assert [place for place in parsed.links if place not in parsed.ids] == []
+    assert len(parsed.links) == 1
+    # The trace's rows keep their indentation, and marks that would point nowhere are left out.
+    assert "pre-wrap" in page
+    assert [told for told in words(story) if not told.strip(" ^~")] == []
+
+
+def test_mishaps_stand_under_the_numbers_by_which_the_rows_call_them() -> None:
+    page = as_page(tell(small(*sends(7), mishaps=(LOSE_ACK, Mishap("kill", 300_000, 1_000_000, {"broker": 1})))))
+    assert "<dd>0: lose_ack of Produce (times 1)</dd><dd>1: kill broker-1 for 1 s</dd>" in page
