@@ -72,6 +72,18 @@ def test_rows_of_a_file_become_json_with_the_key_column(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["read.parquet", "rows.csv"]
 
 
+def test_a_parquet_file_behind_a_link_is_written_where_the_link_leads(
+    servers: tuple[str, str], kafka_topic: str, tmp_path: Path
+) -> None:
+    assert ottla("produce", kafka_topic, *servers, given="a\n").returncode == 0
+    path, link = tmp_path / "orders.parquet", tmp_path / "latest.parquet"
+    link.symlink_to(path)
+    done = ottla("read", kafka_topic, *servers, "--output", str(link))
+    assert done.returncode == 0, done.stderr
+    assert link.is_symlink()
+    assert pq.read_table(path).num_rows == 1
+
+
 def test_topics_lists_records_and_leaders(servers: tuple[str, str], kafka_topic: str) -> None:
     assert ottla("produce", kafka_topic, *servers, given="one\ntwo\n").returncode == 0
     listed = ottla("topics", *servers)

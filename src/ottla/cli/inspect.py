@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import io
 import json
 import os
@@ -19,6 +18,7 @@ import typer
 from ottla.broker.log.survey import SEGMENT_KINDS, Damage, Kind, Row, Survey, kind_of
 from ottla.cli.options import whole
 from ottla.errors import UserMistake
+from ottla.trial.whole_file import writing_whole
 
 _FAILED = 1
 # As a shell reports a program that SIGPIPE has ended.
@@ -290,25 +290,11 @@ def _to_json(job: _Job, target: str) -> None:
     if target == "-":
         _write_json(job, sys.stdout)
         return
-    path = Path(target).resolve()
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            # A pipe or a device is written to; a file in its place would be somebody's surprise.
-            with path.open("w", encoding="utf-8") as out:
-                _write_json(job, out)
-            return
-        with partial.open("w", encoding="utf-8") as out:
-            _write_json(job, out)
-        partial.replace(path)
-    except OSError as error:
-        if error.filename not in (None, str(partial), str(path)):
-            raise  # it is a file to be read that cannot be
-        reason = os.strerror(error.errno) if error.errno else error
-        raise UserMistake(f"{target} cannot be written ({reason}): give --json another place") from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
+    with (
+        writing_whole(Path(target), what="what is in it", option="--json") as place,
+        place.open("w", encoding="utf-8") as out,
+    ):
+        _write_json(job, out)
 
 
 def _write_json(job: _Job, out: TextIO) -> None:

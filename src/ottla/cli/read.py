@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -15,6 +14,7 @@ import typer
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
 from ottla.errors import UserMistake
+from ottla.trial.whole_file import writing_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,23 +120,16 @@ def _limited(batches: Any, limit: int | None) -> Iterator[pa.RecordBatch]:
 
 
 def _write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
-    """Write the file beside its place and rename it, so that it is there whole or not at all."""
     import pyarrow.parquet as pq
 
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     rows = 0
-    try:
-        with pq.ParquetWriter(partial, schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-                rows += batch.num_rows
-        partial.replace(path)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error
-        raise UserMistake(f"{path} cannot be written ({reason}): give --output another place") from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
+    with (
+        writing_whole(path, what="the records", option="--output") as place,
+        pq.ParquetWriter(place, schema) as writer,
+    ):
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += batch.num_rows
     typer.echo(f"{rows:,} record{'s' * (rows != 1)} written to {path}", err=True)
 
 

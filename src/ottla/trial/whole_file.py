@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ottla.errors import UserMistake
@@ -10,18 +12,31 @@ from ottla.errors import UserMistake
 
 def write_whole(path: Path, content: str, *, what: str, option: str) -> None:
     """Write `content` to `path`; UserMistake, naming `what` and the `option` that gave the place, where that fails."""
+    with writing_whole(path, what=what, option=option) as place:
+        place.write_text(content, encoding="utf-8")
+
+
+@contextmanager
+def writing_whole(path: Path, *, what: str, option: str) -> Iterator[Path]:
+    """Gives the block a place to write to, and puts at `path` what stands there in the end; UserMistake as above.
+
+    A block that ends with an exception leaves `path` as it was. Behind a link it is the file that is replaced.
+    """
     target = path.resolve()
     partial = _beside(target)
     try:
-        if target.exists() and not target.is_file() and not target.is_dir():
-            # A pipe or a device (/dev/stdout) is written to; a file in its place would be somebody's surprise.
-            target.write_text(content)
-            return
-        partial.write_text(content)
-        partial.replace(target)
+        # A pipe or a device (/dev/stdout) is written to; a file in its place would be somebody's surprise.
+        is_no_file = target.exists() and not target.is_file() and not target.is_dir()
+        yield target if is_no_file else partial
+        if not is_no_file:
+            partial.replace(target)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        if error.filename not in (None, str(partial), str(target)):
+            raise  # it is another file, which the block could not read
         raise _refused(path, error, what, option) from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
 
 
 def check_place(path: Path, *, what: str, option: str) -> None:
@@ -42,4 +57,6 @@ def _beside(target: Path) -> Path:
 
 
 def _refused(path: Path, error: OSError, what: str, option: str) -> UserMistake:
-    return UserMistake(f"{what} cannot be written to {path} ({error.strerror}): give {option} another place")
+    # Arrow's errors have words of their own, long ones.
+    why = os.strerror(error.errno) if error.errno else error.strerror or error
+    return UserMistake(f"{what} cannot be written to {path} ({why}): give {option} another place")
