@@ -93,6 +93,16 @@ def test_topics_lists_records_and_leaders(servers: tuple[str, str], kafka_topic:
     assert [line.split()[0] for line in described] == ["partition", "0", "1", "2"]
 
 
+def test_headings_stay_whole_on_a_narrow_terminal(
+    servers: tuple[str, str], kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = ottla("topics", kafka_topic, *servers).stdout
+    words = {word for line in shown.splitlines()[:2] for word in line.split()}
+    assert words == {"partition", "leader", "replicas", "in", "sync", "first", "offset", "end"}
+    assert max(map(len, shown.splitlines())) <= 60
+
+
 def test_topics_are_made_changed_shown_and_deleted(servers: tuple[str, str]) -> None:
     def done(*arguments: str) -> str:
         ended = ottla("topics", *arguments, *servers)

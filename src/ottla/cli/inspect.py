@@ -17,6 +17,7 @@ import typer
 
 from ottla.broker.log.survey import SEGMENT_KINDS, Damage, Kind, Row, Survey, kind_of
 from ottla.cli.options import whole
+from ottla.cli.output import counted
 from ottla.errors import UserMistake
 from ottla.trial.whole_file import writing_whole
 
@@ -208,7 +209,7 @@ def _summary(survey: Survey) -> str:
         return f"{entries:,} {'entry' if entries == 1 else 'entries'}{free}"
     batches, count = facts["batch_count"], facts["record_count"]
     where = "" if not batches else f", offsets {facts['first_offset']} to {facts['last_offset']}"
-    return f"{batches:,} batch{'es' * (batches != 1)}, {count:,} record{'s' * (count != 1)}{where}"
+    return f"{batches:,} batch{'es' * (batches != 1)}, {counted(count, 'record')}{where}"
 
 
 def _batch_lines(rows: Iterator[Row]) -> Iterator[Sequence[str]]:

@@ -9,6 +9,7 @@ import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
+from ottla.cli.output import counted
 from ottla.errors import UserMistake
 
 _PATIENCE_MS = 5_000
@@ -58,7 +59,7 @@ def produce(
         count = _send_lines(bootstrap_servers, topic, key_separator, settings)
     else:
         count = _send_rows(bootstrap_servers, topic, input_file, key, settings)
-    typer.echo(f"{count:,} record{'s' * (count != 1)} sent to {topic}, all acknowledged", err=True)
+    typer.echo(f"{counted(count, 'record')} sent to {topic}, all acknowledged", err=True)
 
 
 def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, settings: dict[str, Any]) -> int:

@@ -13,6 +13,7 @@ import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
+from ottla.cli.output import counted
 from ottla.errors import UserMistake
 from ottla.trial.whole_file import writing_whole
 
@@ -130,7 +131,7 @@ def _write_parquet(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBat
         for batch in batches:
             writer.write_batch(batch)
             rows += batch.num_rows
-    typer.echo(f"{rows:,} record{'s' * (rows != 1)} written to {path}", err=True)
+    typer.echo(f"{counted(rows, 'record')} written to {path}", err=True)
 
 
 def _as_text(record: dict[str, Any]) -> bytes:

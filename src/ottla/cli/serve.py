@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.options import DEFAULT_PORT, DataDir, Port, whole
+from ottla.cli.output import counted
 from ottla.errors import OttlaError, UserMistake
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def serve(
         else:
             kept = f"logs in {data_dir}" if data_dir else "logs are temporary"
             where = cluster.bootstrap_servers
-            typer.echo(f"{brokers} broker{'s' * (brokers > 1)} at {where} ({kept}); Ctrl+C ends them")
+            typer.echo(f"{counted(brokers, 'broker')} at {where} ({kept}); Ctrl+C ends them")
             for name in list(cluster.listeners)[1:]:
                 typer.echo(f"listener {name} at {cluster.bootstrap_servers_of(name)}")
         while not stop.wait(_LOOK_S):

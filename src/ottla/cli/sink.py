@@ -12,11 +12,10 @@ import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
+from ottla.cli.output import counted, new_table, tell
 from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ottla.sink.batch import Entry, Span
     from ottla.sink.decision import Decision
     from ottla.sink.recovery import SinkState
@@ -94,8 +93,8 @@ def recover(
         typer.echo(json.dumps(told))
     else:
         decided = "nothing was decided" if done.decision is None else f"the last decision is {done.decision.batch}"
-        _print(f"sink {sink_id}: {decided}")
-        _print(f"{_count(len(done.committed), 'transaction')} committed, {len(done.aborted)} aborted")
+        tell(f"sink {sink_id}: {decided}")
+        tell(f"{counted(len(done.committed), 'transaction')} committed, {len(done.aborted)} aborted")
     if done.lost:
         assert done.decision is not None
         raise UserMistake(
@@ -175,35 +174,35 @@ def _show(state: SinkState, history: bool) -> None:
     if state.decisions:
         last = state.decisions[-1]
         whole = ", in one transaction" if last.atomic else ""
-        _print(
-            f"sink {state.sink_id}: {last.batch}, {_count(last.totals.rows, 'row')} of {_count(last.tasks, 'task')}"
+        tell(
+            f"sink {state.sink_id}: {last.batch}, {counted(last.totals.rows, 'row')} of {counted(last.tasks, 'task')}"
             f"{whole}, decided {_time(last.decided_ms)}"
         )
-        table = _table("task", "state", "rows", "topic", "offsets")
+        table = new_table("task", "state", "rows", "topic", "offsets", right=("rows", "offsets"))
         for entry in last.entries:
             for number, place in enumerate(_places(entry.spans) or [("", "")]):
                 first = (f"{entry.partition_id}", _fate(state, entry), f"{entry.totals.rows:,}")
                 table.add_row(*(first if not number else ("", "", "")), *place)
         if last.entries:
-            _print(table)
+            tell(table)
     else:
-        _print(f"sink {state.sink_id}: nothing is decided yet")
+        tell(f"sink {state.sink_id}: nothing is decided yet")
     if history and len(state.decisions) > 1:
-        _print("earlier batches that are still known:")
-        table = _table("batch", "decided", "rows", "topic", "offsets")
+        tell("earlier batches that are still known:")
+        table = new_table("batch", "decided", "rows", "topic", "offsets", right=("rows", "offsets"))
         for decision in reversed(state.decisions[:-1]):
             spans = _joined(span for entry in decision.entries for span in entry.spans)
             for number, place in enumerate(_places(spans) or [("", "")]):
                 name = decision.batch.query_id if decision.batch.batch_id < 0 else f"{decision.batch.batch_id}"
                 first = (name, _time(decision.decided_ms), f"{decision.totals.rows:,}")
                 table.add_row(*(first if not number else ("", "", "")), *place)
-        _print(table)
+        tell(table)
     if state.deciding:
-        _print("the next batch is being decided just now")
+        tell("the next batch is being decided just now")
     if state.open:
-        _print(
-            f"{_count(len(state.open), 'transaction')} of tasks open, in no decision: a batch that is running, or what "
-            f"a dead one left, which holds back read_committed readers (ottla sink recover {state.sink_id})"
+        tell(
+            f"{counted(len(state.open), 'transaction')} of tasks open, in no decision: a batch that is running, or "
+            f"what a dead one left, which holds back read_committed readers (ottla sink recover {state.sink_id})"
         )
 
 
@@ -235,24 +234,5 @@ def _places(spans: Iterable[Span]) -> list[tuple[str, str]]:
     ]
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
 def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
-
-
-def _print(what: Table | str) -> None:
-    from ottla.trial.screen import open_console
-
-    open_console().print(what, soft_wrap=isinstance(what, str))
-
-
-def _table(*names: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in names:
-        table.add_column(name, justify="right" if name in ("rows", "offsets") else "left", overflow="fold")
-    return table

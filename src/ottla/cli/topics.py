@@ -16,11 +16,10 @@ from typer.core import TyperGroup
 
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
+from ottla.cli.output import new_table, tell
 from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ottla.client.admin import Admin
 
 _PATIENCE_MS = 5_000
@@ -73,12 +72,12 @@ def overview(
     if as_json:
         typer.echo(json.dumps(rows))
     elif rows:
-        table = _table("topic", "partitions", "replicas", "records")
+        table = new_table("topic", "partitions", "replicas", "records", right=("partitions", "replicas", "records"))
         for row in rows:
             table.add_row(row["topic"], f"{row['partitions']}", f"{row['replicas']}", f"{row['records']:,}")
-        _print(table)
+        tell(table)
     else:
-        _print(f"no topics at {bootstrap_servers}")
+        tell(f"no topics at {bootstrap_servers}")
 
 
 @topics.command()
@@ -98,7 +97,8 @@ def describe(
     if as_json:
         typer.echo(json.dumps({"topic": topic, "configs": configs, "partitions": places}))
         return
-    table = _table("partition", "leader", "replicas", "in sync", "first offset", "end offset")
+    names = "partition", "leader", "replicas", "in sync", "first offset", "end offset"
+    table = new_table(*names, right=names)
     for place in places:
         table.add_row(
             f"{place['partition']}",
@@ -108,9 +108,9 @@ def describe(
             "" if place["first_offset"] is None else f"{place['first_offset']}",
             "" if place["end_offset"] is None else f"{place['end_offset']}",
         )
-    _print(table)
+    tell(table)
     if configs:
-        _print("settings: " + ", ".join(f"{name}={value}" for name, value in configs.items()))
+        tell("settings: " + ", ".join(f"{name}={value}" for name, value in configs.items()))
 
 
 @topics.command()
@@ -209,7 +209,7 @@ def trim(
             offsets = {place.partition: _ALL_RECORDS for place in admin.describe(topic).partitions}
         begins = admin.delete_records(topic, offsets)
     for partition, offset in begins.items():
-        _print(f"{topic}-{partition} begins at offset {offset} now")
+        tell(f"{topic}-{partition} begins at offset {offset} now")
 
 
 def _offsets(given: list[str] | None) -> dict[int, int]:
@@ -275,19 +275,3 @@ def _places(admin: Admin, topic: str) -> list[dict[str, Any]]:
         }
         for place in described.partitions
     ]
-
-
-def _print(what: Table | str) -> None:
-    from ottla.trial.screen import open_console
-
-    open_console().print(what, soft_wrap=isinstance(what, str))
-
-
-def _table(first: str, *others: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column(first, overflow="fold")
-    for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
