@@ -230,6 +230,7 @@ def test_address_that_is_none(program: Program) -> None:
         (("topics", "create", "a", "--replicas", "x"), "--replicas x is no whole number of 1 or more"),
         (("inspect", ".", "--limit", "-1"), "--limit -1 is no whole number of 0 or more: give one such as 20"),
         (("read", "a", "--limit", "0"), "--limit 0 is no whole number of 1 or more: give one such as 20"),
+        (("read", "a", "--start", "\x1b[2Jsoon"), r"--start \x1b[2Jsoon is neither"),
         (("read",), "missing argument 'TOPIC'; see ottla read --help"),
         (("read", "a", "--format", "xml"), "text, value, json"),
         (("read", "a", "--start", "soon"), "--start soon"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
 import select
 import signal
@@ -70,6 +72,19 @@ def test_rows_of_a_file_become_json_with_the_key_column(
     }
     assert by_key == {b"7": {"id": 7, "name": "Ada"}, b"8": {"id": 8, "name": None}}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["read.parquet", "rows.csv"]
+
+
+def test_a_terminal_does_not_obey_what_a_record_holds(servers: tuple[str, str], kafka_topic: str) -> None:
+    value = "\x1b[2Jcleared\tß\x9b"
+    assert ottla("produce", kafka_topic, *servers, given=f"{value}\n").returncode == 0
+    assert value in ottla("read", kafka_topic, *servers).stdout
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "ottla.cli", "read", kafka_topic, *servers, "--format", "value"]
+    subprocess.run(command, stdout=theirs, check=True, timeout=TIMEOUT_S)
+    os.close(theirs)
+    with open(ours, "rb") as terminal:
+        shown = terminal.read1().decode()
+    assert shown == r"\x1b[2Jcleared" + "\tß" + r"\x9b" + "\r\n"
 
 
 def test_a_parquet_file_behind_a_link_is_written_where_the_link_leads(

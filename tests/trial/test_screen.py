@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
-from ottla.trial.screen import showing_steps
+from ottla.trial.screen import open_console, showing_steps
 
 
 def test_a_step_is_done_when_it_ends_and_not_when_its_count_is_full() -> None:
@@ -25,3 +26,9 @@ def test_a_step_is_done_when_it_ends_and_not_when_its_count_is_full() -> None:
         assert "✓" in screen()
         assert "336,776 of 336,776" in screen()
         assert len(screen().splitlines()) == 1
+
+
+def test_names_of_files_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    with showing_steps(open_console()) as steps, steps.step("read o[red].csv of [/x] :warning:"):
+        pass
+    assert capsys.readouterr().out.startswith("read o[red].csv of [/x] :warning:: done in ")

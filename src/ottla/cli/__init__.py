@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from ottla.cli.signals import Ended, ending_in_order
 from ottla.errors import KafkaError, NotKafka, OttlaError, Unreachable, UserMistake
+from ottla.printable import printable
 
 FAILED = 1
 USAGE = 2
@@ -103,7 +104,7 @@ def _usage_error(error: Exception) -> int:
 
 def _say(sentence: str, status: int) -> int:
     """One sentence on stderr, in one line."""
-    line = " ".join(sentence.split())
+    line = printable(" ".join(sentence.split()))
     sys.stdout.flush()
     sys.stderr.write(f"ottla: {line}\n")
     return status

@@ -19,6 +19,7 @@ from ottla.broker.log.survey import SEGMENT_KINDS, Damage, Kind, Row, Survey, ki
 from ottla.cli.options import whole
 from ottla.cli.output import counted
 from ottla.errors import UserMistake
+from ottla.printable import printable
 from ottla.trial.whole_file import writing_whole
 
 _FAILED = 1
@@ -261,7 +262,7 @@ def _shown(data: bytes | str | None) -> str:
     text = data if isinstance(data, str) else _text_in(data)
     if text is None:
         return "0x" + bytes(data).hex() if isinstance(data, bytes) else ""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return printable(text)
 
 
 def _text_in(data: bytes) -> str | None:

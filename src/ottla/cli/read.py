@@ -15,6 +15,7 @@ from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
 from ottla.cli.output import counted
 from ottla.errors import UserMistake
+from ottla.printable import printable
 from ottla.trial.whole_file import writing_whole
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def read(
         str,
         typer.Option(
             "--format",
-            help="text (place, key, value), value (values alone) or json (one object a line).",
+            help="text (place, key, value), value (values alone) or json (one object a line); "
+            "on a terminal, control characters are spelled out.",
             metavar="FORMAT",
         ),
     ] = "text",
@@ -94,10 +96,17 @@ def read(
 
 def _print(batches: Iterator[pa.RecordBatch], line_of: Callable[[dict[str, Any]], bytes]) -> None:
     out = sys.stdout.buffer
+    # A record may hold what would clear the screen or worse; into a pipe or a file it goes as it is.
+    is_obeyed = sys.stdout.isatty()
     for batch in batches:
         for record in batch.to_pylist():
-            out.write(line_of(record))
+            line = line_of(record)
+            out.write(_spelled_out(line) if is_obeyed else line)
         out.flush()
+
+
+def _spelled_out(line: bytes) -> bytes:
+    return printable(line.decode("utf-8", "backslashreplace"), besides="\t\n").encode()
 
 
 def _parse_start(text: str) -> int | str:

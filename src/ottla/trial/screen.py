@@ -25,7 +25,8 @@ PIPE_WIDTH = 100
 def open_console() -> Console:
     """stdout, 100 columns wide where it is no terminal and COLUMNS says nothing else."""
     width = PIPE_WIDTH if not sys.stdout.isatty() and "COLUMNS" not in os.environ else None
-    return Console(width=width, highlight=False)
+    # Names of files and columns are no markup.
+    return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
 def show_story(console: Console, about: str, lines: Iterable[tuple[str, str, str]]) -> None:
@@ -104,7 +105,7 @@ def showing_steps(console: Console) -> Iterator[Steps]:
         return
     progress = Progress(
         _Mark(finished_text="[green]✓[/]"),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         # What the other columns need at most, in one line each.
         BarColumn(bar_width=max(6, min(30, console.width - 74))),
         _Count(Column(no_wrap=True)),
