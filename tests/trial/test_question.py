@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ottla.trial.inputs import Source, open_source, read_source
+from ottla.trial.inputs import Source, describe, open_source, read_source
 from ottla.trial.question import KEYS_ASKED, DelayByOriginAndHour, RecordsByKey, compare, question_for
 
 
@@ -30,6 +30,26 @@ def test_truth_of_any_input_takes_the_frequent_keys_one_by_one_and_the_rest_toge
     assert question.truth["customer c7"] == (2, None)
     assert question.truth["all other keys together"] == (10, None)
     assert question.truth["records without a key"] == (1, None)
+
+
+def test_long_keys_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    begin = "https://example.org/" + "a" * 40
+    path.write_text("page,total\n" + f"{begin}/1,1\n" * 3 + f"{begin}/2,1\n" * 2 + f"b{begin},1\n")
+    source = open_source(path, "page")
+    counts = [count for count, _ in RecordsByKey(read_source(source), source).truth.values()]
+    assert counts == [3, 2, 1]
+
+
+def test_what_a_terminal_would_obey_is_spelled_out(tmp_path: Path) -> None:
+    path = tmp_path / "orders.csv"
+    path.write_text("custo\x1bmer,total\n\x1b[31mada,1\n")
+    source = open_source(path, "custo\x1bmer")
+    table = read_source(source)
+    question = RecordsByKey(table, source)
+    assert question.words == r"how many records by custo\x1bmer?"
+    assert list(question.truth) == [r"custo\x1bmer \x1b[31mada"]
+    assert describe(source, table.to_pylist()[0]) == r"custo\x1bmer=\x1b[31mada, total=1"
 
 
 def test_flights_have_their_own_question_and_others_the_general_one(orders: Source) -> None:

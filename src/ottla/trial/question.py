@@ -8,12 +8,14 @@ comes from the Arrow table by pyarrow alone, so that nothing is shared between t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.printable import printable
 from ottla.trial.inputs import Source, key_strings
 from ottla.trial.outcome import Answer, Group
 from ottla.trial.topics import stored_records
@@ -72,19 +74,19 @@ class RecordsByKey(Question):
     """Records of each of the `KEYS_ASKED` most frequent keys, of all other keys together, and of those without one."""
 
     def __init__(self, table: pa.Table, source: Source) -> None:
-        self.words = f"how many records by {source.key}?"
+        self.words = f"how many records by {printable(source.key)}?"
         keys = key_strings(table, source)
         counted: Any = pc.value_counts(keys)
         counts = {pair["values"]: pair["counts"] for pair in counted.to_pylist()}
         without = counts.pop(None, 0)
         self._asked = sorted(counts, key=lambda key: (-counts[key], key))[:KEYS_ASKED]
-        self.truth = {_key_label(source.key, key): (counts[key], None) for key in self._asked}
+        self._labels = _key_labels(source.key, self._asked)
+        self.truth = {self._labels[key]: (counts[key], None) for key in self._asked}
         others = sum(counts.values()) - sum(counts[key] for key in self._asked)
         if others:
             self.truth[_OTHER_KEYS] = (others, None)
         if without:
             self.truth[_NO_KEY] = (without, None)
-        self._column = source.key
 
     def ask(self, stored: DataFrame) -> dict[str, Figures]:
         from pyspark.sql import functions as F  # noqa: N812
@@ -99,7 +101,7 @@ class RecordsByKey(Question):
         )
         answers: dict[str, Figures] = {}
         for row in rows:
-            found = _key_label(self._column, row.asked) if row.asked is not None else _OTHER_KEYS
+            found = self._labels[row.asked] if row.asked is not None else _OTHER_KEYS
             answers.setdefault(row.topic, {})[_NO_KEY if row.missing else found] = (row["count"], None)
         return answers
 
@@ -141,6 +143,8 @@ def _origin_and_hour(origin: str | None, hour: int | None) -> str:
     return f"{origin} {hour}h"
 
 
-def _key_label(column: str, key: str) -> str:
-    shown = key if len(key) <= 40 else key[:39] + "…"
-    return f"{column} {shown}"
+def _key_labels(column: str, keys: Sequence[str]) -> dict[str, str]:
+    """A label for each key: cut short where that is long, and whole where two would be cut to the same."""
+    short = {key: printable(key if len(key) <= 40 else key[:39] + "…") for key in keys}
+    uses = Counter(short.values())
+    return {key: f"{printable(column)} {word if uses[word] == 1 else repr(key)}" for key, word in short.items()}
