@@ -1,13 +1,14 @@
 """The command line: one file per command, nothing decided here.
 
 `main` stays light (`ottla --version` loads neither typer nor rich) and is the one place where errors become words: a
-mistake of the user's is one sentence on stderr and exit status 2, Ctrl+C is 130, SIGTERM 143, and only what nobody
-expected shows a traceback.
+mistake of the user's is one sentence on stderr and exit status 2, Ctrl+C is 130, SIGTERM 143, a reader of the output
+that has seen enough 141, and only what nobody expected shows a traceback.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Sequence
 
@@ -18,6 +19,8 @@ from ottla.printable import printable
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
+# As a shell reports a program that SIGPIPE has ended.
+PIPE_CLOSED = 141
 # Errors whose cause lies in what was given: a file, a folder, an address, a topic.
 _GIVEN = (UserMistake, Unreachable, NotKafka, KafkaError)
 # Which extra brings a module, for those who installed less than a command needs.
@@ -56,6 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(given)
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)
+    except SystemExit as end:
+        # So click and rich end where nobody reads what they print.
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        # What is still held back must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
     except Ended as ended:
         return _say(ended.words, ended.status)
     except OttlaError as error:

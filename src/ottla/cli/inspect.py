@@ -23,8 +23,6 @@ from ottla.printable import printable
 from ottla.trial.whole_file import writing_whole
 
 _FAILED = 1
-# As a shell reports a program that SIGPIPE has ended.
-_PIPE_CLOSED = 128 + 13
 # So many lines are looked at before the width of their columns is settled; later ones may widen them.
 _ALIGNED_TOGETHER = 1_000
 _KNOWN = (
@@ -82,16 +80,11 @@ def inspect(
     if records and not any(kind.name in SEGMENT_KINDS for _, kind in kinds):
         raise UserMistake(f"{path} is no segment, and only segments hold records: leave --records out")
     job = _Job(path, kinds, records, limit)
-    try:
-        if json_file is not None:
-            _to_json(job, json_file)
-        if json_file != "-":
-            _to_terminal(job)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; what is still held back must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(_PIPE_CLOSED) from None
+    if json_file is not None:
+        _to_json(job, json_file)
+    if json_file != "-":
+        _to_terminal(job)
+    sys.stdout.flush()
     if job.damaged:
         raise typer.Exit(_FAILED)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PATIENCE_MS = 5_000
-# As a shell reports a program that SIGPIPE has ended.
-_PIPE_CLOSED = 128 + 13
 
 
 def read(
@@ -86,12 +83,7 @@ def read(
         if output is not None:
             _write_parquet(output, reader.schema, batches)
             return
-        try:
-            _print(batches, line_of)
-        except BrokenPipeError:
-            # Whoever read our output has seen enough; what is still held back must not fail at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(_PIPE_CLOSED) from None
+        _print(batches, line_of)
 
 
 def _print(batches: Iterator[pa.RecordBatch], line_of: Callable[[dict[str, Any]], bytes]) -> None:
