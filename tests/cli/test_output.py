@@ -1,8 +1,9 @@
-"""How commands print: into a pipe that closes."""
+"""How commands print: into a pipe that closes, and without colours where they are not wanted."""
 
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -36,3 +37,19 @@ def test_a_reader_that_has_seen_enough_is_no_failure(arguments: tuple[str, ...],
     )
     os.close(ours)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_damage_is_red_unless_colours_are_not_wanted(no_color: str, tmp_path: Path) -> None:
+    torn = tmp_path / "00000000000000000000.log"
+    torn.write_bytes(b"\x00\x00")
+    theirs, ours = pty.openpty()
+    command = [sys.executable, "-m", "ottla.cli", "inspect", str(torn)]
+    environment = {**os.environ, "NO_COLOR": no_color}
+    done = subprocess.run(command, stdout=ours, env=environment, timeout=TIMEOUT_S, check=False)
+    os.close(ours)
+    with open(theirs, "rb") as terminal:
+        shown = terminal.read1()
+    assert done.returncode == 1
+    assert b"damaged at position 0" in shown
+    assert (b"\x1b[3" in shown) == (no_color == "")

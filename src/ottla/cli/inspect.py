@@ -17,7 +17,7 @@ import typer
 
 from ottla.broker.log.survey import SEGMENT_KINDS, Damage, Kind, Row, Survey, kind_of
 from ottla.cli.options import whole
-from ottla.cli.output import counted
+from ottla.cli.output import counted, has_colors
 from ottla.errors import UserMistake
 from ottla.printable import printable
 from ottla.trial.whole_file import writing_whole
@@ -190,7 +190,7 @@ def _to_terminal(job: _Job) -> None:
 
 def _print_damages(damages: Sequence[Damage]) -> None:
     for position, size, what in damages:
-        typer.secho(f"damaged at position {position:,} ({size:,} bytes): {what}", fg="red")
+        typer.secho(f"damaged at position {position:,} ({size:,} bytes): {what}", fg="red" if has_colors() else None)
 
 
 def _summary(survey: Survey) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
@@ -33,3 +34,8 @@ def new_table(*names: str, right: Container[str]) -> Table:
 def counted(number: int, noun: str) -> str:
     """ "1 record", "2,000 records"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def has_colors() -> bool:
+    """Whether colours are wanted (https://no-color.org): rich asks by itself, click does not."""
+    return not os.environ.get("NO_COLOR")
