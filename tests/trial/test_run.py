@@ -31,6 +31,8 @@ from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE, GUARA
 pytestmark = pytest.mark.spark
 
 ROWS = 2_000
+# As good a name as any, and a pattern to Spark.
+KEPT = "kept [1]"
 WITHOUT_SEQUENCE_CHECK = """
 import sys
 from tests.trial.weakened import weakened
@@ -69,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ended = ottla(
             folder,
             *("run", "--input", "orders.csv", "--key", "customer"),
-            *("--data-dir", "kept", "--json", f"figures-{number}.json"),
+            *("--data-dir", KEPT, "--json", f"figures-{number}.json"),
         )
         assert (ended.returncode, ended.stderr) == (0, ""), ended
         (folder / f"shown-{number}.txt").write_text(ended.stdout)
@@ -150,7 +152,7 @@ def test_two_runs_place_the_faults_on_the_same_records(folder: Path) -> None:
     assert figures(folder, 1) == figures(folder, 2)
     for guarantee in GUARANTEES:
         first, second = (
-            read_ledger(folder / "kept" / f"run-{number}" / "ledger" / f"{guarantee}.parquet").drop(["run_id"])
+            read_ledger(folder / KEPT / f"run-{number}" / "ledger" / f"{guarantee}.parquet").drop(["run_id"])
             for number in (1, 2)
         )
         assert first.equals(second), guarantee
@@ -158,7 +160,7 @@ def test_two_runs_place_the_faults_on_the_same_records(folder: Path) -> None:
 
 def test_counts_are_those_that_a_foreign_client_finds(folder: Path) -> None:
     found = figures(folder)["guarantees"]
-    with Cluster(data_dir=folder / "kept" / "run-1" / "brokers") as cluster:
+    with Cluster(data_dir=folder / KEPT / "run-1" / "brokers") as cluster:
         for guarantee in GUARANTEES:
             copies = Counter(read_sequences(cluster.bootstrap_servers, f"orders-{guarantee}"))
             assert copies.total() == found[guarantee]["stored"]
@@ -196,7 +198,7 @@ def test_report_shows_table_evidence_and_what_to_do_next(folder: Path) -> None:
         "right in all 32 groups",
         "duplicated: record ",
         "lost: record ",
-        "serve --data-dir kept/run-1/brokers",
+        f"serve --data-dir '{KEPT}/run-1/brokers'",
     ):
         assert words in shown, words
 
@@ -205,14 +207,14 @@ def test_runs_leave_nothing_but_what_was_asked_for(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
         "figures-1.json",
         "figures-2.json",
-        "kept",
+        KEPT,
         "orders.csv",
         "shown-1.txt",
         "shown-2.txt",
         "tmp",
     ]
     assert list((folder / "tmp").iterdir()) == []
-    assert sorted(path.name for path in (folder / "kept" / "run-2").iterdir()) == ["brokers", "ledger"]
+    assert sorted(path.name for path in (folder / KEPT / "run-2").iterdir()) == ["brokers", "ledger"]
 
 
 def test_input_too_small_for_the_faults_voids_the_run(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ Invariant: all counts are read from the topics; what was planned (how often a fa
 from __future__ import annotations
 
 import importlib.util
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -245,7 +246,8 @@ def _judge(
 
     bounds = bounds_of(bootstrap_servers, topics.values())
     stored = stored_records(spark, bootstrap_servers, topics.values(), includeHeaders="true")
-    ledger = spark.read.parquet(str(place.ledgers))
+    # To Spark a path is a pattern: of a folder called "kept [1]" it would say that it does not exist.
+    ledger = spark.read.parquet(re.sub(r"([\\{}\[\]*?])", r"\\\1", str(place.ledgers)))
     audits = audit_topics(ledger, stored_columns(stored), bounds)
     verdicts = tuple(judge(guarantee, audits[topic]) for guarantee, topic in topics.items())
     spans = {
