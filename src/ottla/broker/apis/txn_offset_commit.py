@@ -19,7 +19,7 @@ from ottla.broker.internal_topics import coordinating_partition, partition_of_ke
 from ottla.broker.log.producer_state import ProducerStates
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC
-from ottla.broker.transactions.verification import Question
+from ottla.broker.transactions.verification import First, Question, Verified
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -43,7 +43,6 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     message: TxnOffsetCommitRequest = request.message
     offsets: dict[Place, CommittedOffset] = {}
     errors: dict[Place, int] = {}
-    guard = 0
     for topic in message.topics:
         for asked in topic.partitions:
             place = (topic.name, asked.partition_index)
@@ -58,19 +57,13 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     def answer(error_code: int, later_us: int) -> None:
         core.answer(request, _response(message, errors, error_code), later_us)
 
-    def verified(codes: Mapping[Place, int], later_us: int) -> None:
-        error_code = _group_error(next(iter(codes.values()), 0), request.version)
+    def answered(verified: Mapping[Place, Verified], later_us: int) -> None:
+        found = verified[home]
+        error_code = _group_error(found.error_code, request.version)
         if error_code:
             answer(error_code, later_us)
         else:
-            _store(core, message, offsets, guard, answer, later_us)
-
-    def begin(later_us: int) -> None:
-        nonlocal guard
-        producers = _producers(core, message)
-        if producers is not None:
-            wall_ms = core.wall_ms(later_us)
-            guard = producers.begin_verification(*_producer(message), _NO_SEQUENCE, new_epochs=adds, wall_ms=wall_ms)
+            _store(core, message, offsets, found.guard, answer, later_us)
 
     refused = _refusal(core, message, now_us)
     topic_image = core.image.topics.get(OFFSETS_TOPIC)
@@ -82,17 +75,19 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     if trusted or _is_open(core, message):
         _store(core, message, offsets, None, answer, now_us)
         return
-    begin(now_us)
-    places = [(OFFSETS_TOPIC, partition_of_key(message.group_id, len(topic_image.partitions)))]
+    home = OFFSETS_TOPIC, partition_of_key(message.group_id, len(topic_image.partitions))
+
+    def firsts() -> list[First]:
+        return [First(home, _producer(message), _NO_SEQUENCE, _producers(core, message))]
+
     Question(
         core,
         message.transactional_id,
-        _producer(message),
-        places,
-        verify_only=not adds,
-        answered=verified,
+        firsts(),
+        adds=adds,
+        answered=answered,
+        look_again=firsts,
         now_us=now_us,
-        asks_again=begin,
     ).ask(now_us)
 
 

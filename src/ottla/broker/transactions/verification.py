@@ -12,7 +12,7 @@ guards of its own: those of the question before end with that transaction's mark
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.internal_topics import partition_of_key
 from ottla.broker.log.producer_state import ProducerStates
@@ -26,7 +26,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from ottla.records.batch_header import TRANSACTIONAL, BatchHeader, CorruptBatch, read_header
+from ottla.records.batch_header import TRANSACTIONAL, CorruptBatch, read_header
 
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
@@ -45,13 +45,19 @@ _ASK_AGAIN = (
     ErrorCode.NOT_COORDINATOR,
 )
 
-# Error codes by partition, 0 where it is in the transaction.
-Answered = Callable[[Mapping[Place, int], int], None]
-FirstBatches = list[tuple[Place, BatchHeader, ProducerStates]]
+
+class First(NamedTuple):
+    """What would open a producer's transaction in a partition; `producers` is None where that is led elsewhere."""
+
+    place: Place
+    producer: tuple[int, int]
+    base_sequence: int
+    producers: ProducerStates | None
 
 
 class Verified:
-    """What came of the question for one partition: an error code, or the guard under which it was asked.
+    """What came of the question for one partition: an error code, 0 where it is in the transaction, and the guard under
+    which it was asked.
 
     `taken_on_trust`: nobody was asked, since `transaction.partition.verification.enable` is off.
     """
@@ -64,31 +70,47 @@ class Verified:
         self.taken_on_trust = taken_on_trust
 
 
+Answered = Callable[[Mapping[Place, Verified], int], None]
+
+
 class Question:
-    """A question to a transaction's coordinator; `answered` is called once, `asks_again` whenever it is put anew."""
+    """A question to a transaction's coordinator about the partitions of `firsts`; `answered` is called once.
+
+    `adds`: the coordinator is to add them. Whenever the question is put anew, `look_again` tells what still waits.
+    """
 
     def __init__(
         self,
         core: BrokerCore,
         transactional_id: str,
-        producer: tuple[int, int],
-        places: Sequence[Place],
+        firsts: Sequence[First],
         *,
-        verify_only: bool,
+        adds: bool,
         answered: Answered,
+        look_again: Callable[[], Sequence[First]],
         now_us: int,
-        asks_again: Callable[[int], None] | None = None,
     ) -> None:
         self.bucket = -1
         self._core = core
         self._transactional_id = transactional_id
-        self._producer = producer
-        self._places = places
-        self._verify_only = verify_only
-        self._asks_again = asks_again
+        self._producer = firsts[0].producer
+        self._places = [first.place for first in firsts]
+        self._guards = dict.fromkeys(self._places, 0)
+        self._adds = adds
+        self._look_again = look_again
         self._answered: Answered | None = answered
         self._again_until_us = now_us + _AGAIN_FOR_US
         self._rests = False
+        self._begin(firsts, now_us)
+
+    def _begin(self, firsts: Sequence[First], now_us: int) -> None:
+        """Begin the guards: they tell whether the transaction has ended meanwhile."""
+        wall_ms = self._core.wall_ms(now_us)
+        for place, producer, base_sequence, producers in firsts:
+            if producers is not None:
+                self._guards[place] = producers.begin_verification(
+                    *producer, base_sequence, new_epochs=self._adds, wall_ms=wall_ms
+                )
 
     def ask(self, now_us: int) -> None:
         """Ask whoever coordinates the transactional id."""
@@ -108,7 +130,7 @@ class Question:
             transactional_id=self._transactional_id,
             producer_id=self._producer[0],
             producer_epoch=self._producer[1],
-            verify_only=self._verify_only,
+            verify_only=not self._adds,
             topics=[AddPartitionsToTxnTopic(name=name, partitions=found) for name, found in topics.items()],
         )
         self._rests = False
@@ -118,8 +140,7 @@ class Question:
     def expire(self, now_us: int) -> None:
         """The pause is over, or no answer has come."""
         if self._rests:
-            if self._asks_again is not None:
-                self._asks_again(now_us)
+            self._begin(self._look_again(), now_us)
             self.ask(now_us)
         else:
             self._finish(dict.fromkeys(self._places, int(ErrorCode.NETWORK_EXCEPTION)), now_us)
@@ -135,7 +156,7 @@ class Question:
                 for each in topic.results_by_partition:
                     codes[topic.name, each.partition_index] = each.partition_error_code
         busy = any(code == ErrorCode.CONCURRENT_TRANSACTIONS for code in codes.values())
-        if busy and not self._verify_only and now_us + _AGAIN_US <= self._again_until_us:
+        if busy and self._adds and now_us + _AGAIN_US <= self._again_until_us:
             self._rests = True
             self._core.purgatory.add(self, now_us + _AGAIN_US)
             return
@@ -144,7 +165,7 @@ class Question:
     def _finish(self, codes: Mapping[Place, int], now_us: int) -> None:
         if self._answered is not None:
             answered, self._answered = self._answered, None
-            answered(codes, now_us)
+            answered({place: Verified(code, self._guards.get(place, 0)) for place, code in codes.items()}, now_us)
 
 
 def verify_produce(
@@ -159,40 +180,29 @@ def verify_produce(
     )
     first_batches = _first_batches(core, message)
     if not first_batches or not strict:
-        append({place: Verified(0, 0, taken_on_trust=True) for place, _, _ in first_batches}, now_us)
+        append({first.place: Verified(0, 0, taken_on_trust=True) for first in first_batches}, now_us)
         return
-    first = first_batches[0][1]
-    guards: dict[Place, int] = {}
 
-    def begin(batches: FirstBatches, wall_ms: int) -> None:
-        for place, header, producers in batches:
-            producer = header.producer_id, header.producer_epoch
-            guards[place] = producers.begin_verification(
-                *producer, header.base_sequence, new_epochs=adds, wall_ms=wall_ms
-            )
-
-    def answered(codes: Mapping[Place, int], later_us: int) -> None:
+    def answered(verified: Mapping[Place, Verified], later_us: int) -> None:
         append(
-            {place: Verified(_produce_error(code, version), guards.get(place, 0)) for place, code in codes.items()},
+            {place: Verified(_produce_error(each.error_code, version), each.guard) for place, each in verified.items()},
             later_us,
         )
 
-    begin(first_batches, core.wall_ms(now_us))
     Question(
         core,
         message.transactional_id,
-        (first.producer_id, first.producer_epoch),
-        list(guards),
-        verify_only=not adds,
+        first_batches,
+        adds=adds,
         answered=answered,
+        look_again=lambda: _first_batches(core, message),
         now_us=now_us,
-        asks_again=lambda later_us: begin(_first_batches(core, message), core.wall_ms(later_us)),
     ).ask(now_us)
 
 
-def _first_batches(core: BrokerCore, message: Any) -> FirstBatches:
+def _first_batches(core: BrokerCore, message: Any) -> list[First]:
     """The batches that would open a transaction in a partition led here; broken ones are refused later."""
-    found: FirstBatches = []
+    found: list[First] = []
     for topic in message.topic_data:
         partitions = core.topics.get(topic.name, {})
         for data in topic.partition_data:
@@ -208,8 +218,9 @@ def _first_batches(core: BrokerCore, message: Any) -> FirstBatches:
                 continue
             producers = partition.log.producers
             # What is stored already is asked about, too, as Apache Kafka does: the coordinator adds the partition.
-            if not producers.has_open_transaction(header.producer_id, header.producer_epoch):
-                found.append(((topic.name, data.index), header, producers))
+            producer = header.producer_id, header.producer_epoch
+            if not producers.has_open_transaction(*producer):
+                found.append(First((topic.name, data.index), producer, header.base_sequence, producers))
     return found
 
 
