@@ -29,6 +29,7 @@ from ottla.ledger.schema import EXACTLY_ONCE
 from ottla.trial.guarantees import GUARANTEES
 from ottla.trial.inputs import Source, describe, first_rows, open_source, read_source
 from ottla.trial.outcome import KILL_DRIVER, LOSE_ACK, LOSE_REQUEST, RunOutcome, Streamed
+from ottla.trial.patience import comes_within
 from ottla.trial.place import Place, check_json, make_place
 from ottla.trial.screen import Steps, open_console, show_story, showing_steps
 
@@ -46,7 +47,6 @@ _STORY_AHEAD = 3
 _STORY_BYTES_MAX = 65_536
 _DRAIN_S = 30.0
 _CHECK_EVERY_S = 2.0
-_LOOK_AGAIN_S = 0.02
 
 
 @dataclass(slots=True, frozen=True)
@@ -225,15 +225,18 @@ def _wait_until_handled(topic: str, faults: dict[str, list[Fault]], requests: in
     A producer that asks for no answers (acks=0) is done when its last byte is in a socket's buffer; a topic read at
     that moment would lack what is still on its way. Each fault has counted the requests of its partition.
     """
-    now = time.monotonic()
-    deadline, check_at = now + _DRAIN_S, now + _CHECK_EVERY_S
-    while (seen := sum(fault.matched for fault in faults[LOSE_REQUEST])) < requests:
-        if time.monotonic() > check_at:
+    seen, check_at = 0, time.monotonic() + _CHECK_EVERY_S
+
+    def are_handled() -> bool:
+        nonlocal seen, check_at
+        seen = sum(fault.matched for fault in faults[LOSE_REQUEST])
+        if seen < requests and time.monotonic() > check_at:
             check()
             check_at += _CHECK_EVERY_S
-        if time.monotonic() > deadline:
-            raise OttlaError(f"the brokers saw {seen:,} of {requests:,} requests to {topic} within {_DRAIN_S:.0f} s")
-        time.sleep(_LOOK_AGAIN_S)
+        return seen >= requests
+
+    if not comes_within(_DRAIN_S, are_handled):
+        raise OttlaError(f"the brokers saw {seen:,} of {requests:,} requests to {topic} within {_DRAIN_S:.0f} s")
 
 
 def _judge(

@@ -10,13 +10,13 @@ was sent again from the number of requests the fault saw, where it is stored fro
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ottla.errors import OttlaError
 from ottla.trial.guarantees import COMMON_SETTINGS, GUARANTEES, Guarantee
+from ottla.trial.patience import comes_within
 
 if TYPE_CHECKING:
     from ottla.client.producer import Producer
@@ -159,9 +159,6 @@ def _stored(offsets: list[int]) -> str:
 
 
 def _until(done: Callable[[], bool], otherwise: str) -> None:
-    """Look again and again, for a bounded time, until something the cluster does by itself has happened."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while not done():
-        if time.monotonic() > deadline:
-            raise OttlaError(f"{otherwise} within {_PATIENCE_S:.0f} s")
-        time.sleep(_LOOK_AGAIN_S)
+    """Wait for something the cluster does by itself."""
+    if not comes_within(_PATIENCE_S, done, look_again_s=_LOOK_AGAIN_S):
+        raise OttlaError(f"{otherwise} within {_PATIENCE_S:.0f} s")

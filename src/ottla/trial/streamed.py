@@ -15,7 +15,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING
 from ottla.errors import OttlaError
 from ottla.ledger import schema
 from ottla.trial.outcome import STREAMED
+from ottla.trial.patience import comes_within
 from ottla.trial.streaming_job import RESULT, Job
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ottla.cluster.cluster import Cluster
 
 _PATIENCE_S = 180.0
-_LOOK_AGAIN_S = 0.02
 _WORDS_MAX = 400
 
 
@@ -103,17 +102,21 @@ class _Driver:
 
     def wait_until(self, reached: Callable[[], bool]) -> bool:
         """Wait for something (True) or for the job's end (False); OttlaError where it fails or takes too long."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while not reached():
+        has_ended = False
+
+        def is_over() -> bool:
+            nonlocal has_ended
+            if reached():
+                return True
             status = self.process.poll()
-            if status == 0:
-                return False
-            if status is not None:
+            if status:
                 raise OttlaError(f"the streaming job ended with status {status}: {self._last_words()}")
-            if time.monotonic() > deadline:
-                raise OttlaError(f"the streaming job did not get on within {_PATIENCE_S:.0f} s: {self._last_words()}")
-            time.sleep(_LOOK_AGAIN_S)
-        return True
+            has_ended = status == 0
+            return has_ended
+
+        if not comes_within(_PATIENCE_S, is_over):
+            raise OttlaError(f"the streaming job did not get on within {_PATIENCE_S:.0f} s: {self._last_words()}")
+        return not has_ended
 
     def _last_words(self) -> str:
         words = self._said.read_text(errors="replace").strip().splitlines()

@@ -39,6 +39,7 @@ from ottla.errors import OttlaError
 from ottla.reader.events import Fetched
 from ottla.records.batch_header import BatchHeader, CorruptBatch, iterate_headers
 from ottla.simulation.decoded import DecodedBatches, head_seen, readable
+from ottla.trial.patience import comes_within
 
 if TYPE_CHECKING:
     from ottla.client.interceptors import BatchSeen as BatchTold
@@ -51,7 +52,6 @@ RECORDS_MAX = 4_000
 """Of each partition, give or take a batch."""
 _LEVELS = (UNCOMMITTED, COMMITTED)
 _PATIENCE_S = 30.0
-_LOOK_AGAIN_S = 0.02
 
 
 class Clock:
@@ -144,20 +144,19 @@ class Witness:
 
     def settle(self) -> None:
         """Wait until every replica has all there is, all of it committed and no transaction open; else it is stuck."""
-        give_up_s = time.monotonic() + _PATIENCE_S
-        while True:
+        restless: list[Place] = []
+
+        def is_calm() -> bool:
             self.look()
-            restless = [place for place in self.places if not self._is_calm(place)]
-            if not restless:
-                return
-            if time.monotonic() > give_up_s:
-                topic, index = restless[0]
-                self.chronicle.stuck.append(
-                    f"{topic}-{index} has replicas that lack something, or something that is not committed, or an open "
-                    f"transaction, {_PATIENCE_S:.0f} s after the last record"
-                )
-                return
-            time.sleep(_LOOK_AGAIN_S)
+            restless[:] = [place for place in self.places if not self._is_calm(place)]
+            return not restless
+
+        if not comes_within(_PATIENCE_S, is_calm):
+            topic, index = restless[0]
+            self.chronicle.stuck.append(
+                f"{topic}-{index} has replicas that lack something, or something that is not committed, or an open "
+                f"transaction, {_PATIENCE_S:.0f} s after the last record"
+            )
 
     def choose_part(self) -> None:
         """Choose the part of each partition that is judged record by record, of what is committed by now."""
