@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from ottla.errors import UserMistake
-from ottla.trial.place import check_json, make_place
+from ottla.trial.place import make_place
 
 
 def contents(folder: Path) -> list[str]:
@@ -75,14 +75,3 @@ def test_disk_without_room_is_refused_before_anything_is_written(tmp_path: Path)
         place.check_room(Size(1))  # type: ignore[arg-type]
         with pytest.raises(UserMistake, match=r"MiB free, and the run would write about .* make room"):
             place.check_room(Size(shutil.disk_usage(tmp_path).total))  # type: ignore[arg-type]
-
-
-def test_json_place_is_checked_before_the_work(tmp_path: Path) -> None:
-    check_json(None)
-    check_json(tmp_path / "figures.json")
-    check_json(Path("/dev/null"))
-    with pytest.raises(UserMistake, match="is a folder"):
-        check_json(tmp_path)
-    with pytest.raises(UserMistake, match="there is no folder"):
-        check_json(tmp_path / "absent" / "figures.json")
-    assert contents(tmp_path) == []

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from ottla.errors import UserMistake
-from ottla.trial.whole_file import write_whole, writing_whole
+from ottla.trial.whole_file import check_place, write_whole, writing_whole
 
 
 def writing(path: Path) -> AbstractContextManager[Path]:
@@ -42,6 +43,29 @@ def test_behind_a_link_it_is_the_file_that_is_replaced(tmp_path: Path) -> None:
 def test_a_device_is_written_to() -> None:
     write_whole(Path("/dev/null"), "a story", what="the story", option="--story")
     assert Path("/dev/null").is_char_device()
+
+
+def test_a_place_is_checked_before_the_work(tmp_path: Path) -> None:
+    def check(path: Path) -> None:
+        check_place(path, what="the figures", option="--json")
+
+    check(tmp_path / "figures.json")
+    check(Path("/dev/null"))
+    with pytest.raises(UserMistake, match="it is a folder"):
+        check(tmp_path)
+    with pytest.raises(UserMistake, match="there is no folder"):
+        check(tmp_path / "absent" / "figures.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_is_written_to_though_it_has_no_name_of_its_own() -> None:
+    read_end, write_end = os.pipe()
+    path = Path(f"/dev/fd/{write_end}")
+    check_place(path, what="the figures", option="--json")
+    write_whole(path, "a story", what="the figures", option="--json")
+    os.close(write_end)
+    with open(read_end) as reader:
+        assert reader.read() == "a story"
 
 
 def test_a_file_that_the_block_cannot_read_is_not_taken_for_the_one_it_writes(tmp_path: Path) -> None:

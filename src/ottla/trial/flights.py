@@ -30,8 +30,9 @@ from ottla.trial.guarantees import GUARANTEES
 from ottla.trial.inputs import Source, describe, first_rows, open_source, read_source
 from ottla.trial.outcome import KILL_DRIVER, LOSE_ACK, LOSE_REQUEST, RunOutcome, Streamed
 from ottla.trial.patience import comes_within
-from ottla.trial.place import Place, check_json, make_place
+from ottla.trial.place import Place, make_place
 from ottla.trial.screen import Steps, open_console, show_story, showing_steps
+from ottla.trial.whole_file import check_place
 
 if TYPE_CHECKING:
     from ottla.audit.verdict import Verdict
@@ -67,7 +68,8 @@ def run_trial(options: RunOptions) -> int:
     """
     began = time.monotonic()
     _check_installed()
-    check_json(options.json_file)
+    if options.json_file is not None:
+        check_place(options.json_file, what="the figures", option="--json")
     source = open_source(options.input_file, options.key)
     from ottla.spark.java import check_bash, find_java
 

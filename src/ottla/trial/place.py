@@ -10,7 +10,6 @@ its end leaves nothing: what it made is removed again, the data folder itself in
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -85,25 +84,6 @@ def make_place(data_dir: Path | None) -> Iterator[Place]:
     finally:
         for folder in reversed(made):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def check_json(path: Path | None) -> None:
-    """`UserMistake` where a JSON file could not be written later, found out before the work is done."""
-    if path is None:
-        return
-    folder = path.resolve().parent
-    if path.is_dir():
-        raise UserMistake(f"--json {path} is a folder: name a file")
-    if not folder.is_dir():
-        raise UserMistake(f"--json {path}: there is no folder {folder}; make it first")
-    if path.exists() and not path.is_file():
-        return
-    probe = folder / f".{path.name}.{os.getpid()}.partial"
-    try:
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UserMistake(f"--json {path} cannot be written ({error.strerror}): name another place") from None
 
 
 def _make(data_dir: Path | None, made: list[Path]) -> Place:

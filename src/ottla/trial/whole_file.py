@@ -25,13 +25,12 @@ def writing_whole(path: Path, *, what: str, option: str) -> Iterator[Path]:
     target = path.resolve()
     partial = _beside(target)
     try:
-        # A pipe or a device (/dev/stdout) is written to; a file in its place would be somebody's surprise.
-        is_no_file = target.exists() and not target.is_file() and not target.is_dir()
-        yield target if is_no_file else partial
-        if not is_no_file:
+        is_stream = _is_stream(path)
+        yield path if is_stream else partial
+        if not is_stream:
             partial.replace(target)
     except OSError as error:
-        if error.filename not in (None, str(partial), str(target)):
+        if error.filename not in (None, str(partial), str(target), str(path)):
             raise  # it is another file, which the block could not read
         raise _refused(path, error, what, option) from None
     finally:
@@ -43,13 +42,25 @@ def check_place(path: Path, *, what: str, option: str) -> None:
     """UserMistake where `path` could not be written, before hours went into what is to be written there."""
     target = path.resolve()
     try:
+        if _is_stream(path):
+            return
         if target.is_dir():
             raise IsADirectoryError(0, "it is a folder")
+        if not target.parent.is_dir():
+            raise FileNotFoundError(0, f"there is no folder {target.parent}")
         partial = _beside(target)
         partial.touch()
         partial.unlink()
     except OSError as error:
         raise _refused(path, error, what, option) from None
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether it is a pipe or a device (/dev/stdout), which is written to: a file in its place would be a surprise.
+
+    Asked of the path as it was given: what /dev/stdout leads to has no name of its own where that is a pipe.
+    """
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _beside(target: Path) -> Path:
