@@ -29,12 +29,13 @@ from ottla.audit.chronicle import (
     ReadSeen,
     ReplicaSeen,
 )
+from ottla.cluster.data_dir import log_folder
 from ottla.errors import UserMistake
 from ottla.faults.rule import CRASHES
 from ottla.simulation.decoded import DecodedBatches
 from ottla.simulation.plan import Mishap, Plan, ReaderPlan
 from ottla.simulation.run import Run
-from ottla.trial.witness import Clock, log_folder, read_round, segments
+from ottla.trial.witness import Clock, read_round, segments
 
 from .performers import Performer
 
@@ -265,7 +266,7 @@ class Stage:
                     replicas.append(ReplicaSeen(broker, *place, 0, end, end, zlib.crc32(content), batches))
 
     def _batches_of(self, broker: int, place: tuple[str, int]) -> tuple[bytes | None, list[BatchSeen]]:
-        folder = log_folder(self._folder, broker, place)
+        folder = Path(log_folder(str(self._folder), broker, *place))
         if not folder.is_dir():
             return None, []
         content = b"".join(segments(folder))

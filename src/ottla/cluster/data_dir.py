@@ -21,6 +21,16 @@ from ottla.errors import UserMistake
 _LOCK = ".lock"
 
 
+def broker_folder(broker_id: int) -> str:
+    """The name of a broker's folder within its cluster's."""
+    return f"broker-{broker_id}"
+
+
+def log_folder(data_dir: str, broker_id: int, topic: str, partition: int) -> str:
+    """Where a broker keeps the log of a partition, which need not be there."""
+    return os.path.join(data_dir, broker_folder(broker_id), f"{topic}-{partition}")
+
+
 class DataDir:
     """A claimed folder, made where it is missing; `release()` gives it back and removes it if it is temporary.
 

@@ -17,7 +17,7 @@ from ottla.broker.core import BrokerCore
 from ottla.broker.events import BrokerAddress, Endpoint, MoveLeader, PartitionImage
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.conditions import ImposedConditions
-from ottla.cluster.data_dir import DataDir, unusable
+from ottla.cluster.data_dir import DataDir, broker_folder, unusable
 from ottla.cluster.event_loop import EventLoop
 from ottla.cluster.links import Links, Node
 from ottla.cluster.listener import Listener
@@ -129,7 +129,7 @@ class ClusterHost:
 
     def _make_machines(self, doors: list[list[Door]], settings: BrokerSettings, data_dir: DataDir) -> Machines:
         machines = [
-            Machine(_address(broker_id, of_broker), data_dir.storage(f"broker-{broker_id}"), of_broker)
+            Machine(_address(broker_id, of_broker), data_dir.storage(broker_folder(broker_id)), of_broker)
             for broker_id, of_broker in enumerate(doors, start=1)
         ]
         seed = random.Random(int.from_bytes(os.urandom(16)))

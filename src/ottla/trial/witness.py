@@ -35,6 +35,7 @@ from ottla.audit.chronicle import (
     TopicPromise,
     Watermark,
 )
+from ottla.cluster.data_dir import log_folder
 from ottla.errors import OttlaError
 from ottla.reader.events import Fetched
 from ottla.records.batch_header import BatchHeader, CorruptBatch, iterate_headers
@@ -246,8 +247,11 @@ class Witness:
         ends = {each["log_end_offset"] for each in part["replicas"]}
         return ends == {leader["high_watermark"]} == {leader["last_stable_offset"]}
 
+    def _log_of(self, mark: dict[str, Any], place: Place) -> Path:
+        return Path(log_folder(self._cluster.data_dir, mark["broker"], *place))
+
     def _look_into(self, place: Place, mark: dict[str, Any]) -> ReplicaSeen | None:
-        folder = log_folder(self._cluster.data_dir, mark["broker"], place)
+        folder = self._log_of(mark, place)
         if not folder.is_dir():
             return None
         crc, batches = 0, []
@@ -279,7 +283,7 @@ class Witness:
         leader = self._leader_of(place)
         if leader is None:
             return end, top
-        for segment in segments(log_folder(self._cluster.data_dir, leader["broker"], place)):
+        for segment in segments(self._log_of(leader, place)):
             for header in iterate_headers(segment):
                 if header.last_offset >= leader["high_watermark"]:
                     return end, top
@@ -327,11 +331,6 @@ def read_round(
             read.error, records = str(raised), []
         read.records = [record for record in records if record.offset < read.end]
     return list(reads.values())
-
-
-def log_folder(data_dir: str | Path, broker: int, place: Place) -> Path:
-    """Where a broker of an embedded cluster keeps the log of a partition."""
-    return Path(data_dir) / f"broker-{broker}" / f"{place[0]}-{place[1]}"
 
 
 def segments(folder: Path) -> Iterator[memoryview[int]]:
