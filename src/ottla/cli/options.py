@@ -60,4 +60,6 @@ Port = Annotated[
     ),
 ]
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
 DEFAULT_BOOTSTRAP = f"localhost:{DEFAULT_PORT}"

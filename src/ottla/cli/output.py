@@ -19,9 +19,9 @@ def tell(what: Table | str) -> None:
 
 def new_table(*names: str, right: Container[str]) -> Table:
     """A table without lines; where room is short, numbers (`right`) stay whole and what is text is folded."""
-    from rich.table import Table
+    from ottla.trial.screen import plain_table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = plain_table(has_heading=True)
     for name in names:
         if name in right:
             # A heading of several words may be broken between them.

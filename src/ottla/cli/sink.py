@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
-from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
+from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json
 from ottla.cli.output import counted, new_table, tell
 from ottla.errors import UserMistake
 
@@ -29,7 +29,6 @@ SinkId = Annotated[str, typer.Argument(metavar="ID", help="The sink's sink.id.")
 ControlTopic = Annotated[
     str, typer.Option("--control-topic", help="Where the sink keeps its decisions.", metavar="TOPIC")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 sink = typer.Typer(
     no_args_is_help=True,

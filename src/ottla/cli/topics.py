@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from ottla.cli.command_config import CommandConfig, client_arguments
-from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
+from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json, whole
 from ottla.cli.output import new_table, tell
 from ottla.errors import UserMistake
 
@@ -31,7 +31,6 @@ OwnBootstrapServers = Annotated[
     str | None,
     typer.Option("--bootstrap-servers", "-b", help="Where the brokers are: host:port.", metavar="ADDRESSES"),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Configs = Annotated[
     list[str] | None, typer.Option("--config", help="A setting, may be given again.", metavar="NAME=VALUE")
 ]

@@ -19,6 +19,7 @@ from ottla.audit.findings import Figures
 from ottla.audit.groups import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, GroupVerdict
 from ottla.audit.verdict import Verdict
 from ottla.trial.outcome import FAULT_WORDS, STREAMED, Answer, Group, RunOutcome
+from ottla.trial.screen import plain_table
 from ottla.trial.whole_file import write_whole
 
 _FIGURES = (
@@ -57,7 +58,7 @@ def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[
 
 def verdict_tables(verdicts: Sequence[Verdict], width: int) -> list[Table]:
     """The figures, a verdict a row where `width` columns allow it; else turned, in as many tables as it takes."""
-    upright = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", expand=False)
+    upright = plain_table(has_heading=True)
     upright.add_column("guarantee", no_wrap=True, vertical="bottom")
     for _, heading in _FIGURES:
         upright.add_column(heading, justify="right", no_wrap=True)
@@ -74,7 +75,7 @@ def verdict_tables(verdicts: Sequence[Verdict], width: int) -> list[Table]:
 
 
 def _turned(verdicts: Sequence[Verdict]) -> Table:
-    turned = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", expand=False)
+    turned = plain_table(has_heading=True)
     turned.add_column("", min_width=_HEADING_COLUMNS)
     for verdict in verdicts:
         turned.add_column(_name(verdict.guarantee), justify="right", no_wrap=True)
@@ -100,7 +101,7 @@ def verdict_word(verdict: Verdict) -> Text:
 
 def expectation_table(verdicts: Sequence[Verdict]) -> Table:
     """Expected outcome beside seen outcome."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", expand=False)
+    table = plain_table(has_heading=True)
     table.add_column("guarantee", no_wrap=True)
     table.add_column("expected")
     table.add_column("seen in the topic")
@@ -196,7 +197,7 @@ def _show_groups(console: Console, outcome: RunOutcome) -> None:
 
 def group_table(verdicts: Sequence[GroupVerdict]) -> Table:
     """A group a row: its verdict, and below it what was found, or what could not be looked at and why."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table = plain_table()
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True, min_width=len(HELD_IN_PART))
     table.add_column()
@@ -250,7 +251,7 @@ def _heading(console: Console, words: str) -> None:
 
 
 def _item(console: Console, guarantee: str, text: Text) -> None:
-    line = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    line = plain_table()
     line.add_column(width=13, no_wrap=True)
     line.add_column()
     line.add_row(_name(guarantee), text)

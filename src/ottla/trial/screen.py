@@ -29,6 +29,11 @@ def open_console() -> Console:
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
+def plain_table(*, has_heading: bool = False) -> Table:
+    """A table without lines, its columns two apart."""
+    return Table(box=None, show_header=has_heading, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+
+
 def show_story(console: Console, about: str, lines: Iterable[tuple[str, str, str]]) -> None:
     """Print three lanes, a line at a time as it arrives."""
     console.print()
@@ -44,7 +49,7 @@ def show_story(console: Console, about: str, lines: Iterable[tuple[str, str, str
 
 def _lanes(width: int, cells: list[Text]) -> Table:
     lane = max(20, (min(width, 110) - 6) // 3)
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table = plain_table()
     for _ in cells:
         table.add_column(width=lane)
     table.add_row(*cells)

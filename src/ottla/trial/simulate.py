@@ -30,7 +30,7 @@ from ottla.simulation.shrink import RUNS_MAX, Shrunk, shrink
 from ottla.simulation.story import Story, as_text, tell
 from ottla.simulation.story_page import as_page
 from ottla.trial.kept_plan import keep, read_plan
-from ottla.trial.screen import open_console, showing_steps
+from ottla.trial.screen import open_console, plain_table, showing_steps
 from ottla.trial.seeds import PATIENCE_S, PlanRuns, Tally, run_plan, run_seed, run_seeds
 from ottla.trial.whole_file import check_place, write_whole
 from ottla.weaknesses import Weaknesses
@@ -219,7 +219,7 @@ def _summary(title: str, tally: Tally, wanted: int) -> Text:
 
 
 def _table() -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table = plain_table()
     table.add_column(no_wrap=True, style="dim")
     table.add_column()
     return table
