@@ -136,6 +136,8 @@ def test_what_bounds_micro_batches_is_ignored_by_a_batch_with_a_warning(caplog: 
         ({"assign": '{"x": [0]}'}, "exactly one of the options"),
         ({"subscribePattern": "f.*"}, "not with subscribe, subscribePattern together"),
         ({"subscribePattern": "f("}, "subscribePattern is 'f(' (missing ), unterminated subpattern"),
+        # What Java takes for an intersection, Python reads as two characters and a bracket.
+        ({"subscribePattern": "[a-z&&[^b]]"}, "subscribePattern is '[a-z&&[^b]]' (Possible set intersection"),
         ({"subscribePattern": " "}, "subscribePattern is ' ': it must be a regular expression"),
         ({"startingOfsets": "earliest"}, "did you mean startingOffsets"),
         ({"zzz": "1"}, "'zzz' is not an option of the ottla source: use kafka.bootstrap.servers"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ottla.client.tables import read_table
-from ottla.errors import KafkaError
+from ottla.errors import UserMistake
 from ottla.spark import sink
 
 if TYPE_CHECKING:
@@ -26,6 +28,10 @@ def write(frame: DataFrame, cluster: Cluster, **options: Any) -> None:
     given = {name.replace("__", "."): value for name, value in options.items()}
     writer = frame.write.format("ottla").mode("append").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
     writer.options(**given).save()
+
+
+def read(spark: SparkSession, servers: dict[str, str], **options: str) -> DataFrame:
+    return spark.read.format("ottla").options(**servers, **options).load()
 
 
 def stored(cluster: Cluster, topic: str) -> list[dict[str, Any]]:
@@ -103,10 +109,52 @@ def test_a_topic_cannot_be_overwritten(spark: SparkSession, kafka_cluster: Clust
         ).option("topic", kafka_topic).save()
 
 
-def test_an_unknown_topic_is_named_when_the_write_is_planned(
-    kafka_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("block_ms", ["300", "700"])
+def test_an_unknown_topic_is_waited_for_as_long_as_the_options_say_and_named_when_the_write_is_planned(
+    kafka_cluster: Cluster, block_ms: str
 ) -> None:
-    monkeypatch.setattr(sink, "_PLANNING_BLOCK_MS", 300)
     options = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers, "topic": "no-such-topic"}
-    with pytest.raises(KafkaError, match=r"'no-such-topic'.*create it first, or check its name"):
-        sink.batch_writer(options, StructType([StructField("value", StringType())]), overwrite=False)
+    with pytest.raises(UserMistake) as refused:
+        sink.batch_writer(
+            options | {"kafka.max.block.ms": block_ms},
+            StructType([StructField("value", StringType())]),
+            overwrite=False,
+        )
+    assert str(refused.value) == (
+        "The topic to write to is 'no-such-topic', which does not exist: check its name, or create it first "
+        f"(waited for {block_ms} ms; kafka.max.block.ms says how long)."
+    )
+
+
+def test_a_mistake_is_one_sentence_at_the_end_of_sparks_own_error(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, tmp_path: Path
+) -> None:
+    servers = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers}
+    rows = spark.range(1).selectExpr("cast(id as string) value")
+    stream = spark.readStream.format("ottla").options(**servers, subscribe=kafka_topic, startingOffsets="earliest")
+    write(rows, kafka_cluster, topic=kafka_topic)
+
+    def run(**options: str) -> None:
+        query = stream.load().selectExpr("value", "77 partition").writeStream.format("ottla")
+        query = query.options(**servers, topic=kafka_topic, **options).option("checkpointLocation", str(tmp_path))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    mistakes: dict[str, Callable[[], Any]] = {
+        "minPartitions is '0'": lambda: read(spark, servers, subscribe="x", minPartitions="0"),
+        "'no-such-topic', which does not": lambda: read(spark, servers, subscribe="no-such-topic").collect(),
+        "acks='7' is not known": lambda: write(rows, kafka_cluster, topic=kafka_topic, kafka__acks="7"),
+        "partition 77 in row 0": lambda: write(
+            rows.selectExpr("value", "77 partition"), kafka_cluster, topic=kafka_topic
+        ),
+        "names partition 77 in row 0": run,
+        "is more than the brokers allow": lambda: run(**{"kafka.transaction.timeout.ms": "2000000"}),
+    }
+    for sentence, mistake in mistakes.items():
+        with pytest.raises(PySparkException) as refused:
+            mistake()
+        lines = re.sub(
+            r"\s*SQLSTATE: \w+|\n=== Streaming Query ===.*", "", str(refused.value), flags=re.DOTALL
+        ).splitlines()
+        assert sentence in lines[-1]
+        assert len([line for line in lines if line.lstrip().startswith("File ") and "ottla" in line]) == 1, lines
+        assert "Could not serialize" not in str(refused.value)

@@ -285,6 +285,27 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(
     assert rows(lenient, reached, end) == []
 
 
+def test_a_topic_made_anew_is_told_from_the_old_one_where_its_offsets_do_not_tell(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(kafka_cluster, kafka_topic, p0=3)
+    strict, lenient = (stream(subscribe=kafka_topic, failOnDataLoss=fail) for fail in (True, False))
+    start = strict.initialOffset()
+    reached, _ = (reader.latestOffset(start, ReadAllAvailable()) for reader in (strict, lenient))
+    kafka_cluster.delete_topic(kafka_topic)
+    kafka_cluster.create_topic(kafka_topic, partitions=3)
+    send(kafka_cluster, kafka_topic, p0=9)
+    end = strict.latestOffset(reached, ReadAllAvailable())
+    with pytest.raises(UserMistake, match=f"topic {kafka_topic} was deleted and made anew"):
+        strict.partitions(reached, end)
+    assert lenient.latestOffset(reached, ReadAllAvailable()) == end
+    assert rows(lenient, reached, end) == [(0, offset) for offset in range(3, 9)]
+    assert caplog.text.count("made anew; going on without them") == 1
+    send(kafka_cluster, kafka_topic, p0=1)
+    assert rows(lenient, end, lenient.latestOffset(end, ReadAllAvailable())) == [(0, 9)]
+    assert caplog.text.count("made anew; going on") == 1
+
+
 def test_a_topic_that_is_deleted_since_partitions_were_looked_for_is_lost_data(
     kafka_cluster: ottla.Cluster, kafka_topic: str, stream: Open
 ) -> None:

@@ -56,6 +56,8 @@ class OffsetLookup:
         )
         # Of every topic asked for: {partition: (leader or -1, leader epoch)}.
         self._leaders: dict[str, dict[int, tuple[int, int]]] = {}
+        self.topic_ids: dict[str, bytes] = {}
+        """Of every topic there was when it was asked for; 16 zeros where the cluster has none."""
         self._coordinators: dict[str, int] = {}
         driver.start()
         self._closing = weakref.finalize(self, driver.close)
@@ -164,6 +166,7 @@ class OffsetLookup:
     # ---- leaders ------------------------------------------------------------------------------------------------
 
     def _learn(self, topic: Any) -> None:
+        self.topic_ids[topic.name] = topic.topic_id
         self._leaders[topic.name] = {
             place.partition_index: (place.leader_id, place.leader_epoch) for place in topic.partitions
         }

@@ -11,6 +11,9 @@ from ottla.connection.settings import CONNECTION_SETTINGS
 from ottla.errors import ConfigError
 
 CONTROL_TOPIC = "__ottla_sink"
+_MARKERS = "_markers"
+SINK_TOPICS = (CONTROL_TOPIC, CONTROL_TOPIC + _MARKERS)
+"""What all sinks of a cluster share, unless they are told another control topic."""
 # Kafka's own default of transaction.max.timeout.ms, and so the longest that every cluster allows.
 TRANSACTION_TIMEOUT_MS = 900_000
 _MARGIN_MS_MAX = 60_000
@@ -80,7 +83,7 @@ class SinkSettings:
     @property
     def markers_topic(self) -> str:
         """Where each task's transaction leaves a record, so that its fate can be read."""
-        return f"{self.control_topic}_markers"
+        return self.control_topic + _MARKERS
 
     def for_reading(self) -> dict[str, Any]:
         """Keywords for Admin, Reader and `end_transactions`: the connection's settings among those given."""

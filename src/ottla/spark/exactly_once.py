@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from pickle import PickleError
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ottla.errors import DeliveryError, KafkaError, UserMistake
+from ottla.errors import DeliveryError, KafkaError, OttlaError, UserMistake
 from ottla.sink.batch import WRITE, Attempt, BatchId, Plan, Prepared, Skipped
 from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
-from ottla.sink.settings import CONTROL_TOPIC, TRANSACTION_TIMEOUT_MS, SinkSettings
+from ottla.sink.settings import SINK_TOPICS, TRANSACTION_TIMEOUT_MS, SinkSettings
 from ottla.sink.task import prepare
 from ottla.spark.continuous import refuse_epoch
+from ottla.spark.mistakes import plainly
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.sink_rows import SinkRows, count_rows, send_rows
 
@@ -42,8 +44,7 @@ _CONNECT_TAG = "SparkConnect_"
 _NOT_ALONE = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
 # What the mechanism uses beside the user's topics, and nobody would think of.
 _GRANTS = {
-    "TOPIC_AUTHORIZATION_FAILED": f"Create, Read, Write and Describe on topics {CONTROL_TOPIC} and "
-    f"{CONTROL_TOPIC}_markers",
+    "TOPIC_AUTHORIZATION_FAILED": f"Create, Read, Write and Describe on topics {' and '.join(SINK_TOPICS)}",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "Write and Describe on transactional ids that begin with ottla-sink-",
 }
 
@@ -55,6 +56,10 @@ class Outcome(WriterCommitMessage):
         self.message = message
 
 
+class NotPlanned(UserMistake, PickleError):
+    """What went wrong in planning, told while Spark pickles the writer; other errors it takes for trouble with that."""
+
+
 class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     """One micro-batch of a streaming query."""
 
@@ -63,12 +68,17 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         self._rows = rows
         self._plan: Plan | None = None
 
+    @plainly
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles the writer in the planning process, and nowhere else."""
         if self._plan is None:
-            self._plan = _plan(self._settings)
+            try:
+                self._plan = _plan(self._settings)
+            except OttlaError as error:
+                raise NotPlanned(str(error)) from None
         return dict(self.__dict__)
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Outcome:  # type: ignore[override]  # as its base class does
         """Write one task's rows and leave them invisible."""
         assert self._plan is not None
@@ -78,11 +88,13 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
             raise UserMistake("The exactly-once sink was called for a streaming query, and Spark does not say which.")
         return _write(self._settings, self._plan, batch, context, self._rows, iterator)
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Decide the micro-batch and make it visible."""
         refuse_epoch(messages)
         commit(self._settings, _all(messages))
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Give up what tasks prepared, unless it is decided."""
         abort(self._settings, _told(messages))
@@ -98,6 +110,7 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
         self._own_id = uuid.uuid4().hex
         self._plan = _plan(self._settings)
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Outcome:  # type: ignore[override]  # as its base class does
         """Write one task's rows and leave them invisible."""
         context = _task_context()
@@ -112,10 +125,12 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
             batch = BatchId(self._write_id or self._own_id, WRITE)
         return _write(self._settings, self._plan, batch, context, self._rows, iterator)
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Decide the write and make it visible."""
         commit(self._settings, _all(messages))
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Give up what tasks prepared, unless it is decided."""
         abort(self._settings, _told(messages))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.client.offset_lookup import OffsetLookup
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
+from ottla.sink.settings import SINK_TOPICS
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET, Limit
 from ottla.spark.offset_ranges import OffsetRange, Place, check_named, place_limit, plan_ranges, split_ranges, time_of
 from ottla.spark.options import SourceOptions
@@ -35,6 +36,8 @@ class PartitionsToRead:
         except ConfigError as error:
             raise ConfigError(f"Among the options that begin with kafka.: {error}") from None
         self._places: tuple[Place, ...] = ()
+        self._topic_ids: dict[str, bytes] = {}
+        self._made_anew: list[str] = []
         self._asked_at: float | None = None
 
     def find(self, max_age_s: float = 0.0) -> tuple[Place, ...]:
@@ -75,7 +78,8 @@ class PartitionsToRead:
     def _ask(self) -> tuple[Place, ...]:
         options, lookup = self._options, self.lookup
         if options.pattern is not None:
-            topics = [name for name in lookup.topics() if options.pattern.fullmatch(name)]
+            # As Kafka's own internal topics, and those of the sink: a stream into it would have something new for ever.
+            topics = [name for name in lookup.topics() if options.pattern.fullmatch(name) and name not in SINK_TOPICS]
             found = lookup.known_partitions(topics)
         elif options.assigned is not None:
             found = lookup.partitions(sorted(options.assigned))
@@ -89,7 +93,21 @@ class PartitionsToRead:
             found = options.assigned
         else:
             found = lookup.partitions(options.topics or ())
+        self._watch(found)
         return tuple((topic, partition) for topic in sorted(found) for partition in sorted(found[topic]))
+
+    def _watch(self, topics: Iterable[str]) -> None:
+        """Offsets do not tell a topic from one that has its name now, and holds as much."""
+        for topic in topics:
+            now = self.lookup.topic_ids[topic]
+            if self._topic_ids.setdefault(topic, now) != now:
+                self._topic_ids[topic] = now
+                self._made_anew.append(topic)
+
+    def take_made_anew(self) -> list[str]:
+        """The topics that were deleted and made anew since this was asked last, as far as this process has seen it."""
+        made_anew, self._made_anew = self._made_anew, []
+        return made_anew
 
 
 def explained(error: KafkaError, option: str) -> OttlaError:

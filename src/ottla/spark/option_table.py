@@ -7,6 +7,7 @@ Names and meanings are those of Spark's own Kafka source, but for `columns`.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -99,8 +100,11 @@ def _read_pattern(text: str) -> re.Pattern[str]:
     if not text.strip():
         raise ValueError
     try:
-        return re.compile(text.strip())
-    except re.error as error:
+        with warnings.catch_warnings():
+            # Of what means another thing in Java, such as [a-z&&[^b]], Python only warns.
+            warnings.simplefilter("error", FutureWarning)
+            return re.compile(text.strip())
+    except (re.error, FutureWarning) as error:
         raise ValueError(str(error)) from None
 
 
@@ -130,7 +134,8 @@ OPTIONS = (
         "subscribePattern",
         "a regular expression (Python's `re`) for whole topic names",
         "",
-        "All topics that match; a running stream takes up those that come later.",
+        "All topics that match, but for Kafka's internal ones and those of the ottla sink; a running stream takes up "
+        "those that come later.",
         _read_pattern,
     ),
     Option("assign", "JSON {topic: [partition, ...]}", "", "Single partitions."),

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from ottla.spark.mistakes import each_plainly
 from ottla.spark.offset_ranges import OffsetRange
 from ottla.spark.options import SourceOptions
 
@@ -29,7 +30,7 @@ def read_partition(options: SourceOptions, partition: InputPartition, schema: St
     from ottla.spark.range_reader import read_range
 
     _spare_the_collector()
-    return read_range(options, partition.value, to_arrow_schema(schema, timezone="UTC"))
+    return each_plainly(read_range(options, partition.value, to_arrow_schema(schema, timezone="UTC")))
 
 
 class _Spared:

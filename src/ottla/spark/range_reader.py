@@ -103,6 +103,7 @@ class _Constants:
     """Columns that say the same in every row, made once for as many rows as a piece may have."""
 
     def __init__(self, span: OffsetRange) -> None:
+        self.place = f"Partition {span.partition} of {span.topic}"
         self._values = {"topic": span.topic, "partition": span.partition}
         self._columns: dict[str, Any] = {}
 
@@ -129,8 +130,21 @@ def _conform(piece: pa.RecordBatch, constants: _Constants, target: pa.Schema) ->
         column = piece.column(_DECODED.get(field.name, field.name))
         if field.name == HEADERS:
             column = _null_where_none(column)
-        columns.append(column if column.type == field.type else column.cast(field.type))
+        columns.append(column if column.type == field.type else _cast(column, field, constants))
     return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _cast(column: Any, field: pa.Field[Any], constants: _Constants) -> Any:
+    """The column in Spark's type; UserMistake for times it cannot hold, which brokers may let through."""
+    import pyarrow as pa
+
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise UserMistake(
+            f"{constants.place} has a record whose {field.name} Spark cannot hold ({error}): leave that column out by "
+            "the option columns."
+        ) from None
 
 
 def _null_where_none(headers: Any) -> Any:

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from ottla.errors import KafkaError, UserMistake
 from ottla.spark.continuous import refuse_continuous_query, refuse_epoch
+from ottla.spark.mistakes import plainly
 from ottla.spark.sink_options import SinkOptions, read_sink_options
 from ottla.spark.sink_rows import SinkRows, plan_rows, send_rows
 
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
     from ottla.client.producer import Producer
 
-_PLANNING_BLOCK_MS = 15_000
+# How long a topic that nobody knows is waited for when a write is planned, unless kafka.max.block.ms says: brokers that
+# make it may need as long, and Kafka's own minute is too long to wait for a name that is mistyped.
+_UNKNOWN_TOPIC_MS = 5_000
 _known_topics: set[tuple[str, str]] = set()
 
 
@@ -55,6 +58,7 @@ class AtLeastOnceWriter(DataSourceArrowWriter):
     def __init__(self, plan: SinkPlan) -> None:
         self._plan = plan
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:  # type: ignore[override]  # as its base class does
         """Send one task's rows."""
         return _write(self._plan, iterator)
@@ -66,10 +70,12 @@ class AtLeastOnceStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, plan: SinkPlan) -> None:
         self._plan = plan
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:  # type: ignore[override]  # as its base class does
         """Send one task's rows."""
         return _write(self._plan, iterator)
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """All rows are stored: there is nothing to do."""
         refuse_epoch(messages)
@@ -112,7 +118,7 @@ def _plan(options: SinkOptions, schema: StructType) -> SinkPlan:
 def _check_topic(options: SinkOptions, topic: str) -> None:
     """Ask for the topic, once in this process: an unknown or forbidden one is an error here, not one of each task.
 
-    Where brokers make topics that are asked for, this makes it.
+    Where brokers make topics that are asked for, this makes it. It is waited for as long as `kafka.max.block.ms` says.
     """
     from ottla.client.admin import Admin
     from ottla.sink.session import check_authorized
@@ -121,19 +127,22 @@ def _check_topic(options: SinkOptions, topic: str) -> None:
     place = (options.bootstrap_servers, topic)
     if place in _known_topics:
         return
-    with _producer(options, {"max.block.ms": str(_PLANNING_BLOCK_MS), "linger.ms": "0"}) as producer:
+    block_ms = options.settings.get("max.block.ms", str(_UNKNOWN_TOPIC_MS))
+    with _producer(options, {"max.block.ms": block_ms}) as producer:
         try:
             producer.partitions_for(topic)
             with Admin(options.bootstrap_servers, **settings_for_reading(options.settings)) as admin:
                 check_authorized(admin, topic, {"WRITE"})
         except KafkaError as error:
-            if error.name != "TOPIC_AUTHORIZATION_FAILED":
+            why = {
+                "TOPIC_AUTHORIZATION_FAILED": "which this user may not: have it granted Describe and Write on the "
+                "topic.",
+                "UNKNOWN_TOPIC_OR_PARTITION": "which does not exist: check its name, or create it first (waited for "
+                f"{block_ms} ms; kafka.max.block.ms says how long).",
+            }.get(error.name)
+            if why is None:
                 raise
-            raise UserMistake(
-                f"The topic to write to is {topic!r}, which this user may not: have it granted Describe and Write on "
-                "the topic.",
-                topic=topic,
-            ) from None
+            raise UserMistake(f"The topic to write to is {topic!r}, {why}", topic=topic) from None
     _known_topics.add(place)
 
 

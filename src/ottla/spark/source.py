@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 )
 
 from ottla.errors import UserMistake
+from ottla.spark.mistakes import plainly
 from ottla.spark.options import SourceOptions, read_columns, read_options
 from ottla.spark.range_partition import RangePartition, read_partition
 
@@ -60,15 +61,18 @@ class OttlaDataSource(DataSource):
         """The word for `format()`."""
         return "ottla"
 
+    @plainly
     def schema(self) -> StructType:
         """Spark's Kafka source schema, or the chosen columns of it."""
         return StructType([StructField(name, _TYPES[name], True) for name in read_columns(self.options)])
 
+    @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader for one query."""
         self._check_schema(schema)
         return OttlaReader(read_options(self.options), schema)
 
+    @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
         """The reader for one streaming query."""
         from ottla.spark.stream_reader import OttlaStreamReader
@@ -76,12 +80,14 @@ class OttlaDataSource(DataSource):
         self._check_schema(schema)
         return OttlaStreamReader(read_options(self.options, streaming=True), schema)
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer for one batch write; its options and columns are those of `sink_options` and `sink_rows`."""
         from ottla.spark.sink import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """The writer for one micro-batch of a streaming query."""
         from ottla.spark.sink import stream_writer
@@ -104,6 +110,7 @@ class OttlaReader(DataSourceReader):
         self._options = options
         self._schema = schema
 
+    @plainly
     def partitions(self) -> list[InputPartition]:
         """One task per offset range; errors here reach the user before any task runs."""
         from ottla.spark.offset_resolution import plan_batch

@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 
 from ottla.errors import KafkaError, OttlaError, UserMistake
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
+from ottla.spark.mistakes import plainly
 from ottla.spark.offset_ranges import Place, split_ranges
 from ottla.spark.offset_resolution import PartitionsToRead, resolve_limits
 from ottla.spark.options import SourceOptions
@@ -74,6 +75,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- what Spark asks on the driver --------------------------------------------------------------------------
 
+    @plainly
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins."""
         partitions = self._opened()
@@ -95,6 +97,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read no further than to where the partitions end when the first micro-batch is planned."""
         self._available_now = True
 
+    @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the micro-batch that begins at `start` ends; `start` itself where there is nothing to do yet."""
         begun = from_json(start)
@@ -120,6 +123,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the partitions ended at the last look: what `latestOffset` shows in a query's progress."""
         return to_json(self._latest) if self._latest else None
 
+    @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One task per offset range; lost data is reported here."""
         begun, stops = from_json(start), from_json(end)
@@ -127,11 +131,14 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         options = self._options
         ranges, losses = plan_micro_batch(begun, stops, self._first_offsets(stops))
+        made_anew = self._opened().take_made_anew()
+        losses = [f"topic {topic} was deleted and made anew" for topic in made_anew] + losses
         if losses:
             report_loss("; ".join(losses), fail=options.fail_on_data_loss)
         pieces = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
         return [RangePartition(piece) for piece in pieces]
 
+    @plainly
     def commit(self, end: dict[str, Any]) -> None:
         """What was read before `end` is processed: tell the group, where kafka.group.id names one."""
         self._commit(from_json(end))

@@ -1,0 +1,37 @@
+"""An error of ours as Spark shows it: its sentence, without the way to it.
+
+Spark puts Python's whole traceback into its own error, and who has mistyped an option wants to read what is allowed,
+not where in ottla that was found. What is no error of ours, a bug say, keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar
+
+from ottla.errors import OttlaError
+
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def plainly(method: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
+    """The same method, called by Spark."""
+
+    @functools.wraps(method)
+    def call(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        try:
+            return method(*given, **named)
+        except OttlaError as error:
+            raise error.with_traceback(None) from None
+
+    return call
+
+
+def each_plainly(items: Iterator[_Answer]) -> Iterator[_Answer]:
+    """The same items, gone through by Spark."""
+    try:
+        yield from items
+    except OttlaError as error:
+        raise error.with_traceback(None) from None
