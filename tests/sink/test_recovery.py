@@ -122,6 +122,14 @@ def test_a_query_that_runs_is_fenced_by_recovery(job: Job) -> None:
     assert_every_row_once(job)
 
 
+def test_a_query_that_runs_goes_on_where_recovery_came_between_two_batches(job: Job) -> None:
+    settings = job.settings()
+    for batch in range(2):
+        driver.run_batch(job, settings, batch)
+        assert recover(settings)[1:] == ((), (), ())
+    assert_every_row_once(job, batches=2)
+
+
 def test_telling_changes_nothing(job: Job) -> None:
     settings = job.settings()
     planned = plan(settings)

@@ -36,6 +36,21 @@ def test_a_sink_id_used_by_another_query_is_refused(job: Job, tmp_path: Path) ->
     assert_every_row_once(job)
 
 
+def test_a_sink_of_another_query_is_refused_before_that_one_is_fenced(job: Job) -> None:
+    settings = job.settings()
+    run_batch(job, settings, 0)
+    planned = plan(settings, "query-1")
+    messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
+    with pytest.raises(
+        ottla.UserMistake, match=r"belongs to batch 0 of query query-1, and this is query query-2: .*sink\.id"
+    ):
+        plan(settings, "query-2")
+    # The one that runs goes on as if nothing had been.
+    commit(settings, messages)
+    plan(settings, "query-1")
+    assert_every_row_once(job, batches=2)
+
+
 def test_a_checkpoint_that_was_rolled_back_is_refused(job: Job) -> None:
     driver.main(job.text())
     Checkpoint(job.checkpoint).roll_back(0)

@@ -133,8 +133,12 @@ def test_a_checkpoint_that_was_lost_is_refused(stream: Stream, kafka_cluster: Cl
     stream.add(1)
     stream.run(sink__id=kafka_topic)
     shutil.rmtree(stream.checkpoint)
-    with pytest.raises(PySparkException, match=r"checkpoint was lost, or another query has the same sink\.id"):
+    with pytest.raises(
+        PySparkException, match=r"checkpoint was lost, or another query has the same sink\.id"
+    ) as refused:
         stream.run(sink__id=kafka_topic)
+    # When it was planned: had there been another query, its micro-batch would not have been touched.
+    assert "[PYTHON_DATA_SOURCE_ERROR] Failed to initialize Python data source writer" in str(refused.value)
     assert visible(kafka_cluster, kafka_topic) == [1]
 
 

@@ -126,7 +126,10 @@ def _undecided(session: Session, decision: Decision, error: OttlaError) -> Ottla
             "accordingly"
         )
     if _is_fenced(error):
-        said = f"{what} is not decided: another driver has taken the sink over, or this batch was aborted; end this one"
+        said = (
+            f"{what} is not decided: another driver has taken the sink over, or ottla sink recover has, or this batch "
+            "was aborted; end this one"
+        )
         return kafka_error(ErrorCode.PRODUCER_FENCED, said)
     return TransactionError(f"{what} is not decided, and nothing of it is visible: {error}")
 

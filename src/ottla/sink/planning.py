@@ -18,19 +18,24 @@ from ottla.sink.barriers import PLAN_END, PLAN_FENCE, PLAN_LOOK, PLAN_READ, PLAN
 from ottla.sink.batch import Last, Plan
 from ottla.sink.decision import Decision
 from ottla.sink.identities import prefix_of, slot_of
+from ottla.sink.refusals import check_query
 from ottla.sink.session import Session, session_of
 from ottla.sink.settings import SinkSettings
 from ottla.sink.sweep import Sweep, lost_of, sweep, to_describe
 
 
-def plan(settings: SinkSettings) -> Plan:
+def plan(settings: SinkSettings, query_id: str | None = None) -> Plan:
     """Make way for a batch; call it once for each, in the driver.
 
+    Where it is known that the batch will be one of `query_id`, a sink that belongs to another query is refused before
+    that one is fenced.
     Raises UserMistake for what cannot be used, TransactionUnfinished where the last decision cannot be carried out yet,
     KafkaError for what brokers refuse, Unreachable.
     """
     session = session_of(settings)
     session.ensure_topics()
+    if query_id is not None:
+        _check_owner(session, query_id)
     reach(PLAN_FENCE)
     planned_ms = time.time_ns() // 1_000_000
     coordinator = session.fence()
@@ -40,6 +45,14 @@ def plan(settings: SinkSettings) -> Plan:
     reach(PLAN_END)
     last = None if decision is None else _last(decision, lost)
     return Plan(coordinator, slot_of(coordinator), last, found.idle, planned_ms)
+
+
+def _check_owner(session: Session, query_id: str) -> None:
+    if session.owner != query_id:
+        decision = session.read_decision()
+        if decision is not None:
+            check_query(session.settings.sink_id, decision.batch, query_id)
+        session.owner = query_id
 
 
 def read_settled(session: Session, coordinator: TransactionIdentity) -> Decision | None:

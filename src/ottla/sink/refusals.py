@@ -39,10 +39,7 @@ def role(sink_id: str, last: Last | None, batch: BatchId, partition_id: int) -> 
         if decided.batch_id == batch.batch_id == WRITE:
             _refuse_lost(sink_id, last)
             return Role.WRITE
-        raise UserMistake(
-            f"sink {sink_id!r} belongs to {decided}, and this is {batch}: the checkpoint was lost, or another query "
-            f"has the same sink.id; {_CHECKPOINT}"
-        )
+        raise _foreign(sink_id, decided, f"{batch}")
     if batch.batch_id < decided.batch_id:
         raise UserMistake(
             f"sink {sink_id!r} has written batch {decided.batch_id}, and this is batch {batch.batch_id} of the same "
@@ -52,6 +49,19 @@ def role(sink_id: str, last: Last | None, batch: BatchId, partition_id: int) -> 
         return Role.REWRITE if partition_id in last.lost else Role.SKIP
     _refuse_lost(sink_id, last)
     return Role.WRITE
+
+
+def check_query(sink_id: str, last: BatchId, query_id: str) -> None:
+    """The same before anything is planned, where it is known which query it is going to be for."""
+    if last.query_id != query_id:
+        raise _foreign(sink_id, last, f"query {query_id}")
+
+
+def _foreign(sink_id: str, last: BatchId, this: str) -> UserMistake:
+    return UserMistake(
+        f"sink {sink_id!r} belongs to {last}, and this is {this}: the checkpoint was lost, or another query has the "
+        f"same sink.id; {_CHECKPOINT}"
+    )
 
 
 def _refuse_lost(sink_id: str, last: Last) -> None:

@@ -49,6 +49,8 @@ class Session:
         self.admin = Admin(settings.bootstrap_servers, **self._reading)
         self._key = settings.sink_id.encode()
         self._decisions = TransactionLog(self._key)
+        self.owner: str | None = None
+        """The query that was found to be the sink's."""
         self._has_topics = False
         self._timeout_is_known = False
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.errors import UserMistake
+from ottla.spark.checkpoint import folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
@@ -28,9 +29,9 @@ _REFUSED = (
 
 def refuse_continuous_query(checkpoint: str | None) -> None:
     """UserMistake where the query that is planned is continuous, as far as its checkpoint tells."""
-    if checkpoint is None or not checkpoint.startswith("/"):
+    folder = folder_of(checkpoint)
+    if folder is None:
         return
-    folder = Path(checkpoint)
     if (folder / "metadata").is_file() and _newest(folder / "offsets") <= _newest(folder / "commits"):
         raise UserMistake(_REFUSED)
 

@@ -26,6 +26,7 @@ from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
 from ottla.sink.settings import SINK_TOPICS, TRANSACTION_TIMEOUT_MS, SinkSettings
 from ottla.sink.task import prepare
+from ottla.spark.checkpoint import query_of
 from ottla.spark.continuous import refuse_epoch
 from ottla.spark.mistakes import plainly
 from ottla.spark.sink_options import SinkOptions
@@ -66,6 +67,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, rows: SinkRows) -> None:
         self._settings = sink_settings(options)
         self._rows = rows
+        self._checkpoint = options.checkpoint
         self._plan: Plan | None = None
 
     @plainly
@@ -73,7 +75,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         """Spark pickles the writer in the planning process, and nowhere else."""
         if self._plan is None:
             try:
-                self._plan = _plan(self._settings)
+                self._plan = _plan(self._settings, query_of(self._checkpoint))
             except OttlaError as error:
                 raise NotPlanned(str(error)) from None
         return dict(self.__dict__)
@@ -151,9 +153,9 @@ def sink_settings(options: SinkOptions) -> SinkSettings:
     )
 
 
-def _plan(settings: SinkSettings) -> Plan:
+def _plan(settings: SinkSettings, query_id: str | None = None) -> Plan:
     try:
-        return plan(settings)
+        return plan(settings, query_id)
     except KafkaError as error:
         grants = _GRANTS.get(error.name)
         if grants is None:
