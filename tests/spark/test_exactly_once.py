@@ -202,6 +202,48 @@ def test_a_batch_write_with_an_id_is_there_once_however_often_it_runs(
     assert visible(kafka_cluster, kafka_topic) == list(range(600))
 
 
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        (
+            "'v' value, if(id = 399, 'no-such-topic', '{topic}') topic",
+            "'no-such-topic' could not be had within max.block",
+        ),
+        ("'v' value, if(id = 399, null, '{topic}') topic", "Column 'topic' is null in row"),
+        ("repeat('v', if(id = 399, 2000000, 1)) value, '{topic}' topic", "MESSAGE_TOO_LARGE"),
+        (
+            "'v' value, if(id = 399, timestamp'1950-01-01', current_timestamp()) timestamp, '{topic}' topic",
+            "before 1970",
+        ),
+        (
+            "'v' value, if(id = 399, timestamp'9999-01-01', current_timestamp()) timestamp, '{topic}' topic",
+            "INVALID_TIME",
+        ),
+        (
+            "'v' value, array(named_struct('key', if(id = 399, null, 'h'), 'value', cast('x' as binary))) headers, "
+            "'{topic}' topic",
+            "Column 'headers' has a null header, or one without a name",
+        ),
+    ],
+)
+def test_a_write_of_which_one_row_cannot_be_written_shows_none(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, bad: str, told: str
+) -> None:
+    options = {"write.id": kafka_topic, "kafka.max.block.ms": "500", "kafka.max.request.size": "4000000"}
+
+    def write_all(rows: DataFrame) -> None:
+        servers = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers}
+        rows.write.format("ottla").mode("append").options(**servers, **options).save()
+
+    rows = spark.range(0, 400, 1, 2)
+    with pytest.raises(PySparkException, match=told):
+        write_all(rows.selectExpr(f"struct({bad.format(topic=kafka_topic)}) row").select("row.*"))
+    assert visible(kafka_cluster, kafka_topic) == []
+    # It was not decided, so that the same write may come with rows that are mended.
+    write_all(rows.selectExpr("cast(id as string) value", f"'{kafka_topic}' topic"))
+    assert visible(kafka_cluster, kafka_topic) == list(range(400))
+
+
 def test_writes_of_one_sink_follow_one_another(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str) -> None:
     write(numbers(spark, 0, 10), kafka_cluster, kafka_topic, sink__id=kafka_topic, write__id="1")
     write(numbers(spark, 0, 10), kafka_cluster, kafka_topic, sink__id=kafka_topic, write__id="1")

@@ -57,6 +57,21 @@ def test_a_batch_write_sends_every_row_with_every_column(
     assert [(header["key"], header["value"]) for header in rows[b"a"]["headers"]] == [("h", b"x")]
 
 
+def test_sparks_large_types_are_written_and_read(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str) -> None:
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    try:
+        header = "array(named_struct('key', 'h', 'value', cast('x' as binary))) headers"
+        rows = spark.range(2).selectExpr("cast(id as string) value", "cast('k' as binary) key", header)
+        write(rows, kafka_cluster, topic=kafka_topic, write__id=kafka_topic)
+        servers = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers}
+        found = read(spark, servers, subscribe=kafka_topic, includeHeaders="true").orderBy("value").collect()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
+    assert [(row.key, row.value, [tuple(each) for each in row.headers]) for row in found] == [
+        (b"k", value, [("h", b"x")]) for value in (b"0", b"1")
+    ]
+
+
 def test_many_tasks_write_every_row_once(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str) -> None:
     frame = spark.range(0, 50_000, 1, 5).selectExpr("cast(id as string) value", "cast(id % 100 as string) key")
     write(frame, kafka_cluster, topic=kafka_topic, kafka__compression__type="lz4")

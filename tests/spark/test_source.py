@@ -248,6 +248,18 @@ def test_what_cannot_be_read_is_said_before_any_task_runs(
     assert "task" not in str(refused.value).lower()
 
 
+def test_sql_reads_a_view_and_is_told_why_not_a_table(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    send(kafka_cluster, kafka_topic, {0: 2})
+    servers = kafka_cluster.bootstrap_servers
+    using = f"USING ottla OPTIONS ('kafka.bootstrap.servers' '{servers}', subscribe '{kafka_topic}')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW records {using}")
+    assert [row.value for row in spark.sql("SELECT value FROM records ORDER BY offset").collect()] == [b"v0", b"v1"]
+    with pytest.raises(PySparkException, match=r"use CREATE TEMPORARY VIEW \.\.\. USING ottla"):
+        spark.sql(f"CREATE TABLE records_of_the_catalog {using}")
+
+
 def test_a_schema_of_the_users_own_is_refused(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str) -> None:
     reader = spark.read.format("ottla").option("kafka.bootstrap.servers", kafka_cluster.bootstrap_servers)
     with pytest.raises(PySparkException, match="schema of its own"):

@@ -145,3 +145,22 @@ def test_a_pattern_for_all_topics_leaves_out_those_of_the_sink(cluster: ottla.Cl
     assert topic in found
     assert not found & {*SINK_TOPICS, "__transaction_state"}
     assert column(cluster, "topic", subscribe=SINK_TOPICS[0])
+
+
+def test_headers_keep_their_order_and_their_doubles(cluster: ottla.Cluster, topic: str) -> None:
+    several: list[tuple[str, bytes | None]] = [("b", b"1"), ("a", b""), ("b", None), ("", b"2"), ("b", b"1")]
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        for headers in (several, [], several[:1]):
+            producer.send(topic, None, headers=headers).result()
+    found = column(cluster, "headers", subscribe=topic, includeHeaders=True)
+    wanted = [{"key": key, "value": value} for key, value in several]
+    assert found == [wanted, None, wanted[:1]]
+
+
+def test_a_record_larger_than_what_is_fetched_ahead_is_read(cluster: ottla.Cluster, kafka_name: str) -> None:
+    size = 20 << 20
+    cluster.create_topic(kafka_name, partitions=1, configs={"max.message.bytes": 2 * size})
+    with ottla.Producer(cluster.bootstrap_servers, max_request_size=2 * size, buffer_memory=3 * size) as producer:
+        for value in (b"before", bytes(size), b"behind"):
+            producer.send(kafka_name, value).result()
+    assert [len(value) for value in column(cluster, "value", subscribe=kafka_name)] == [6, size, 6]

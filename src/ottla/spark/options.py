@@ -118,6 +118,12 @@ def _read_values(given: Mapping[str, str], *, streaming: bool) -> dict[str, Any]
 
 
 def _refuse_strangers(given: Mapping[str, str]) -> None:
+    if "provider" in given:
+        # Spark's own word for CREATE TABLE; when such a table is read, none of its options come back.
+        raise ConfigError(
+            "Spark keeps no options for a table of its catalog whose source is written in Python: use CREATE TEMPORARY "
+            "VIEW ... USING ottla OPTIONS (...)."
+        )
     for name in given:
         if name in REFUSED_SETTINGS:
             raise ConfigError(f"The option {name} cannot be used with the ottla source: {REFUSED_SETTINGS[name]}.")
