@@ -23,7 +23,7 @@ from tools.apache_kafka import ApacheKafka, Java
 import ottla
 from ottla.errors import UserMistake
 from ottla.sink import session
-from ottla.spark import sink
+from ottla.spark import sink, topic_check
 from ottla.spark.source import OttlaDataSource
 
 pytestmark = pytest.mark.kafka
@@ -63,7 +63,7 @@ def kafka(java: Java) -> Iterator[ApacheKafka]:
 @pytest.fixture(autouse=True)
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this process has found out about permissions in the test before."""
-    monkeypatch.setattr(sink, "_known_topics", set())
+    monkeypatch.setattr(topic_check, "_known_topics", set())
     monkeypatch.setattr(session, "_sessions", [])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -139,6 +140,17 @@ def test_an_unknown_topic_is_waited_for_as_long_as_the_options_say_and_named_whe
         "The topic to write to is 'no-such-topic', which does not exist: check its name, or create it first "
         f"(waited for {block_ms} ms; kafka.max.block.ms says how long)."
     )
+
+
+@pytest.mark.parametrize("options", [{"delivery": "at-least-once"}, {"sink.id": "of-a-topic-that-is-gone"}])
+def test_a_topic_that_is_gone_keeps_nobody_from_aborting(kafka_cluster: Cluster, options: dict[str, str]) -> None:
+    servers = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers, "kafka.max.block.ms": "300"}
+    given = servers | options | {"topic": "no-such-topic"}
+    # As the process does that commits and aborts, and that is another one after a minute without work.
+    writer = sink.stream_writer(given, StructType([StructField("value", StringType())]))
+    writer.abort([None], 7)
+    with pytest.raises(UserMistake, match="'no-such-topic', which does not exist"):
+        pickle.dumps(writer)
 
 
 def test_a_mistake_is_one_sentence_at_the_end_of_sparks_own_error(

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from pickle import PickleError
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ottla.errors import DeliveryError, KafkaError, OttlaError, UserMistake
+from ottla.errors import DeliveryError, KafkaError, UserMistake
 from ottla.sink.batch import WRITE, Attempt, BatchId, Plan, Prepared, Skipped
 from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
@@ -28,9 +27,10 @@ from ottla.sink.settings import SINK_TOPICS, TRANSACTION_TIMEOUT_MS, SinkSetting
 from ottla.sink.task import prepare
 from ottla.spark.checkpoint import query_of
 from ottla.spark.continuous import refuse_epoch
-from ottla.spark.mistakes import plainly
+from ottla.spark.mistakes import plainly, while_pickling
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.sink_rows import SinkRows, count_rows, send_rows
+from ottla.spark.topic_check import check_topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,27 +57,21 @@ class Outcome(WriterCommitMessage):
         self.message = message
 
 
-class NotPlanned(UserMistake, PickleError):
-    """What went wrong in planning, told while Spark pickles the writer; other errors it takes for trouble with that."""
-
-
 class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     """One micro-batch of a streaming query."""
 
     def __init__(self, options: SinkOptions, rows: SinkRows) -> None:
         self._settings = sink_settings(options)
         self._rows = rows
-        self._checkpoint = options.checkpoint
+        self._options = options
         self._plan: Plan | None = None
 
-    @plainly
+    @while_pickling
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles the writer in the planning process, and nowhere else."""
         if self._plan is None:
-            try:
-                self._plan = _plan(self._settings, query_of(self._checkpoint))
-            except OttlaError as error:
-                raise NotPlanned(str(error)) from None
+            check_topic(self._options)
+            self._plan = _plan(self._settings, query_of(self._options.checkpoint))
         return dict(self.__dict__)
 
     @plainly

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from pickle import PickleError
 from typing import ParamSpec, TypeVar
 
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, UserMistake
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
@@ -25,6 +26,23 @@ def plainly(method: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
             return method(*given, **named)
         except OttlaError as error:
             raise error.with_traceback(None) from None
+
+    return call
+
+
+class NotPlanned(UserMistake, PickleError):
+    """What went wrong in planning, told while Spark pickles the writer; other errors it takes for trouble with that."""
+
+
+def while_pickling(method: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
+    """The same method, called when Spark pickles its object: its errors are NotPlanned."""
+
+    @functools.wraps(method)
+    def call(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        try:
+            return method(*given, **named)
+        except OttlaError as error:
+            raise NotPlanned(str(error)) from None
 
     return call
 

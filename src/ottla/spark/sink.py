@@ -19,23 +19,17 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.errors import KafkaError, UserMistake
+from ottla.errors import UserMistake
 from ottla.spark.continuous import refuse_continuous_query, refuse_epoch
-from ottla.spark.mistakes import plainly
+from ottla.spark.mistakes import plainly, while_pickling
 from ottla.spark.sink_options import SinkOptions, read_sink_options
 from ottla.spark.sink_rows import SinkRows, plan_rows, send_rows
+from ottla.spark.topic_check import check_topic, open_producer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
-
-    from ottla.client.producer import Producer
-
-# How long a topic that nobody knows is waited for when a write is planned, unless kafka.max.block.ms says: brokers that
-# make it may need as long, and Kafka's own minute is too long to wait for a name that is mistyped.
-_UNKNOWN_TOPIC_MS = 5_000
-_known_topics: set[tuple[str, str]] = set()
 
 
 class SinkPlan(NamedTuple):
@@ -70,6 +64,12 @@ class AtLeastOnceStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, plan: SinkPlan) -> None:
         self._plan = plan
 
+    @while_pickling
+    def __getstate__(self) -> dict[str, Any]:
+        """Spark pickles the writer in the planning process, and nowhere else."""
+        check_topic(self._plan.options)
+        return dict(self.__dict__)
+
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:  # type: ignore[override]  # as its base class does
         """Send one task's rows."""
@@ -86,6 +86,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     if overwrite:
         raise UserMistake('A topic cannot be overwritten: write with .mode("append").')
     plan = _plan(read_sink_options(options, streaming=False), schema)
+    check_topic(plan.options)
     if not plan.options.exactly_once:
         return AtLeastOnceWriter(plan)
     from ottla.spark.exactly_once import ExactlyOnceWriter
@@ -109,50 +110,10 @@ def stream_writer(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
 
 def _plan(options: SinkOptions, schema: StructType) -> SinkPlan:
-    rows = plan_rows(schema, options.topic)
-    if rows.topic is not None:
-        _check_topic(options, rows.topic)
-    return SinkPlan(options, rows)
-
-
-def _check_topic(options: SinkOptions, topic: str) -> None:
-    """Ask for the topic, once in this process: an unknown or forbidden one is an error here, not one of each task.
-
-    Where brokers make topics that are asked for, this makes it. It is waited for as long as `kafka.max.block.ms` says.
-    """
-    from ottla.client.admin import Admin
-    from ottla.sink.session import check_authorized
-    from ottla.sink.settings import settings_for_reading
-
-    place = (options.bootstrap_servers, topic)
-    if place in _known_topics:
-        return
-    block_ms = options.settings.get("max.block.ms", str(_UNKNOWN_TOPIC_MS))
-    with _producer(options, {"max.block.ms": block_ms}) as producer:
-        try:
-            producer.partitions_for(topic)
-            with Admin(options.bootstrap_servers, **settings_for_reading(options.settings)) as admin:
-                check_authorized(admin, topic, {"WRITE"})
-        except KafkaError as error:
-            why = {
-                "TOPIC_AUTHORIZATION_FAILED": "which this user may not: have it granted Describe and Write on the "
-                "topic.",
-                "UNKNOWN_TOPIC_OR_PARTITION": "which does not exist: check its name, or create it first (waited for "
-                f"{block_ms} ms; kafka.max.block.ms says how long).",
-            }.get(error.name)
-            if why is None:
-                raise
-            raise UserMistake(f"The topic to write to is {topic!r}, {why}", topic=topic) from None
-    _known_topics.add(place)
+    return SinkPlan(options, plan_rows(schema, options.topic))
 
 
 def _write(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Written:
-    with _producer(plan.options) as producer:
+    with open_producer(plan.options) as producer:
         totals = send_rows(batches, plan.rows, lambda: producer)
     return Written(totals.rows)
-
-
-def _producer(options: SinkOptions, settings: Mapping[str, Any] = {}) -> Producer:
-    from ottla.client.producer import Producer
-
-    return Producer.from_config({"bootstrap.servers": options.bootstrap_servers, **options.settings, **settings})

@@ -1,0 +1,62 @@
+"""The look at the topic to write to, in the planning process: what is wrong with it is one error, not one of each task.
+
+Not in the process that commits and aborts: Spark starts that anew after a minute without work, and what is wrong with
+the topic by then must not keep anybody from aborting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.errors import KafkaError, UserMistake
+from ottla.spark.sink_options import SinkOptions
+
+if TYPE_CHECKING:
+    from ottla.client.producer import Producer
+
+# How long a topic that nobody knows is waited for when a write is planned, unless kafka.max.block.ms says: brokers that
+# make it may need as long, and Kafka's own minute is too long to wait for a name that is mistyped.
+_UNKNOWN_TOPIC_MS = 5_000
+_known_topics: set[tuple[str, str]] = set()
+
+
+def check_topic(options: SinkOptions) -> None:
+    """Ask for the topic that the option names, once in this process; UserMistake for an unknown or forbidden one.
+
+    Where brokers make topics that are asked for, this makes it. It is waited for as long as `kafka.max.block.ms` says.
+    """
+    from ottla.client.admin import Admin
+    from ottla.sink.session import check_authorized
+    from ottla.sink.settings import settings_for_reading
+
+    topic = options.topic
+    if topic is None:
+        return
+    place = (options.bootstrap_servers, topic)
+    if place in _known_topics:
+        return
+    block_ms = options.settings.get("max.block.ms", str(_UNKNOWN_TOPIC_MS))
+    with open_producer(options, {"max.block.ms": block_ms}) as producer:
+        try:
+            producer.partitions_for(topic)
+            with Admin(options.bootstrap_servers, **settings_for_reading(options.settings)) as admin:
+                check_authorized(admin, topic, {"WRITE"})
+        except KafkaError as error:
+            why = {
+                "TOPIC_AUTHORIZATION_FAILED": "which this user may not: have it granted Describe and Write on the "
+                "topic.",
+                "UNKNOWN_TOPIC_OR_PARTITION": "which does not exist: check its name, or create it first (waited for "
+                f"{block_ms} ms; kafka.max.block.ms says how long).",
+            }.get(error.name)
+            if why is None:
+                raise
+            raise UserMistake(f"The topic to write to is {topic!r}, {why}", topic=topic) from None
+    _known_topics.add(place)
+
+
+def open_producer(options: SinkOptions, settings: Mapping[str, Any] = {}) -> Producer:
+    """A producer of these options, with these settings before theirs."""
+    from ottla.client.producer import Producer
+
+    return Producer.from_config({"bootstrap.servers": options.bootstrap_servers, **options.settings, **settings})
