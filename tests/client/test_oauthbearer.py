@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -179,8 +180,8 @@ def test_a_validator_of_ones_own_says_who_comes_in(cluster: ottla.Cluster, topic
         assert producer.send(topic, b"x").result(30).offset == 0
 
 
-def _fails() -> Any:
-    raise ValueError("secret-0815 was refused")
+def _fails(kind: type[BaseException]) -> Any:
+    raise kind("secret-0815 was refused")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,9 @@ def _fails() -> Any:
         ("UNSECURED", lambda: "secret-0815", r"does not take the token \(invalid_token\)"),
         ("VALIDATED", lambda: "secret-0815", r"does not take the token \(invalid_token\)"),
         ("VALIDATED", lambda: "nobody", r"does not take the token \(invalid_token\)"),
-        ("UNSECURED", _fails, "token.provider raised ValueError"),
+        ("UNSECURED", partial(_fails, ValueError), "token.provider raised ValueError"),
+        ("UNSECURED", partial(_fails, SystemExit), "token.provider raised SystemExit"),
+        ("UNSECURED", partial(_fails, KeyboardInterrupt), "token.provider raised KeyboardInterrupt"),
         ("UNSECURED", lambda: None, "token.provider returned NoneType"),
         ("UNSECURED", lambda: b"secret-0815", "token.provider returned bytes"),
         ("UNSECURED", lambda: "secret-0815\n", "a token that is empty or no plain ASCII"),

@@ -423,20 +423,21 @@ def test_waiting_inside_a_callback_is_refused_instead_of_hanging(
 
 
 def test_an_exception_in_the_io_thread_settles_every_delivery(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
-    # Ctrl+C is the one exception of a callback that is passed on: it ends the thread it is raised in.
-    def interrupt(_: ottla.Delivery) -> None:
-        raise KeyboardInterrupt
-
     producer = Producer(kafka_cluster.bootstrap_servers, linger_ms=10_000)
     producer.partitions_for(kafka_topic)
     waiting = producer.send(kafka_topic, b"never taken", partition=1)
-    fatal = producer.send(kafka_topic, b"x" * 10_000, partition=0, on_delivery=interrupt)
+    stored = producer.send(
+        kafka_topic,
+        b"x" * 10_000,
+        partition=0,
+        on_delivery=lambda _: producer._driver.loop.break_down(ZeroDivisionError("a bug")),
+    )
     for _ in range(2):
         producer.send(kafka_topic, b"x" * 10_000, partition=0)
     with pytest.raises(ottla.DeliveryError, match="I/O thread stopped because of an internal error") as caught:
         waiting.result(30)
     assert isinstance(caught.value, ottla.DeliveryFailed | ottla.DeliveryUnknown)
-    assert fatal.result(30).offset == 0
+    assert stored.result(30).offset == 0
     with pytest.raises(ottla.OttlaError, match="make a new one"):
         producer.send(kafka_topic, b"x")
     with pytest.raises(ottla.DeliveryError):

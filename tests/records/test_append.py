@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import ClosedError, DeliveryFailed, DeliveryUnknown, KafkaError, RecordError
 from ottla.records.append import Appender
-from ottla.records.delivery import Delivery, RecordMetadata
+from ottla.records.delivery import Delivery, RecordMetadata, run_callbacks
 from ottla.records.plain import decode_batches, encode_batch, partition_for_key
 
 
@@ -387,21 +387,32 @@ def test_callbacks_run_in_order_and_their_errors_are_logged(caplog):
     assert "broken callback" in caplog.text
 
 
-def test_interrupt_in_a_callback_reaches_the_caller_after_all_callbacks():
+def interrupt(delivery):
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_in_a_callback_does_not_reach_who_settles_the_batch(caplog):
     told = []
-
-    def interrupt(delivery):
-        raise KeyboardInterrupt
-
-    batch, _ = one_batch(2, on_delivery=interrupt)
-    batch2, [delivery] = one_batch(1, on_delivery=interrupt)
+    batch, [delivery] = one_batch(1, on_delivery=interrupt)
     delivery.add_done_callback(told.append)
-    with pytest.raises(KeyboardInterrupt):
-        batch2.fail(ValueError())
+    batch.fail(ValueError())
     assert told == [delivery]
+    assert "The delivery callback" in caplog.text
+
+
+def test_an_interrupt_in_a_callback_added_too_late_reaches_who_adds_it():
+    batch, [delivery] = one_batch(1)
+    batch.complete(0)
     with pytest.raises(KeyboardInterrupt):
-        batch.complete(0)
-    assert batch.outcome == 1
+        delivery.add_done_callback(interrupt)
+
+
+def test_an_interrupt_in_an_event_loop_reaches_it_after_all_callbacks():
+    told = []
+    _, [delivery] = one_batch(1)
+    with pytest.raises(KeyboardInterrupt):
+        run_callbacks([delivery, interrupt, delivery, told.append])
+    assert told == [delivery]
 
 
 def test_delivery_cannot_be_made_by_hand():

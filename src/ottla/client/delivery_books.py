@@ -100,7 +100,7 @@ class DeliveryBooks:
                 self._settle_at_last(leaf, error, unknown=True)
 
     def _settle_at_last(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
-        """Nothing comes after this, so not even a callback that raises Ctrl+C may leave a delivery without outcome."""
+        """Nothing comes after this, so not even a logging handler that raises may leave a delivery without outcome."""
         if not batch.outcome:
             with contextlib.suppress(BaseException):
                 self.settle_unhappily(batch, error, unknown=unknown)

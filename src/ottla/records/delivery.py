@@ -206,7 +206,8 @@ class SealedBatch:
         self._home = None
         if callbacks is not None:
             if landing is None:
-                run_callbacks(callbacks)
+                # In the I/O thread, which no signal interrupts: not even KeyboardInterrupt is anybody else's.
+                run_callbacks(callbacks, False)
             else:
                 landing.append(callbacks)
         return None
@@ -315,16 +316,20 @@ def sealed_batch(
 
 
 @cython.ccall
-def run_callbacks(callbacks: list) -> object:
-    """Call every function with its delivery; what they raise is logged, but Ctrl+C is passed on at the end."""
+def run_callbacks(callbacks: list, may_interrupt: cython.bint = True) -> object:
+    """Call every function with its delivery; what they raise is logged.
+
+    Where a signal's handler may have raised it, on users' threads, KeyboardInterrupt is passed on at the end instead.
+    """
     interrupt: object = None
     i: cython.Py_ssize_t
     for i in range(0, len(callbacks), 2):
         try:
             callbacks[i + 1](callbacks[i])
-        except KeyboardInterrupt as error:
-            interrupt = error
-        except BaseException:
+        except BaseException as error:
+            if may_interrupt and isinstance(error, KeyboardInterrupt):
+                interrupt = error
+                continue
             import logging
 
             logging.getLogger("ottla.producer").exception(
