@@ -36,6 +36,17 @@ def test_an_answer_that_calls_the_batch_a_duplicate_counts_as_acked(world):
     assert world.outcome(sealed) == BatchAcked(sealed, -1)
 
 
+@pytest.mark.parametrize("code", [3, 5, 6, 9, 56, 74, 100, 103])
+def test_an_answer_that_shows_metadata_to_be_stale_has_it_asked_for_at_once(world, code):
+    sealed = world.send("a")
+    before = world.metadata_requests
+    world.answer(code)
+    world.pass_ms(100)
+    assert world.metadata_requests == before + 1
+    world.settle()
+    assert world.outcome(sealed) == BatchAcked(sealed, 0)
+
+
 def test_a_lost_request_is_sent_again(world):
     world.send("a")
     world.hang_up()

@@ -54,8 +54,8 @@ _OPEN_ERRORS = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     )
 )
-# Answers that say our idea of who leads is wrong.
-_STALE_METADATA = frozenset(
+# Answers to Produce that say our idea of the topic, or of who leads, is wrong.
+STALE_METADATA = frozenset(
     (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -64,6 +64,7 @@ _STALE_METADATA = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
     )
 )
 
@@ -181,7 +182,7 @@ class Sender:
         if not code or code in _STORED:
             self._ack(batch, part.base_offset, part.log_append_time_ms)
             return
-        if code in _STALE_METADATA:
+        if code in STALE_METADATA:
             leader = part.current_leader
             if leader is not None:
                 self._connection.learn_leader(

@@ -1,10 +1,13 @@
 """What a coordinator's error code asks of a transactional producer, request by request (KIP-588, KIP-1050).
 
-The tables follow Java's TransactionManager (4.3) with three exceptions. EndTxn that is answered with
-UNKNOWN_SERVER_ERROR is asked again: the same verdict again is always safe, and giving up would leave the outcome open.
+The tables follow Java's TransactionManager (4.3) with four exceptions, and a test asks it for every code. EndTxn that
+is answered with UNKNOWN_SERVER_ERROR is asked again: the same verdict again is always safe, and giving up would leave
+the outcome open.
 EndTxn(commit) that is answered with INVALID_TXN_STATE means that the transaction was aborted (it had lasted longer than
 `transaction.timeout.ms`): the producer may go on after aborting, since brokers of transaction version 2 give it the
 next epoch. InitProducerId that is refused for want of authorization may be tried again by the same producer.
+INVALID_PRODUCER_ID_MAPPING ends Java's producer: ours asks for a new identity by the one it had, and hears from the
+coordinator that compares the two whether it was forgotten (`transactional.id.expiration.ms`) or replaced.
 """
 
 from __future__ import annotations

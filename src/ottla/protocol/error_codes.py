@@ -4,9 +4,10 @@ Codes, names and retriability as in Apache Kafka 4.3.1; the wording is ours. `NE
 wire: it is the name clients give to a broken connection.
 
 Fatal are those after which Java's producer (4.3.1) goes on neither by trying again nor by aborting: failed
-authentication, and what its TransactionManager moves to a fatal state for, whichever request was answered so. Codes
-that are fatal in answers to some requests only (INVALID_PRODUCER_EPOCH: abortable for Produce, the same as
-PRODUCER_FENCED from a transaction coordinator; INVALID_TXN_STATE alike) are for the caller to tell.
+authentication, what its TransactionManager moves to a fatal state for when Produce is answered so, and two that end it
+and that only coordinators answer. Other codes that are fatal in answers to some requests only (INVALID_PRODUCER_EPOCH:
+abortable for Produce, the same as PRODUCER_FENCED from a transaction coordinator; INVALID_TXN_STATE alike) are for the
+caller to tell.
 """
 
 from __future__ import annotations
