@@ -2,8 +2,7 @@
 
 It reads the frames of both directions with ottla's own protocol code. Metadata answers name the proxy in place of the
 brokers, so that a client never finds the way around it. What it does to the answers of Produce requests is a list of
-functions, one for each answer in turn: from the answer's frame (without its length) to the bytes to be sent instead,
-or None to cut the connection. Answers after those of the list go through as they are.
+functions (`tests/wrong_answers.py`), one for each answer in turn; answers after those go through as they are.
 """
 
 from __future__ import annotations
@@ -14,15 +13,12 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 
+from tests.wrong_answers import Crook, framed
+
 from ottla.protocol.frames import decode_response, encode_response
 from ottla.protocol.messages.metadata import MetadataRequest
 
 PRODUCE, METADATA = 0, 3
-Crook = Callable[[bytes], bytes | None]
-
-
-def framed(frame: bytes) -> bytes:
-    return len(frame).to_bytes(4, "big") + frame
 
 
 class CrookedProxy:
@@ -89,7 +85,7 @@ class CrookedProxy:
                 if api_key == METADATA:
                     answer = self._in_our_name(frame, version)
                 elif api_key == PRODUCE:
-                    answer = self._crooked(frame)
+                    answer = self._crooked(frame, version)
                 if answer is None:
                     break
                 client.sendall(answer)
@@ -101,13 +97,13 @@ class CrookedProxy:
             broker.host, broker.port = "127.0.0.1", self._port
         return b"".join(bytes(chunk) for chunk in encode_response(correlation_id, message, version))
 
-    def _crooked(self, frame: bytes) -> bytes | None:
+    def _crooked(self, frame: bytes, version: int) -> bytes | None:
         with self._lock:
             if not self._crooks:
                 return framed(frame)
             crook = self._crooks.pop(0)
             self.struck += 1
-        return crook(frame)
+        return crook(frame, version)
 
 
 def frames(sock: socket.socket) -> Iterator[bytes]:

@@ -17,7 +17,8 @@ from typing import Any
 from uuid import UUID
 
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
-from tests.client.crooked_proxy import CrookedProxy, framed, frames, hang_up
+from tests.client.crooked_proxy import CrookedProxy, frames, hang_up
+from tests.wrong_answers import framed
 
 from ottla.protocol.frames import decode_request, decode_response, encode_response
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
-from tests.client.crooked_proxy import Crook, CrookedProxy, framed
+from tests.client.crooked_proxy import CrookedProxy
+from tests.wrong_answers import WRONG, Crook, as_it_is
 
 import ottla
 from ottla.protocol.error_codes import ErrorCode
-from ottla.protocol.frames import decode_response, encode_response
-from ottla.protocol.messages.produce import ProduceRequest
 from ottla.records.plain import decode_batches
 
-VERSION = 12
 _numbers = count()
 
 
@@ -58,44 +56,11 @@ def through(single: ottla.Cluster) -> Iterator[Through]:
         proxy.close()
 
 
-def changed(frame: bytes, change: Callable[..., None]) -> bytes:
-    correlation_id, message = decode_response(memoryview(frame), ProduceRequest, VERSION)
-    change(message)
-    return b"".join(bytes(chunk) for chunk in encode_response(correlation_id, message, VERSION))
-
-
-def another_partition(frame: bytes) -> bytes:
-    def change(message: object) -> None:
-        message.responses[0].partition_responses[0].index = 77  # type: ignore[attr-defined]
-
-    return changed(frame, change)
-
-
-def no_partition(frame: bytes) -> bytes:
-    def change(message: object) -> None:
-        message.responses = []  # type: ignore[attr-defined]
-
-    return changed(frame, change)
-
-
-WRONG = {
-    "another request's answer": lambda frame: framed(b"\x7f\xff\xff\xff" + frame[4:]),
-    "answered twice": lambda frame: framed(frame) * 2,
-    "no answer at all": lambda frame: None,
-    "cut short": lambda frame: framed(frame[:-3]),
-    "bytes behind the answer": lambda frame: framed(frame + b"\0\0\0"),
-    "not a frame": lambda frame: b"HTTP/1.1 200 OK\r\n\r\n",
-    "a frame of no size": lambda frame: b"\x80\0\0\0",
-    "another partition": another_partition,
-    "no partition": no_partition,
-}
-
-
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
 def test_a_broker_that_answers_wrong_is_asked_again_and_everything_is_stored_once(
     single: ottla.Cluster, through: Through, single_topic: str, wrong: Crook
 ) -> None:
-    proxy = through(wrong, lambda frame: framed(frame), wrong)
+    proxy = through(wrong, as_it_is, wrong)
     with ottla.Producer(proxy.bootstrap_servers, linger_ms=0, retry_backoff_ms=10, reconnect_backoff_ms=5) as producer:
         deliveries = [producer.send(single_topic, b"%d" % n) for n in range(50)]
         producer.flush(60)

@@ -1,9 +1,9 @@
-"""A proxy in front of brokers that loses acknowledgements: the request reaches the broker, its answer nobody.
+"""A proxy in front of brokers that loses and spoils acknowledgements, repeats requests, and has brokers stand still.
 
-Apache Kafka has no fault plan; this gives it the one fault that matters most to a producer. It knows of the protocol
-just enough to tell frames and Produce requests apart, and to note who asks what in which version. An answer that is to
-be lost ends both sides of its connection, as `Faults.lose_ack` of the embedded cluster does, so that the client knows
-at once that it does not know.
+Apache Kafka has no fault plan; this gives it the faults that matter most to a producer. It knows of the protocol just
+enough to tell frames and Produce requests apart, and to note who asks what in which version. An answer that is to be
+lost ends both sides of its connection, as `Faults.lose_ack` of the embedded cluster does, so that the client knows at
+once that it does not know.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -19,6 +19,8 @@ from tools.ports import free_ports
 
 from ottla.protocol.frames import decode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+
+from ..wrong_answers import Crook, framed
 
 _PRODUCE, _API_VERSIONS = 0, 18
 _NAMED_FROM_VERSION = 3  # of ApiVersions (KIP-511)
@@ -32,10 +34,20 @@ class Asked(NamedTuple):
     version: int
 
 
-class LossyProxy:
-    """One address for each broker; `lose(every, times)` arms it and `fired` counts the answers that were lost.
+class _Connection:
+    """What both directions of one connection know: Produce requests by correlation id, and what becomes of them."""
 
-    `asked` has what was asked, by client id.
+    def __init__(self, passing: threading.Event) -> None:
+        self.passing = passing
+        self.versions: dict[bytes, int] = {}
+        self.lost: set[bytes] = set()
+        self.repeated: set[bytes] = set()
+
+
+class LossyProxy:
+    """One address for each broker; `lose`, `spoil`, `repeat` and `hold` say what goes wrong from now on.
+
+    `fired` counts what really went wrong since the last of them but `hold`. `asked` has what was asked, by client id.
     """
 
     def __init__(self, brokers: int) -> None:
@@ -47,15 +59,19 @@ class LossyProxy:
         self._every = 1
         self._left = 0
         self._seen = 0
+        self._crooks: list[Crook] = []
+        self._to_repeat = 0
+        self._passing = [threading.Event() for _ in self.ports]
         self._listening: list[socket.socket] = []
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
 
     def start(self, brokers: str) -> None:
         """Let clients through to these brokers ("host:port,host:port")."""
-        for port, broker in zip(self.ports, brokers.split(","), strict=True):
+        for port, broker, passing in zip(self.ports, brokers.split(","), self._passing, strict=True):
+            passing.set()
             listening = socket.create_server(("127.0.0.1", port))
             self._listening.append(listening)
-            _run(self._accept, listening, broker)
+            _run(self._accept, listening, broker, passing)
 
     def lose(self, every: int, times: int) -> Self:
         """From now on lose the answer to every so-many-th Produce request, `times` in all; `with` ends it."""
@@ -63,19 +79,42 @@ class LossyProxy:
             self._every, self._left, self._seen, self.fired = every, times, 0, 0
         return self
 
+    def spoil(self, *crooks: Crook) -> Self:
+        """Have these make the next answers to Produce requests, one each; `with` ends it."""
+        with self._lock:
+            self._crooks, self.fired = list(crooks), 0
+        return self
+
+    def repeat(self, times: int) -> Self:
+        """Have brokers handle so many Produce requests twice, from now on each; `with` ends it."""
+        with self._lock:
+            self._to_repeat, self.fired = times, 0
+        return self
+
+    @contextlib.contextmanager
+    def hold(self, broker_id: int) -> Iterator[None]:
+        """Let nothing through to this broker (from 1) or from it; at the end of the `with` all of it passes."""
+        passing = self._passing[broker_id - 1]
+        passing.clear()
+        try:
+            yield
+        finally:
+            passing.set()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _kind: type | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
         with self._lock:
-            self._left = 0
+            self._left = self._to_repeat = 0
+            self._crooks = []
 
     def close(self) -> None:
         """Let nobody through any more."""
         for sock in [*self._listening, *(end for pair in self._pairs for end in pair)]:
             _hang_up(sock)
 
-    def _accept(self, listening: socket.socket, broker: str) -> None:
+    def _accept(self, listening: socket.socket, broker: str, passing: threading.Event) -> None:
         host, port = broker.rsplit(":", 1)
         with contextlib.suppress(OSError):
             while True:
@@ -88,12 +127,12 @@ class LossyProxy:
                 for sock in (client, server):
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._pairs.append((client, server))
-                doomed: set[bytes] = set()
-                _run(self._pump, client, server, doomed, True)
-                _run(self._pump, server, client, doomed, False)
+                connection = _Connection(passing)
+                _run(self._pump, client, server, connection, True)
+                _run(self._pump, server, client, connection, False)
 
-    def _pump(self, source: socket.socket, target: socket.socket, doomed: set[bytes], requests: bool) -> None:
-        """Carry frames one way; `doomed` holds the correlation ids of the requests whose answers will be lost."""
+    def _pump(self, source: socket.socket, target: socket.socket, connection: _Connection, requests: bool) -> None:
+        """Carry frames one way."""
         software = ""
         with contextlib.suppress(OSError, EOFError), source.makefile("rb") as stream:
             while True:
@@ -101,17 +140,56 @@ class LossyProxy:
                 frame = stream.read(int.from_bytes(size))
                 if len(size) < 4 or len(frame) < int.from_bytes(size):
                     raise EOFError
+                connection.passing.wait()
+                sent: bytes | None
                 if requests:
                     software = self._note(software, frame)
-                    if int.from_bytes(frame[:2]) == _PRODUCE and self._strikes():
-                        doomed.add(frame[4:8])
-                elif frame[:4] in doomed:
-                    with self._lock:
-                        self.fired += 1
+                    sent = self._request(connection, size + frame)
+                else:
+                    sent = self._answer(connection, frame)
+                if sent is None:
                     break
-                target.sendall(size + frame)
+                target.sendall(sent)
         _hang_up(source)
         _hang_up(target)
+
+    def _request(self, connection: _Connection, request: bytes) -> bytes:
+        """What the broker is sent, and in `connection` what is to become of the answer."""
+        if int.from_bytes(request[4:6]) != _PRODUCE:
+            return request
+        correlation_id = request[8:12]
+        connection.versions[correlation_id] = int.from_bytes(request[6:8])
+        with self._lock:
+            self._seen += 1
+            if self._left > 0 and self._seen % self._every == 0:
+                self._left -= 1
+                connection.lost.add(correlation_id)
+            elif self._to_repeat > 0:
+                self._to_repeat -= 1
+                connection.repeated.add(correlation_id)
+                return request * 2
+        return request
+
+    def _answer(self, connection: _Connection, frame: bytes) -> bytes | None:
+        """What the client is sent; None: the connection is to be cut."""
+        correlation_id = frame[:4]
+        if correlation_id not in connection.versions:
+            return framed(frame)
+        with self._lock:
+            if correlation_id in connection.lost:
+                self.fired += 1
+                return None
+            if correlation_id in connection.repeated:
+                # The answer to the second of the two is the client's.
+                connection.repeated.remove(correlation_id)
+                self.fired += 1
+                return b""
+            version = connection.versions.pop(correlation_id)
+            if not self._crooks:
+                return framed(frame)
+            crook = self._crooks.pop(0)
+            self.fired += 1
+        return crook(frame, version)
 
     def _note(self, software: str, frame: bytes) -> str:
         """Remember what is asked; the name of the client's software as far as it has told it on this connection."""
@@ -125,13 +203,6 @@ class LossyProxy:
         with self._lock:
             self.asked.setdefault(client_id, set()).add(Asked(software, api_key, version))
         return software
-
-    def _strikes(self) -> bool:
-        with self._lock:
-            self._seen += 1
-            strikes = self._left > 0 and self._seen % self._every == 0
-            self._left -= strikes
-            return strikes
 
 
 def _run(work: Callable[..., None], *arguments: object) -> None:

@@ -17,9 +17,10 @@ import ottla
 from ottla import Listener
 from ottla.cluster.cluster import Cluster
 from ottla.errors import KafkaError
+from ottla.protocol.error_codes import ErrorCode
 
 from ..papers import Papers
-from .lossy_proxy import Asked, LossyProxy
+from .lossy_proxy import LossyProxy
 from .ways_in import PROTOCOLS, apache_settings, apache_users, embedded_listeners
 
 BROKERS = 3
@@ -38,15 +39,15 @@ class Losses(Protocol):
 class Side:
     """What the tests ask of either cluster.
 
-    `lossy_servers` are the addresses at which acknowledgements can be lost, `noted_servers` those behind which `asked`
-    remembers what clients asked, by client id.
+    `lossy_servers` are the addresses at which acknowledgements can be lost, `noted_servers` those of `proxy`, which
+    does wrong when it is told to, and remembers what clients asked.
     """
 
     name: str
     bootstrap_servers: str
     lossy_servers: str
     noted_servers: str
-    asked: dict[str, set[Asked]]
+    proxy: LossyProxy
 
     def bootstrap_servers_of(self, listener: str) -> str:
         """The addresses of a listener: PLAINTEXT, or one of `ways_in.PROTOCOLS`."""
@@ -58,8 +59,16 @@ class Side:
             settings = {key.replace("_", "."): value for key, value in configs.items()}
             admin.create_topics(name, partitions=partitions, replication_factor=replication_factor, configs=settings)
             # Apache Kafka names a leader before that has opened its log, and drops what comes in between with acks=0.
-            # An answer about offsets is the leader's own, and asked for until it comes.
-            admin.end_offsets(name)
+            # An answer about offsets is the leader's own, and asked for until it comes; a broker that has not heard of
+            # the topic yet may be asked who leads it.
+            give_up_s = time.monotonic() + _PATIENCE_S
+            while True:
+                try:
+                    admin.end_offsets(name)
+                    return
+                except KafkaError as error:
+                    if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or time.monotonic() > give_up_s:
+                        raise
 
     def leader(self, topic: str, partition: int) -> int:
         """The broker that leads the partition."""
@@ -123,13 +132,12 @@ class Embedded(Side):
     name = "embedded"
 
     def __init__(self, papers: Papers) -> None:
-        self._proxy = LossyProxy(BROKERS)
+        self.proxy = LossyProxy(BROKERS)
         self._ports = free_ports(BROKERS)
-        noted = Listener(port=self._ports[0], advertised_port=self._proxy.ports[0])
+        noted = Listener(port=self._ports[0], advertised_port=self.proxy.ports[0])
         self._cluster = Cluster(brokers=BROKERS, listeners={**embedded_listeners(papers), "NOTED": noted})
-        self._proxy.start(",".join(f"127.0.0.1:{port}" for port in self._ports))
-        self.noted_servers = ",".join(self._proxy.addresses)
-        self.asked = self._proxy.asked
+        self.proxy.start(",".join(f"127.0.0.1:{port}" for port in self._ports))
+        self.noted_servers = ",".join(self.proxy.addresses)
         self.bootstrap_servers = self.lossy_servers = self._cluster.bootstrap_servers
         self.bootstrap_servers_of = self._cluster.bootstrap_servers_of
         self.kill = self._cluster.kill
@@ -141,7 +149,7 @@ class Embedded(Side):
         return self._cluster.faults.lose_ack(topic=topic, every=every, times=times)
 
     def close(self) -> None:
-        self._proxy.close()
+        self.proxy.close()
         self._cluster.close()
 
 
@@ -151,25 +159,24 @@ class Apache(Side):
     name = "apache"
 
     def __init__(self, papers: Papers) -> None:
-        self._proxy = LossyProxy(BROKERS)
+        self.proxy = LossyProxy(BROKERS)
         self._kafka = ApacheKafka(
             BROKERS,
             heap_mb=384,
             listeners={"LOSSY": "PLAINTEXT", **PROTOCOLS},
-            advertised={"LOSSY": self._proxy.addresses},
+            advertised={"LOSSY": self.proxy.addresses},
             settings=QUICK_FAILOVER | apache_settings(papers),
             format_arguments=apache_users(),
         )
         try:
             self._kafka.start()
-            self._proxy.start(self._kafka.bootstrap_servers_of("LOSSY"))
+            self.proxy.start(self._kafka.bootstrap_servers_of("LOSSY"))
         except BaseException:
             self.close()
             raise
         self.bootstrap_servers = self._kafka.bootstrap_servers
         self.bootstrap_servers_of = self._kafka.bootstrap_servers_of
-        self.lossy_servers = self.noted_servers = ",".join(self._proxy.addresses)
-        self.asked = self._proxy.asked
+        self.lossy_servers = self.noted_servers = ",".join(self.proxy.addresses)
         self.kill = self._kafka.kill
         self.pause = self._kafka.pause
         self.resume = self._kafka.resume
@@ -178,8 +185,8 @@ class Apache(Side):
         self._kafka.start(broker_id)
 
     def losing_acks(self, topic: str, *, every: int, times: int) -> AbstractContextManager[Losses]:
-        return self._proxy.lose(every, times)
+        return self.proxy.lose(every, times)
 
     def close(self) -> None:
-        self._proxy.close()
+        self.proxy.close()
         self._kafka.stop()

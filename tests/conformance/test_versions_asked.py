@@ -106,7 +106,7 @@ def test_a_client_asks_the_embedded_cluster_in_the_versions_it_asks_apache_kafka
     for side in (embedded_side, apache_side):
         side.create_topic(kafka_name, 1, 3)
         client.use(request, side.noted_servers, kafka_name, client_id)
-        asked[side.name] = set(side.asked[client_id])
+        asked[side.name] = set(side.proxy.asked[client_id])
     ours, theirs = by_api(asked["embedded"]), by_api(asked["apache"])
     for key, versions in ours.items():
         assert versions <= set(range(VERSIONS[key][0], VERSIONS[key][1] + 1)), key
