@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -214,6 +217,27 @@ for thread in threading.enumerate():
         )
     assert done.returncode == 0
     assert "a producer was dropped without close(): 1 records were not delivered" in done.stderr
+
+
+def test_what_has_a_thread_of_its_own_cannot_be_pickled_and_says_what_to_do(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    address = kafka_cluster.bootstrap_servers
+
+    async def made() -> ottla.AsyncProducer:
+        async with ottla.AsyncProducer(address) as producer:
+            return producer
+
+    with ottla.Producer(address) as producer, ottla.Reader(address, kafka_topic) as reader, Admin(address) as admin:
+        for client in (producer, reader, admin, asyncio.run(made())):
+            for how in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match=f"this {type(client).__name__} cannot be .*; make one in each pro"):
+                    how(client)
+        delivery = producer.send(kafka_topic, b"x")
+        with pytest.raises(TypeError, match=r"A Delivery cannot be pickled: .*; pickle what result\(\) returns"):
+            pickle.dumps(delivery)
+        told = delivery.result(60)
+        assert pickle.loads(pickle.dumps(told)) == told
 
 
 def test_sending_on_a_dropped_producer_says_what_to_do(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:

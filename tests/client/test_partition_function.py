@@ -159,6 +159,7 @@ def test_large_tables_are_placed_a_million_rows_at_a_time_and_asked_once_for_eac
         ([7], r"chose partition 7"),
         ([-1], r"chose partition -1"),
         (pa.array([COUNT], pa.uint64()), r"chose partition 5"),
+        (pa.array([2**64 - 1], pa.uint64()), r"chose partition 18446744073709551615"),
         ([0, 1], "returned 2 partitions for 1 keys"),
         (pa.array([], pa.int32()), "returned 0 partitions for 1 keys"),
         (pa.array([1.0]), "returned Arrow data of type double.*has to return a column of whole numbers"),

@@ -279,6 +279,18 @@ def test_a_row_that_cannot_be_sent_is_named_and_those_before_arrive(
     assert len(stored(kafka_cluster, kafka_topic)) == 100
 
 
+@pytest.mark.parametrize("number", [3, 2**63, 2**64 - 1])
+def test_a_partition_of_any_size_is_named_as_it_was_given(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, number: int
+) -> None:
+    table = pa.table({"value": ["x", "y"], "partition": pa.array([0, number], pa.uint64())})
+    with (
+        Producer(kafka_cluster.bootstrap_servers) as producer,
+        pytest.raises(ottla.RecordError, match=f"names partition {number} in row 1"),
+    ):
+        producer.send_table(kafka_topic, table, value="value", partition="partition")
+
+
 def test_rows_that_failed_and_nobody_looked_at_are_raised_by_close(
     kafka_cluster: ottla.Cluster, kafka_topic: str
 ) -> None:

@@ -50,7 +50,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "retries": (None, 0, 3),
     "enable.idempotence": (None, "true", "false"),
     "max.in.flight.requests.per.connection": (None, 1, 5, 6),
-    "delivery.timeout.ms": (None, 10, 200_000),
+    "delivery.timeout.ms": (None, 10, 200_000, "+200000", "200_000", "0x30d40", "2e5"),
     "linger.ms": (None, 0, 100_000),
     "request.timeout.ms": (None, 5, 200_000, INT32_MAX),
     "reconnect.backoff.ms": (None, 3_000),

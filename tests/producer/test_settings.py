@@ -102,6 +102,14 @@ def test_idempotence_that_was_not_asked_for_gives_way(given):
             {"compression_gzip_level": 0},
             "compression.gzip.level=0 is out of range; allowed is a whole number from 1 to 9, or -1.",
         ),
+        (
+            {"linger.ms": "1_000"},
+            "linger.ms='1_000' is not a whole number; allowed is a whole number from 0 to 9223372036854775807.",
+        ),
+        (
+            {"sasl.login.refresh.window.factor": "0.8_0"},
+            "sasl.login.refresh.window.factor='0.8_0' is not a number; allowed is a number from 0.5 to 1.0.",
+        ),
         ({"enable_idempotence": "yes"}, "enable.idempotence='yes' is neither true nor false."),
         ({"linger": 5}, "linger is not a setting this client knows; did you mean linger.ms?"),
         ({"lingr.ms": 5}, "lingr.ms is not a setting this client knows; did you mean linger.ms?"),

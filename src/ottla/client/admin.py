@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver
 from ottla.client.authorized_operations import read_operations
 from ottla.client.channel import SocketBuffers
+from ottla.client.lifetime import OfOneProcess
 from ottla.connection.core import ANY_NODE, CONTROLLER, Answer
 from ottla.errors import KafkaError, OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
@@ -98,7 +99,7 @@ class ClusterDescription:
     brokers: tuple[BrokerDescription, ...]
 
 
-class Admin:
+class Admin(OfOneProcess):
     """Makes, changes, deletes and describes topics, changes settings, and tells offsets; `with` closes it.
 
     Settings are keywords, Kafka's names with underscores; docs/settings.md tells of every one. Every call raises

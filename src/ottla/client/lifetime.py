@@ -11,7 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from typing import Protocol
+from typing import NoReturn, Protocol, SupportsIndex
 
 from ottla.errors import ForkError
 
@@ -21,6 +21,16 @@ class Living(Protocol):
 
     def at_exit(self) -> None: ...
     def after_fork_in_child(self) -> None: ...
+
+
+class OfOneProcess:
+    """A client with sockets and a thread of its own, which cannot be copied or sent to another process."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            f"this {type(self).__name__} cannot be pickled or copied: it has sockets and a thread of its own; make one "
+            "in each process that needs one (in PySpark: inside of the function that runs there)"
+        )
 
 
 # A dict for its order: what was opened first is closed first.

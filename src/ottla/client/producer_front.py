@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 from ottla.client.channel import SocketBuffers
 from ottla.client.client_ids import client_id_of
+from ottla.client.lifetime import OfOneProcess
 from ottla.client.producer_driver import ProducerDriver
 from ottla.client.sending import sending
 from ottla.client.table_sender import TableSender
@@ -33,7 +34,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 Driver = TypeVar("Driver", bound=ProducerDriver)
 
 
-class ProducerFront(Generic[Driver]):
+class ProducerFront(OfOneProcess, Generic[Driver]):
     """The front of a driver; `_driver_class` and `_appending` are what tells one front from another."""
 
     _driver_class: type[Driver]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.arrow import need_pyarrow
 from ottla.client.channel import SocketBuffers
+from ottla.client.lifetime import OfOneProcess
 from ottla.client.reader_driver import ReaderDriver
 from ottla.connection.setting import shown
 from ottla.errors import ConfigError, Unreachable
@@ -37,7 +38,7 @@ _START_ALLOWED = 'allowed are "earliest", "latest", an offset from 0 on, and a d
 _END_ALLOWED = 'allowed are "latest" (the end as it is now), an offset from 0 on, and None (read on for ever)'
 
 
-class Reader:
+class Reader(OfOneProcess):
     """Reads topics or single partitions as Arrow RecordBatches; `with` closes it.
 
     Give either `topic` (one or several names, all their partitions) or `assignments`, {(topic, partition): (start,

@@ -133,7 +133,8 @@ class Setting:
             with contextlib.suppress(TypeError):
                 value = operator.index(value)
         given = isinstance(value, int if self.kind is int else int | float) and not isinstance(value, bool)
-        if given or isinstance(value, str):
+        # Python's own "1_000" is no number in a property file.
+        if given or (isinstance(value, str) and "_" not in value):
             try:
                 number = int(value) if self.kind is int else float(value)
             except ValueError:

@@ -110,6 +110,14 @@ cdef inline bint number_at(const Numbers *column, int64_t row, int64_t *number) 
     return True
 
 
+cdef inline object named_at(const Numbers *column, int64_t row):
+    """The number of a row that is not null, for a message: also one that only uint64 can hold."""
+    cdef int64_t number = whole_number(column.values, column.type, column.offset + row)
+    if column.type == c'L':
+        return <uint64_t> number
+    return number
+
+
 cdef inline int64_t blob_at(const Blobs *column, int64_t row, const char **data) noexcept nogil:
     """The length of a row's bytes, -1 where it is null, -2 where the column is not laid out as Arrow says."""
     cdef int64_t i = row + column.offset

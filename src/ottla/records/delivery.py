@@ -486,5 +486,8 @@ class Delivery:
         batch._callbacks.append(fn)
         return None
 
+    def __reduce__(self) -> object:
+        raise TypeError("A Delivery cannot be pickled: its producer knows the outcome; pickle what result() returns.")
+
     def __repr__(self) -> str:
         return f"<Delivery to {self._batch.topic}-{self._batch.partition}: {_WORDS[self._place().outcome]}>"

@@ -42,6 +42,7 @@ from cython.cimports.ottla.records.arrow_layout import (
     blob_at,
     is_set,
     list_at,
+    named_at,
     number_at,
 )
 from cython.cimports.ottla.records.buffers import BufferPool
@@ -656,7 +657,6 @@ class TableEncoder:
     def _row_error(self, status: cython.int) -> object:
         row = self._first_row + self._stopped_at
         names: tuple = self._names
-        number: int64_t = 0
         if status == _TOO_LARGE and self._wanted > self._max_request_size:
             return RecordError(
                 f"Row {row} needs {self._wanted} bytes with its batch; max.request.size allows "
@@ -669,15 +669,15 @@ class TableEncoder:
                 "less in one record, or raise buffer_memory."
             )
         if status == _BAD_PARTITION:
-            number_at(cython.address(self._partition), self._stopped_at, cython.address(number))
+            wrong: object = named_at(cython.address(self._partition), self._stopped_at)
             return RecordError(
-                f"Column {names[3]!r} names partition {number} in row {row}; topic {self._topic} has partitions 0 to "
+                f"Column {names[3]!r} names partition {wrong} in row {row}; topic {self._topic} has partitions 0 to "
                 f"{self._partition_count - 1}."
             )
         if status == _BAD_PLACE:
-            number_at(cython.address(self._placed), self._stopped_at, cython.address(number))
+            wrong = named_at(cython.address(self._placed), self._stopped_at)
             return RecordError(
-                f"partitioner.class {self._placer} chose partition {number} for row {row}; topic {self._topic} has "
+                f"partitioner.class {self._placer} chose partition {wrong} for row {row}; topic {self._topic} has "
                 f"partitions 0 to {self._partition_count - 1}."
             )
         if status == _BAD_TIMESTAMP:

@@ -21,6 +21,7 @@ from cython.cimports.ottla.records.arrow_layout import (
     append_blob,
     blob_at,
     free_blobs,
+    named_at,
     number_at,
     reserve,
     reserve_rows,
@@ -202,5 +203,6 @@ def first_partition(name: str, partitions: object, partition_count: int) -> int 
     if not number_at(cython.address(placed.numbers), 0, cython.address(number)):
         return None
     if number < 0 or number >= partition_count:
-        raise RecordError(f"partitioner.class {name} chose partition {number}; there are 0 to {partition_count - 1}.")
+        wrong: object = named_at(cython.address(placed.numbers), 0)
+        raise RecordError(f"partitioner.class {name} chose partition {wrong}; there are 0 to {partition_count - 1}.")
     return number
