@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ottla.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.kafka
 
+_LEVELS = Path(__file__).with_name("RecordingLevelsOfKafka.java")
 _RECORDS = 20_000
 _RECORD_BYTES = 100
 _LINE = re.compile(r"^([\w-]+):([\w-]+):\{([^}]*)\}\s*: (\S+)$", re.MULTILINE)
@@ -123,3 +125,42 @@ def test_every_node_that_was_asked_is_told_of(ours: Figures, javas: Figures) -> 
     key = "producer-node-metrics", "request-total", ("client-id", "node-id")
     assert len(ours[key]) >= 3
     assert len(javas[key]) >= 3
+
+
+# ---- metrics.recording.level -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded(cluster: Cluster, java: Any) -> list[list[str]]:
+    """What Java's producer records at each level, line by line."""
+    return [line.split("|") for line in java.run(str(_LEVELS), cluster.bootstrap_servers, "perf").decode().splitlines()]
+
+
+def test_every_sensor_of_javas_producer_records_at_every_level(recorded: list[list[str]]) -> None:
+    """That is why all of ours do: there is none that DEBUG or TRACE would add."""
+    sensors = [line[1:] for line in recorded if line[0] == "sensor"]
+    assert {level for level, *_ in sensors} == {"INFO", "DEBUG", "TRACE"}
+    assert len(sensors) > 3 * 30
+    assert {(own, records) for _, _, own, records in sensors} == {("INFO", "true")}
+
+
+def test_every_level_tells_the_same_figures_here_and_in_java(cluster: Cluster, recorded: list[list[str]]) -> None:
+    told: dict[str, set[tuple[str, str]]] = {}
+    for level in ("INFO", "DEBUG", "TRACE"):
+        names = {(line[2], line[3]) for line in recorded if line[:2] == ["metric", level]}
+        assert ("producer-metrics", "record-send-total") in names
+        told[f"Java's {level}"] = names
+        settings: Any = {"transactional_id": "levels", "metrics_recording_level": level}
+        with ottla.Producer(cluster.bootstrap_servers, **settings) as producer:
+            with producer.transaction():
+                producer.send("perf", b"v" * _RECORD_BYTES)
+            metrics = producer.metrics()
+        told[level] = {(metric.group, metric.name) for metric in metrics.all()}
+        # Counted, averaged, a peak, a gauge, a time, a rate of a topic: each is recorded.
+        for name in ("record-send-total", "batch-size-avg", "request-size-max", "connection-count"):
+            assert metrics[name] > 0
+        assert metrics["txn-commit-time-ns-total"] > 0
+        assert metrics.topics["perf"]["byte-rate"] > 0
+    assert told["INFO"] == told["DEBUG"] == told["TRACE"]
+    assert told["Java's INFO"] == told["Java's DEBUG"] == told["Java's TRACE"]
+    assert told["Java's INFO"] - told["INFO"] == set(NOT_THERE)
