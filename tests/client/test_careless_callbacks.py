@@ -150,6 +150,19 @@ def test_what_the_senders_thread_calls_raises_there_and_every_other_record_arriv
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_an_interceptor_that_hears_of_a_refused_record_raises_what_ends_a_program_where_it_was_sent(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, kind: type[BaseException]
+) -> None:
+    """That is the sender's thread, which Ctrl+C may well mean."""
+    interceptor = type("Interceptor", (), {"on_ack": Careless(kind)})()
+    with ottla.Producer(kafka_cluster.bootstrap_servers, interceptor_classes=[interceptor]) as producer:
+        with pytest.raises(ottla.RecordError if issubclass(kind, Exception) else kind):
+            producer.send(kafka_topic, object())  # type: ignore[arg-type]
+        producer.send(kafka_topic, b"next")
+    assert stored_values(kafka_cluster, kafka_topic) == [b"next"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_partitioner_of_tables_that_raises_sends_nothing_of_its_table_and_all_of_the_others(
     kafka_cluster: ottla.Cluster, kafka_topic: str, kind: type[BaseException]
 ) -> None:

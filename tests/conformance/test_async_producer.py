@@ -7,7 +7,9 @@ from typing import Any
 
 import ottla
 
+from ..papers import Papers
 from .sides import Side
+from .ways_in import settings_for
 
 _RECORDS = 3000
 
@@ -45,6 +47,31 @@ def test_coroutines_under_lost_acks_store_one_copy_in_order(side: Side, topic: s
     assert asyncio.run(send_all()) > 0
     expected = {partition: [b"%d" % number for number in range(partition, _RECORDS, 3)] for partition in range(3)}
     assert reading.values(side, topic) == expected
+
+
+def test_coroutines_under_a_killed_leader_store_one_copy_in_order(
+    side: Side, papers: Papers, kafka_name: str, reading: Any
+) -> None:
+    side.create_topic(kafka_name, 3, 3, min_insync_replicas="2")
+    victim = side.leader(kafka_name, 0)
+
+    async def send_all() -> list[Any]:
+        settings = settings_for(papers, "SASL_SSL", "SCRAM-SHA-512") | {"batch_size": 400, "linger_ms": 1}
+        async with ottla.AsyncProducer(side.bootstrap_servers_of("SASL_SSL"), **settings) as producer:
+            sent = []
+            for number in range(_RECORDS):
+                if number == 1000:
+                    killing = asyncio.create_task(asyncio.to_thread(side.kill, victim))
+                sent.append(await producer.send(kafka_name, b"%d" % number, partition=number % 3))
+            await killing
+            return [await delivery for delivery in sent]
+
+    told = asyncio.run(send_all())
+    side.start(victim)
+    side.await_in_sync(kafka_name, 3)
+    assert [(place.partition, place.offset) for place in told] == [(n % 3, n // 3) for n in range(_RECORDS)]
+    expected = {partition: [b"%d" % number for number in range(partition, _RECORDS, 3)] for partition in range(3)}
+    assert reading.values(side, kafka_name) == expected
 
 
 def test_a_full_buffer_lets_other_coroutines_run_and_everything_arrives(side: Side, topic: str, reading: Any) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
 import ottla
@@ -9,11 +12,14 @@ from ottla.connection.core import ANY_NODE
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 from ..markers import await_markers
+from ..papers import Papers
 from .sides import Side
+from .ways_in import settings_for
 
 _TRANSACTIONS = 40
 _KILLED_AT = 12
 _STARTED_AT = 28
+_PATIENCE_S = 60
 
 
 def coordinator(side: Side, transactional_id: str) -> int:
@@ -23,11 +29,15 @@ def coordinator(side: Side, transactional_id: str) -> int:
     return int(answer.node_id)
 
 
+@pytest.mark.parametrize("way", [("PLAINTEXT", ""), ("SASL_SSL", "SCRAM-SHA-256")], ids="-".join)
 @pytest.mark.parametrize("victim", ["leader", "coordinator"])
-def test_a_transaction_is_whole_or_not_there_when_a_broker_is_killed(side: Side, kafka_name: str, victim: str) -> None:
+def test_a_transaction_is_whole_or_not_there_when_a_broker_is_killed(
+    side: Side, papers: Papers, kafka_name: str, victim: str, way: tuple[str, str]
+) -> None:
     side.create_topic(kafka_name, 3, 3, min_insync_replicas="2")
     kept = []
-    with ottla.Producer(side.bootstrap_servers, transactional_id=kafka_name, linger_ms=0) as producer:
+    settings = settings_for(papers, *way) | {"transactional_id": kafka_name, "linger_ms": 0}
+    with ottla.Producer(side.bootstrap_servers_of(way[0]), **settings) as producer:
         producer.init_transactions()
         killed = side.leader(kafka_name, 0) if victim == "leader" else coordinator(side, kafka_name)
         for number in range(_TRANSACTIONS):
@@ -52,3 +62,25 @@ def test_a_transaction_is_whole_or_not_there_when_a_broker_is_killed(side: Side,
     assert [(partition, value) for partition, _, value in rows] == [
         (partition, b"%d-%d" % (number, partition)) for partition in range(3) for number in kept
     ]
+
+
+def test_a_transaction_that_lasts_longer_than_its_timeout_is_aborted_and_says_so(
+    side: Side, topic: str, kafka_name: str
+) -> None:
+    settings: Any = {"transactional_id": kafka_name, "transaction_timeout_ms": 1000}
+    with ottla.Producer(side.bootstrap_servers, **settings) as producer:
+        producer.begin_transaction()
+        producer.send(topic, b"too long", partition=0).result(_PATIENCE_S)
+        give_up_s = time.monotonic() + _PATIENCE_S
+        with ottla.Admin(side.bootstrap_servers) as admin:
+            while (state := admin.describe_transactions([kafka_name])[kafka_name].state) != "CompleteAbort":
+                assert time.monotonic() < give_up_s, state
+        with pytest.raises(ottla.TransactionError, match=r"INVALID_TXN_STATE.*abort_transaction\(\)") as caught:
+            producer.commit_transaction()
+        assert caught.value.abortable
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send(topic, b"in time", partition=0)
+    await_markers(side.bootstrap_servers, topic)
+    found = ottla.read_table(side.bootstrap_servers, topic, isolation_level="read_committed")
+    assert found["value"].to_pylist() == [b"in time"]

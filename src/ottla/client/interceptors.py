@@ -87,10 +87,11 @@ class Interceptors:
         return tuple(record)
 
     def refused(self, parts: tuple[Any, ...], error: BaseException) -> None:
-        """A record that was seen by `on_send` did not get into a batch."""
+        """A record that was seen by `on_send` did not get into a batch; Ctrl+C is for the sender here, too."""
         if self._of["on_ack"]:
             partition = parts[4] if isinstance(parts[4], int) else -1
-            self._tell("on_ack", BatchSeen(parts[0], partition, 1, 0, "failed", -1, error))
+            seen = BatchSeen(parts[0], partition, 1, 0, "failed", -1, error)
+            self._tell("on_ack", seen, harmless=Exception)
 
     def watched(self, parts: tuple[Any, ...], sent: Any) -> Any:
         """What `send` is to return; a coroutine may still refuse the record."""
@@ -129,11 +130,11 @@ class Interceptors:
         """Nothing will pass any more."""
         self._tell("close")
 
-    def _tell(self, method: str, *seen: BatchSeen) -> None:
+    def _tell(self, method: str, *seen: BatchSeen, harmless: type[BaseException] = BaseException) -> None:
         for interceptor in self._of[method]:
             try:
                 getattr(interceptor, method)(*seen)
-            except BaseException as error:
+            except harmless as error:
                 self._note(interceptor, method, error)
 
     def _note(self, interceptor: Any, method: str, error: BaseException) -> None:
