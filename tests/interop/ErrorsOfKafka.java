@@ -31,17 +31,20 @@ import org.apache.kafka.common.utils.LogContext;
 
 /**
  * Tells of every error code the classes of its exception, and what the TransactionManager of Java's producer makes of
- * it as the answer to each request of a transaction: its state afterwards, and the request it sends next.
+ * it as the answer to each request of a transaction, of version 1 and 2: its state afterwards, and what it asks next.
  */
 public class ErrorsOfKafka {
     private static final TopicPartition PLACE = new TopicPartition("flights", 0);
     private static final ConsumerGroupMetadata GROUP = new ConsumerGroupMetadata("group", -1, "", Optional.empty());
-    private static final String[] REQUESTS = {
-        "PRODUCE", "FIND_COORDINATOR", "INITIALIZE", "ADD_PARTITIONS", "ADD_OFFSETS", "COMMIT_OFFSETS", "END"
-    };
+    private static final List<String> REQUESTS = List.of(
+        "PRODUCE", "FIND_COORDINATOR", "INITIALIZE", "ADD_PARTITIONS", "ADD_OFFSETS", "COMMIT_OFFSETS", "END");
+    // What leaders and group coordinators do by themselves in transactions of version 2.
+    private static final List<String> OF_VERSION_1 = List.of("ADD_PARTITIONS", "ADD_OFFSETS");
 
     private final TransactionManager manager =
         new TransactionManager(new LogContext(), "billing-1", 60_000, 100L, new ApiVersions(), false);
+
+    private final int version;
 
     public static void main(String[] arguments) throws Exception {
         for (Errors error : Errors.values()) {
@@ -53,14 +56,20 @@ public class ErrorsOfKafka {
                 classes.add(each.getSimpleName());
             }
             System.out.println("code|" + error.code() + "|" + error.name() + "|" + String.join(" ", classes));
-            for (String request : REQUESTS) {
-                System.out.println("answer|" + request + "|" + error.code() + "|" + new ErrorsOfKafka().answer(request, error));
+            for (int version = 1; version <= 2; version++) {
+                for (String request : REQUESTS) {
+                    if (version == 1 || !OF_VERSION_1.contains(request)) {
+                        String answer = new ErrorsOfKafka(version).answer(request, error);
+                        System.out.println("answer|" + version + "|" + request + "|" + error.code() + "|" + answer);
+                    }
+                }
             }
         }
     }
 
-    private ErrorsOfKafka() throws Exception {
-        // As every broker since 2.5 lets it (KIP-360); without transactions of version 2, which ask for no epoch.
+    private ErrorsOfKafka(int version) throws Exception {
+        this.version = version;
+        // As every broker since 2.5 lets it (KIP-360).
         field("coordinatorSupportsBumpingEpoch").set(manager, true);
     }
 
@@ -79,17 +88,22 @@ public class ErrorsOfKafka {
             respond(next(), response("INITIALIZE", Errors.NONE));
             beginning.await(1, TimeUnit.SECONDS, "initialize");
             manager.beginTransaction();
+            // What it has just looked up of brokers that there are none of here.
+            field("isTransactionV2Enabled").set(manager, version == 2);
             if (request.equals("ADD_OFFSETS") || request.equals("COMMIT_OFFSETS")) {
                 manager.sendOffsetsToTransaction(Map.of(PLACE, new OffsetAndMetadata(1)), GROUP);
                 asked = next();
-                if (request.equals("COMMIT_OFFSETS")) {
+                if (request.equals("COMMIT_OFFSETS") && version == 1) {
                     respond(asked, response("ADD_OFFSETS", Errors.NONE));
                     asked = next();
                 }
             } else {
                 manager.maybeAddPartition(PLACE);
                 asked = next();
-                if (!request.equals("ADD_PARTITIONS")) {
+                if ((asked == null) != (version == 2)) {
+                    throw new IllegalStateException("version " + version + " asked " + asked);
+                }
+                if (!request.equals("ADD_PARTITIONS") && version == 1) {
                     respond(asked, response("ADD_PARTITIONS", Errors.NONE));
                 }
                 if (request.equals("END")) {

@@ -34,6 +34,8 @@ NOT_OF_PRODUCE = {
     ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
     ErrorCode.ELECTION_NOT_NEEDED,
 }
+# Leaders and group coordinators do that by themselves in transactions of version 2.
+NOT_ASKED = {(2, RequestKind.ADD_PARTITIONS), (2, RequestKind.ADD_OFFSETS)}
 # (request, code) -> what ottla does where Java's producer does something else; why stands in transaction_answers.py.
 OTHER_REACTIONS = {
     ("INITIALIZE", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED): Reaction.DENY,
@@ -48,10 +50,13 @@ OTHER_REACTIONS = {
 
 
 class Told(NamedTuple):
-    """What Java says: code -> (name, classes of its exception), (request, code) -> (state, request that follows)."""
+    """What Java says: code -> (name, classes of its exception), and what becomes of it.
+
+    That is (version of transactions, request, code) -> (state, request that follows).
+    """
 
     codes: dict[int, tuple[str, set[str]]]
-    answers: dict[tuple[str, int], tuple[str, str]]
+    answers: dict[tuple[int, str, int], tuple[str, str]]
 
     def of(self, kind: str) -> set[int]:
         """The codes whose exception is of this class."""
@@ -66,7 +71,7 @@ def javas(java: Any) -> Told:
         if what == "code":
             told.codes[int(fields[0])] = fields[1], set(fields[2].split())
         elif what == "answer":
-            told.answers[fields[0], int(fields[1])] = fields[2], fields[3]
+            told.answers[int(fields[0]), fields[1], int(fields[2])] = fields[3], fields[4]
     return told
 
 
@@ -81,10 +86,10 @@ def test_what_is_retriable_is_retriable_in_java(javas: Told) -> None:
 
 
 def test_what_is_fatal_is_authentication_or_ends_javas_producer(javas: Told) -> None:
-    ends = {code for code in CODES if javas.answers["PRODUCE", code][0] == "FATAL_ERROR"}
+    ends = {code for code in CODES if javas.answers[2, "PRODUCE", code][0] == "FATAL_ERROR"}
     assert ErrorCode.PRODUCER_FENCED in ends
     for code, request in FATAL_ELSEWHERE.items():
-        assert javas.answers[request, code][0] == "FATAL_ERROR"
+        assert javas.answers[2, request, code][0] == "FATAL_ERROR"
     expected = (ends | javas.of("AuthenticationException") | FATAL_ELSEWHERE.keys()) - NOT_A_PRODUCERS
     assert {code for code in CODES if is_fatal(code)} == expected
 
@@ -92,7 +97,7 @@ def test_what_is_fatal_is_authentication_or_ends_javas_producer(javas: Told) -> 
 def test_all_else_only_aborts_a_transaction_of_javas_producer(javas: Told) -> None:
     for code in CODES:
         if not is_fatal(code):
-            assert javas.answers["PRODUCE", code][0] == "ABORTABLE_ERROR", error_name(code)
+            assert javas.answers[2, "PRODUCE", code][0] == "ABORTABLE_ERROR", error_name(code)
 
 
 def test_answers_to_produce_that_have_metadata_asked_for_are_javas(javas: Told) -> None:
@@ -108,12 +113,15 @@ _SAME = {
 }
 
 
-@pytest.mark.parametrize("request_kind", RequestKind, ids=lambda kind: kind.name)
-def test_answers_of_coordinators_are_taken_as_by_java(javas: Told, request_kind: RequestKind) -> None:
+@pytest.mark.parametrize(
+    ("version", "request_kind"),
+    [(version, kind) for version in (1, 2) for kind in RequestKind if (version, kind) not in NOT_ASKED],
+)
+def test_answers_of_coordinators_are_taken_as_by_java(javas: Told, version: int, request_kind: RequestKind) -> None:
     name = request_kind.name
     differing = {}
     for code in CODES:
-        state, following = javas.answers[name, code]
+        state, following = javas.answers[version, name, code]
         if state == "UNCHANGED":
             assert following, f"Java does nothing at all after {error_name(code)}"
             state = "look" if following == "FindCoordinatorHandler" else "again"
