@@ -25,6 +25,11 @@ def busy(bootstrap_servers: str, prefix: str = "") -> list[Any]:
         return [each for each in admin.list_transactions(prefix) if each.state in _BUSY]
 
 
+def ongoing(bootstrap_servers: str, prefix: str) -> list[Any]:
+    """Those of them whose end nobody has asked for."""
+    return [each for each in busy(bootstrap_servers, prefix) if each.state == "Ongoing"]
+
+
 def assert_rows_once(found: dict[int, list[int]], count: int, keys: int) -> None:
     """The rows 0 to `count` once each, and those of one key (row modulo `keys`) in order."""
     assert sorted(row for rows in found.values() for row in rows) == list(range(count))

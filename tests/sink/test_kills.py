@@ -13,9 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import exactly_once
 
 import ottla
 from ottla.sink import barriers
+from ottla.sink.identities import prefix_of
 
 from . import driver
 from .conftest import PASSES, Engine, assert_every_row_once, visible_rows
@@ -30,6 +32,23 @@ def test_every_row_is_there_once_after_a_kill(
 ) -> None:
     engine.kill_at(barrier, after=PASSES[barrier])
     say(f"driver without Spark held at {barrier}, and killed there")
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+@pytest.mark.parametrize("ended", [1, 2, 3])
+def test_every_row_is_there_once_after_a_kill_between_any_two_ends(
+    ended: int, job: Job, engine: Engine, say: Callable[[str], None]
+) -> None:
+    job.tasks = 4
+    engine.hold(barriers.COMMIT_BETWEEN, after=job.tasks - 1 + ended - 1)
+    engine.start()
+    engine.await_held(barriers.COMMIT_BETWEEN)
+    left = exactly_once.ongoing(job.bootstrap_servers, prefix_of(job.sink_id))
+    say(f"driver without Spark held at {barriers.COMMIT_BETWEEN}, {len(left)} of {job.tasks} open, and killed there")
+    assert len(left) == job.tasks - ended
+    engine.kill()
+    engine.release(barriers.COMMIT_BETWEEN)
     driver.main(job.text())
     assert_every_row_once(job)
 

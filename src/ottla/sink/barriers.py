@@ -3,7 +3,7 @@
 `reach` does nothing unless the environment variable OTTLA_SINK_BARRIERS names a folder. Then it leaves the file
 `<name>.<pid>.reached` there, so that a test can prove that a place was reached. Where there is a file `<name>.hold`, it
 leaves `<name>.<pid>.held`, too, and waits until the hold is gone; a number in that file is how many times this process
-may pass before it is held.
+may pass before it is held, counted while there is such a file.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def reach(name: str) -> None:
     Path(folder, f"{name}.{os.getpid()}.reached").touch()
     hold = Path(folder, f"{name}.hold")
     if not hold.exists():
+        _passed.pop(name, None)
         return
     _passed[name] = passed = _passed.get(name, 0) + 1
     if passed <= int(hold.read_text() or 0):
@@ -80,6 +81,7 @@ def reach(name: str) -> None:
     Path(folder, f"{name}.{os.getpid()}.held").touch()
     while hold.exists():
         time.sleep(_LOOK_AGAIN_S)
+    _passed.pop(name, None)
 
 
 def steps(all_at_once: Sequence[_Step], between: str) -> Iterator[Sequence[_Step]]:
