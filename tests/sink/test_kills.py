@@ -54,35 +54,40 @@ def test_every_row_is_there_once_after_a_kill_between_any_two_ends(
 
 
 @pytest.mark.parametrize("barrier", [barriers.PLAN_READ, barriers.TASK_PREPARE, barriers.COMMIT_APPLY])
-def test_the_first_batch_is_as_safe(barrier: str, job: Job, engine: Engine) -> None:
+def test_the_first_batch_is_as_safe(barrier: str, job: Job, engine: Engine, say: Callable[[str], None]) -> None:
     engine.kill_at(barrier)
+    say(f"driver without Spark held at {barrier} in its first batch, and killed there")
     driver.main(job.text())
     assert_every_row_once(job)
 
 
-def test_a_kill_within_the_recovery_from_a_kill(job: Job, engine: Engine) -> None:
-    engine.kill_at(barriers.COMMIT_APPLY, after=1)
+def test_a_kill_within_the_recovery_from_a_kill(job: Job, engine: Engine, say: Callable[[str], None]) -> None:
     # What the first one decided is applied by the second one's plan, one transaction after the other.
-    engine.kill_at(barriers.COMMIT_BETWEEN)
-    engine.kill_at(barriers.PLAN_SWEEP)
+    for barrier, after in ((barriers.COMMIT_APPLY, 1), (barriers.COMMIT_BETWEEN, 0), (barriers.PLAN_SWEEP, 0)):
+        engine.kill_at(barrier, after=after)
+        say(f"driver without Spark held at {barrier}, and killed there")
     driver.main(job.text())
     assert_every_row_once(job)
 
 
 @pytest.mark.parametrize("fault", ["drop_ack", "drop_request"])
 def test_a_kill_while_the_decision_is_asked_for_and_unanswered(
-    fault: str, cluster: ottla.Cluster, job: Job, engine: Engine
+    fault: str, cluster: ottla.Cluster, job: Job, engine: Engine, say: Callable[[str], None]
 ) -> None:
     engine.kill_while_commit_is_unanswered(fault, cluster)
+    say(f"driver without Spark killed behind {barriers.COMMIT_ASKED}, asked for and not answered ({fault})")
     driver.main(job.text())
     assert_every_row_once(job)
 
 
 @pytest.mark.parametrize("barrier", [barriers.COMMIT_APPLY, barriers.COMMIT_END])
-def test_the_control_at_least_once_shows_duplicates(barrier: str, job: Job, tmp_path: Path) -> None:
+def test_the_control_at_least_once_shows_duplicates(
+    barrier: str, job: Job, tmp_path: Path, say: Callable[[str], None]
+) -> None:
     plain = dataclasses.replace(job, exactly_once=False)
     engine = Engine(plain, tmp_path / "barriers")
     engine.kill_at(barrier, after=1)
+    say(f"driver without Spark, at least once, held at {barrier}, and killed there")
     driver.main(plain.text())
     found = Counter(row for rows in visible_rows(plain).values() for row in rows)
     assert sorted(found) == list(range(plain.batches * plain.rows_per_batch))
