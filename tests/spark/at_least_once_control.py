@@ -1,4 +1,4 @@
-"""The at-least-once sink with barriers where its rows are stored and Spark has not yet written down that they are."""
+"""The at-least-once sink with barriers: before its rows, and between these and Spark's note that they are stored."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from ottla.sink.barriers import COMMIT_END, TASK_END, reach
+from ottla.sink.barriers import COMMIT_END, TASK_END, TASK_ROWS, reach
 from ottla.spark.sink import AtLeastOnceStreamWriter, Written, stream_writer
 from ottla.spark.source import OttlaDataSource
 
 
 class ControlWriter(AtLeastOnceStreamWriter):
-    """Stops behind the append, and before the commit log."""
+    """Stops before the append, behind it, and before the commit log."""
 
     def write(self, iterator: Any) -> Written:
+        reach(TASK_ROWS)
         written = super().write(iterator)
         reach(TASK_END)
         return written

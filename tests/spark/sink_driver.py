@@ -1,9 +1,10 @@
 """A Spark driver that streams files of rows through sinks: a process of its own, told by lines what to do.
 
 Argument: the job as JSON (`Job`). Standard input: "start NAME N" (begin or go on with a query, N tasks a batch), "end
-NAME" (wait until a query that failed is over) and "stop NAME"; what was done is said on standard output. Each query has
-a topic, a sink and a checkpoint of its name. A file in its folder `rows` is a micro-batch: each line is a row's number,
-row n has key n modulo `KEYS`, and a key's rows lie in one task, in order.
+NAME" (wait until a query that failed is over) and "stop NAME"; what was done is said on standard output, and
+"stopping:NAME" when a query that waits for somebody is bound to stop. Each query has a topic, a sink and a checkpoint
+of its name. A file in its folder `rows` is a micro-batch: each line is a row's number, row n has key n modulo `KEYS`,
+and a key's rows lie in one task, in order.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import contextlib
 import json
 import os
 import sys
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,8 +84,14 @@ def tell_failure(query: StreamingQuery, name: str) -> None:
 
 
 def stop(query: StreamingQuery, name: str) -> None:
+    stopping = Thread(target=query.stop)
+    stopping.start()
+    # Its thread goes on only when whoever it waits for answers; what it has been told can be seen before.
+    thread = cast(Any, query)._jsq.streamingQuery().queryExecutionThread()
+    while thread.isAlive() and not thread.isInterrupted():
+        time.sleep(0.01)
     say(f"stopping:{name}")
-    query.stop()
+    stopping.join()
     say(f"stop:{name}")
 
 

@@ -15,9 +15,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 from tests import exactly_once
@@ -26,7 +26,7 @@ from tests.spark.sink_driver import KEYS, Job
 
 import ottla
 from ottla.sink import barriers
-from ottla.sink.identities import prefix_of
+from ottla.sink.identities import coordinator_id, prefix_of
 from ottla.sink.settings import CONTROL_TOPIC
 
 SOAK = pytest.mark.skipif(not os.environ.get("OTTLA_SOAK"), reason="takes minutes: set OTTLA_SOAK=1")
@@ -34,9 +34,24 @@ PATIENCE_S = 240
 QUIET_S = 10
 ROWS = 40
 TASKS = 2
-STEPS = [name for name in barriers.BARRIERS if not name.startswith("abort-")]
-# As many tasks as may be held at once, and a batch beside them.
-CORES = TASKS * sum(name.startswith("task-") for name in STEPS) + 4
+TRANSACTIONS_TOPIC = "__transaction_state"
+
+
+class Stop(NamedTuple):
+    """A barrier, and how often a process passes it before it is held there."""
+
+    barrier: str
+    after: int = 0
+
+
+class Roles(NamedTuple):
+    """What a broker is to a sink that is held: coordinator of its driver's id and of the ids of its open transactions
+    (one by one), leader of the partition its decision is written to.
+    """
+
+    driver: bool
+    tasks: tuple[bool, ...]
+    decision: bool
 
 
 def await_true(question: Callable[[], bool], otherwise: Callable[[], str], patience_s: float = PATIENCE_S) -> None:
@@ -64,21 +79,21 @@ class Driver:
                 start_new_session=True,
             )
 
-    def tell(self, command: str, name: str, *arguments: object, wait: bool = True) -> None:
-        """Have it carry out a command, and wait until it has."""
-        word = f"{command}:{name}"
-        times = self._times_said(word)
+    def tell(self, command: str, name: str, *arguments: object, until: str | None = None) -> None:
+        """Have it carry out a command, and wait until it has, or until it says another word of it."""
+        word = f"{until or command}:{name}"
+        times = self.times_said(word)
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command} {name} {' '.join(map(str, arguments))}\n".encode())
         self._process.stdin.flush()
-        if wait:
-            self.await_said(word, times + 1)
+        self.await_said(word, times + 1)
 
     def await_said(self, word: str, times: int = 1) -> None:
         """Wait until it has said a word (so often)."""
-        self.await_true(lambda: self._times_said(word) >= times, f"it never said {word}")
+        self.await_true(lambda: self.times_said(word) >= times, f"it never said {word}")
 
-    def _times_said(self, word: str) -> int:
+    def times_said(self, word: str) -> int:
+        """How often it has said it."""
         return self.said.read_text().split().count(word)
 
     def await_true(self, question: Callable[[], bool], otherwise: str) -> None:
@@ -143,7 +158,16 @@ class Brokers(Protocol):
 class Engine:
     """Queries, driver after driver, and what has become of their rows."""
 
-    def __init__(self, brokers: Brokers, folder: Path, names: list[str], **more: object) -> None:
+    def __init__(
+        self,
+        brokers: Brokers,
+        folder: Path,
+        names: list[str],
+        *,
+        tasks: Mapping[str, int] = {},
+        replicas: Mapping[str, int] = {},
+        **more: object,
+    ) -> None:
         self._folder = folder
         self._barriers = folder / "barriers"
         self._barriers.mkdir(parents=True)
@@ -153,8 +177,14 @@ class Engine:
         for name in names:
             self.job.rows(name).mkdir(parents=True)
         with ottla.Admin(brokers.bootstrap_servers) as admin:
-            admin.create_topics(names, partitions=3, replication_factor=3)
+            for name in names:
+                admin.create_topics(name, partitions=3, replication_factor=replicas.get(name, 3))
         self.files = dict.fromkeys(names, 0)
+        # How many tasks a micro-batch of each has, unless it is started with another number; and had when last started.
+        self._given_tasks = {name: tasks.get(name, TASKS) for name in names}
+        self.tasks = dict(self._given_tasks)
+        self._running: set[str] = set()
+        self.killed: list[int] = []
         self._drivers: list[Driver] = []
 
     # ---- driving ------------------------------------------------------------------------------------------------
@@ -164,19 +194,22 @@ class Engine:
         """The one that was started last."""
         return self._drivers[-1]
 
-    def start(self, tasks: int = TASKS) -> None:
-        """Start a driver and, one after the other, its queries, each up to the end of what it has to do."""
+    def start(self, names: Iterable[str], *, tasks: int | None = None) -> None:
+        """Start a driver and, one after the other, these queries, each until it has nothing to do."""
         said = self._folder / f"driver-{len(self._drivers)}.out"
         self._drivers.append(Driver(self.job, said, self._barriers))
         self.driver.await_said("ready")
-        for name in self.names:
+        self._running.clear()
+        for name in names:
             self.go_on(name, tasks)
 
-    def go_on(self, name: str, tasks: int = TASKS) -> None:
+    def go_on(self, name: str, tasks: int | None = None) -> None:
         """Start the query and wait until it has nothing to do."""
         if self.files[name] == 0:
             self.add_file(name)
-        self.driver.tell("start", name, tasks)
+        self.tasks[name] = tasks or self._given_tasks[name]
+        self.driver.tell("start", name, self.tasks[name])
+        self._running.add(name)
         self.await_done(name)
 
     def add_file(self, name: str) -> None:
@@ -193,14 +226,44 @@ class Engine:
         commit = self.job.checkpoint(name) / "commits" / str(number)
         self.driver.await_true(commit.exists, f"micro-batch {number} of {name} was not done")
 
+    def choose_broker(self) -> int:
+        """One that was not killed yet: whoever leads the decisions, if it is such a one.
+
+        As far as the brokers let themselves be told, it leads them from here on, and coordinates all transactions.
+        """
+        with ottla.Admin(self.job.bootstrap_servers) as admin:
+            leader = admin.describe(CONTROL_TOPIC).partitions[0].leader
+            broker_id = next(each for each in (leader, 1, 2, 3) if each is not None and each not in self.killed)
+            if isinstance(self._brokers, ottla.Cluster):
+                for topic in (CONTROL_TOPIC, TRANSACTIONS_TOPIC):
+                    for place in admin.describe(topic).partitions:
+                        if place.leader != broker_id:
+                            self._brokers.move_leader(topic, place.partition, broker_id)
+        return broker_id
+
+    def roles(self, broker_id: int, names: Iterable[str]) -> dict[str, Roles]:
+        """What it is now, by its own account, to the sinks of these queries that are exactly once."""
+        with ottla.Admin(self.job.bootstrap_servers) as admin:
+            decision = admin.describe(CONTROL_TOPIC).partitions[0].leader == broker_id
+            listed = admin.list_transactions()
+        coordinates = {each.transactional_id: each.coordinator_id == broker_id for each in listed}
+        ongoing = [each.transactional_id for each in listed if each.state == "Ongoing"]
+        found = {}
+        for name in set(names).difference(self.job.controls):
+            driver = coordinator_id(name)
+            tasks = [each for each in ongoing if each.startswith(prefix_of(name)) and each != driver]
+            found[name] = Roles(coordinates[driver], tuple(coordinates[each] for each in tasks), decision)
+        return found
+
     @contextlib.contextmanager
     def without_broker(self, broker_id: int) -> Iterator[None]:
         """Kill a broker, and start it again afterwards."""
         self._brokers.kill(broker_id)
+        self.killed.append(broker_id)
         yield
         self._brokers.start(broker_id)
         with ottla.Admin(self.job.bootstrap_servers) as admin:
-            for topic in (*self.names, CONTROL_TOPIC, f"{CONTROL_TOPIC}_markers", "__transaction_state"):
+            for topic in (*self.names, CONTROL_TOPIC, f"{CONTROL_TOPIC}_markers", TRANSACTIONS_TOPIC):
                 self._await_in_sync(admin, topic)
 
     def _await_in_sync(self, admin: ottla.Admin, topic: str) -> None:
@@ -216,20 +279,23 @@ class Engine:
 
     # ---- barriers -----------------------------------------------------------------------------------------------
 
-    def stop_at(self, stops: dict[str, str]) -> dict[str, list[int]]:
-        """{query: barrier}: begin a micro-batch of each and have it held there; who is held.
+    def stop_at(self, stops: Mapping[str, Stop]) -> dict[str, list[int]]:
+        """{query: where}: begin a micro-batch of each and have it held there; who is held.
 
-        That it is held proves that the barrier was reached.
+        That it is held proves that the barrier was reached. Queries that this driver does not run yet are started.
         """
         for old in self._barriers.iterdir():
             old.unlink()
+        for name in sorted(stops.keys() - self._running):
+            self.go_on(name)
         held: dict[str, list[int]] = {}
-        for name in sorted(stops, key=lambda name: barriers.BARRIERS.index(stops[name]), reverse=True):
-            barrier = stops[name]
-            (self._barriers / f"{barrier}.hold").write_text("0")
+        for name in sorted(stops, key=lambda name: barriers.BARRIERS.index(stops[name].barrier), reverse=True):
+            barrier, after = stops[name]
+            # Whoever is held there already looks only at whether there is such a file.
+            (self._barriers / f"{barrier}.hold").write_text(str(after))
             before = self.held(barrier)
-            # Both tasks come to a task's barrier.
-            count = len(before) + (TASKS if barrier.startswith("task-") else 1)
+            # All tasks come to a task's barrier.
+            count = len(before) + (self.tasks[name] if barrier.startswith("task-") else 1)
             self.add_file(name)
             self.driver.await_true(lambda b=barrier, c=count: len(self.held(b)) >= c, f"{name} came not to {barrier}")  # type: ignore[misc]
             held[name] = sorted(self.held(barrier) - before)
@@ -265,10 +331,13 @@ class Engine:
         """How many rows a read_committed reader finds."""
         return sum(map(len, self.visible_rows(name).values()))
 
-    def duplicates(self, name: str) -> list[int]:
-        """Rows that are there more often than once."""
-        counts = Counter(row for rows in self.visible_rows(name).values() for row in rows)
-        return sorted(row for row, count in counts.items() if count > 1)
+    def copies(self, name: str) -> Counter[int]:
+        """How often each row is there."""
+        return Counter(row for rows in self.visible_rows(name).values() for row in rows)
+
+    def count_open(self, name: str) -> int:
+        """How many transactions of the query's sink are open, and nobody has asked for their end."""
+        return len(exactly_once.ongoing(self.job.bootstrap_servers, prefix_of(name)))
 
     def assert_quiet(self) -> None:
         """No transaction is open on any broker, without waiting for a timeout, which is minutes away."""
@@ -290,11 +359,11 @@ class Engine:
 
 
 @contextlib.contextmanager
-def running_engine(brokers: Brokers, folder: Path, names: list[str], **more: object) -> Iterator[Engine]:
-    """A running driver with these queries."""
-    engine = Engine(brokers, folder, names, cores=CORES, **more)
+def running_engine(brokers: Brokers, folder: Path, names: list[str], **more: Any) -> Iterator[Engine]:
+    """A running driver that can have these queries."""
+    engine = Engine(brokers, folder, names, **more)
     try:
-        engine.start()
+        engine.start([])
         yield engine
     finally:
         engine.end()

@@ -1,76 +1,164 @@
 """Spark drivers are killed in front of each step of the exactly-once sink, and started again from their checkpoints.
 
 Afterwards a read_committed reader finds every row once, each key's rows in order, and no transaction is open on any
-broker, though no transaction timeout has passed. A kill counts only where the barrier was reached. The controls do the
-same with the sink that is at least once, and must show duplicates: otherwise the kills prove nothing.
+broker, though no transaction timeout has passed. A kill counts only where the barrier was reached. The controls undergo
+the same with the sink that is at least once, and must show duplicates of every micro-batch that Spark repeats:
+otherwise the kills prove nothing.
 
-One driver has a query for every barrier, and each round of kills hits all of them: starting drivers is what these tests
-spend their time on. With OTTLA_SOAK=1 all of it is repeated over Apache Kafka.
+One driver has a query for every barrier, and each round of kills hits all of them, or one for each kind of process:
+starting drivers and queries is what these tests spend their time on. `test_sink_kills_soak` has more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from tests.spark.sink_engine import ROWS, SOAK, STEPS, Brokers, Engine, running_engine
+from tests.spark.sink_engine import SOAK, TASKS, Brokers, Engine, Stop, running_engine
+from tests.spark.sink_kills import (
+    CONTROLS,
+    QUERIES,
+    STOPS,
+    Say,
+    Strike,
+    kill_broker,
+    kill_driver,
+    kill_java,
+    kill_python,
+    kill_unanswered,
+    stop_queries,
+)
 
+import ottla
 from ottla.sink import barriers
 
 pytestmark = pytest.mark.spark
 
-CONTROLS = {"control-task": barriers.TASK_END, "control-commit": barriers.COMMIT_END}
+# One in each process there is: planning, a task, committing.
+SOME = {name: STOPS[name] for name in (barriers.PLAN_SWEEP, barriers.TASK_PREPARE, f"{barriers.COMMIT_BETWEEN}-2")}
+# Their topics have one replica of each partition: without its broker, a task stores a part of its rows and fails.
+FRAIL_STEPS, FRAIL_CONTROLS = ["one-replica"], ["control-one-replica"]
+FRAIL = dict.fromkeys([*FRAIL_STEPS, *FRAIL_CONTROLS], Stop(barriers.TASK_ROWS))
+IMPATIENT = {"kafka.request.timeout.ms": "3000", "kafka.delivery.timeout.ms": "10000", "kafka.max.block.ms": "10000"}
+# What becomes of the request that commits the decision: it was carried out, or it never came.
+UNANSWERED = {"unanswered-carried-out": "drop_ack", "unanswered-lost": "drop_request"}
 
 
 @pytest.fixture(scope="module")
 def engine(find_java: None, brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A running driver with a query for every barrier."""
-    folder, names = tmp_path_factory.mktemp("kills"), [*STEPS, *CONTROLS]
-    with running_engine(brokers, folder, names, controls=list(CONTROLS)) as engine:
+    """A driver that can have a query for every barrier."""
+    told = QUERIES | {"controls": [*CONTROLS, *FRAIL_CONTROLS], "replicas": dict.fromkeys(FRAIL, 1)}
+    names, options = [*STOPS, *CONTROLS, *FRAIL, *UNANSWERED], dict.fromkeys(FRAIL, IMPATIENT)
+    with running_engine(brokers, tmp_path_factory.mktemp("kills"), names, options=options, **told) as engine:
         yield engine
 
 
 @pytest.fixture(scope="module")
-def driver_killed(engine: Engine) -> Engine:
-    """The driver was killed, JVM and Python, with every query in front of another step; a new one has gone on."""
-    engine.stop_at({name: name for name in STEPS} | CONTROLS)
-    engine.driver.kill()
-    engine.release()
-    engine.start()
-    engine.assert_quiet()
-    return engine
+def driver_killed(engine: Engine) -> Strike:
+    return kill_driver(engine, STOPS | CONTROLS)
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_every_row_is_there_once_after_the_driver_was_killed(
-    driver_killed: Engine, step: str, say: Callable[[str], None]
-) -> None:
-    say(f"Spark's driver held at {step}, and killed there")
-    driver_killed.assert_every_row_once(step)
+@pytest.mark.parametrize("step", STOPS)
+def test_every_row_is_there_once_after_the_driver_was_killed(driver_killed: Strike, step: str, say: Say) -> None:
+    driver_killed.assert_every_row_once(step, say)
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_the_control_at_least_once_shows_duplicates(driver_killed: Engine, control: str) -> None:
-    # The second micro-batch, as a whole.
-    assert driver_killed.duplicates(control) == list(range(ROWS, 2 * ROWS))
+def test_the_control_has_duplicates_after_the_driver_was_killed(driver_killed: Strike, control: str, say: Say) -> None:
+    driver_killed.assert_copies(control, {2}, say)
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=SOAK), pytest.param(3, marks=SOAK)])
-def broker_killed(driver_killed: Engine, request: pytest.FixtureRequest) -> Engine:
-    """A broker was killed with every query in front of another step; they went on without it.
-
-    Each of the three leads some of the partitions, and coordinates the transactions of some of the sinks.
-    """
-    engine = driver_killed
-    engine.stop_at({name: name for name in STEPS})
-    with engine.without_broker(request.param):
-        engine.release()
-        for name in STEPS:
-            engine.await_done(name)
-    engine.assert_quiet()
-    return engine
+@pytest.fixture(scope="module", params=["first", pytest.param("second", marks=SOAK), pytest.param("third", marks=SOAK)])
+def broker_killed(engine: Engine, request: pytest.FixtureRequest) -> Strike:
+    """A broker was killed: an embedded one that coordinated everything; of Apache Kafka's each coordinates a part."""
+    return kill_broker(engine, STOPS | CONTROLS, FRAIL)
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_every_row_is_there_once_after_a_broker_was_killed(broker_killed: Engine, step: str) -> None:
-    broker_killed.assert_every_row_once(step)
+@pytest.mark.parametrize("step", [*STOPS, *FRAIL_STEPS])
+def test_every_row_is_there_once_after_a_broker_was_killed(broker_killed: Strike, step: str, say: Say) -> None:
+    broker_killed.assert_every_row_once(step, say)
+
+
+def test_the_broker_that_was_killed_coordinated_what_was_held(broker_killed: Strike, brokers: Brokers) -> None:
+    roles = [broker_killed.roles[step] for step in STOPS]
+    assert len(broker_killed.roles[barriers.COMMIT_APPLY].tasks) == TASKS
+    how_many = all if isinstance(brokers, ottla.Cluster) else any
+    assert how_many(each.driver for each in roles)
+    assert how_many(is_coordinator for each in roles for is_coordinator in each.tasks)
+    # The last of three of Apache Kafka need not lead the decisions any more: its predecessors did.
+    assert all(each.decision for each in roles) or len(broker_killed.engine.killed) == 3
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_the_control_has_no_duplicates_after_a_broker_was_killed(broker_killed: Strike, control: str, say: Say) -> None:
+    # Its producers are idempotent, all replicas have its rows, and Spark repeats nothing.
+    broker_killed.assert_copies(control, {1}, say)
+
+
+@pytest.mark.parametrize("control", FRAIL_CONTROLS)
+def test_the_control_has_duplicates_where_the_death_of_a_broker_fails_its_tasks(
+    broker_killed: Strike, control: str, say: Say
+) -> None:
+    # What was for the other brokers was stored, and Spark repeats the micro-batch.
+    broker_killed.assert_copies(control, {1, 2}, say)
+
+
+@pytest.fixture(scope="module")
+def java_killed(engine: Engine) -> Strike:
+    return kill_java(engine, SOME | CONTROLS)
+
+
+@pytest.mark.parametrize("step", SOME)
+def test_every_row_is_there_once_after_the_jvm_alone_was_killed(java_killed: Strike, step: str, say: Say) -> None:
+    java_killed.assert_every_row_once(step, say)
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_the_control_has_duplicates_after_the_jvm_alone_was_killed(java_killed: Strike, control: str, say: Say) -> None:
+    java_killed.assert_copies(control, {2}, say)
+
+
+@pytest.fixture(scope="module")
+def python_killed(engine: Engine) -> Strike:
+    return kill_python(engine, SOME | CONTROLS)
+
+
+@pytest.mark.parametrize("step", SOME)
+def test_every_row_is_there_once_after_a_python_process_was_killed(python_killed: Strike, step: str, say: Say) -> None:
+    python_killed.assert_every_row_once(step, say)
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_the_control_has_duplicates_after_a_python_process_was_killed(
+    python_killed: Strike, control: str, say: Say
+) -> None:
+    python_killed.assert_copies(control, {2}, say)
+
+
+@pytest.fixture(scope="module")
+def stopped(engine: Engine) -> Strike:
+    return stop_queries(engine, SOME | CONTROLS)
+
+
+@pytest.mark.parametrize("step", SOME)
+def test_every_row_is_there_once_after_the_query_was_stopped(stopped: Strike, step: str, say: Say) -> None:
+    stopped.assert_every_row_once(step, say)
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_the_control_has_duplicates_after_the_query_was_stopped(stopped: Strike, control: str, say: Say) -> None:
+    stopped.assert_copies(control, {2}, say)
+
+
+@pytest.fixture(scope="module")
+def killed_unanswered(engine: Engine, brokers: Brokers) -> Strike:
+    assert isinstance(brokers, ottla.Cluster)
+    return kill_unanswered(engine, brokers, UNANSWERED)
+
+
+@pytest.mark.parametrize("brokers", ["embedded"], indirect=True)
+@pytest.mark.parametrize("step", UNANSWERED)
+def test_every_row_is_there_once_after_a_kill_while_the_decision_is_unanswered(
+    killed_unanswered: Strike, step: str, say: Say
+) -> None:
+    killed_unanswered.assert_every_row_once(step, say)

@@ -95,7 +95,7 @@ def engine(find_java: None, tmp_path: Path) -> Iterator[Engine]:
             for host in HOSTS:
                 cores = ("--cores", str(TASKS), "--memory", "600m")
                 daemons.start("worker.Worker", host, *cores, master, said="Successfully registered")
-            engine.start()
+            engine.start(["orders"])
             yield engine
         finally:
             engine.end()

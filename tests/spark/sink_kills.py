@@ -1,0 +1,197 @@
+"""The kinds of kills that queries undergo while each of them is held in front of another step of the sink.
+
+Each kind has queries held, kills, has them go on, and waits until they have nothing to do: they are at rest before and
+afterwards. What it returns says of each query what hit it where, and proves what must hold. The controls are queries
+whose sink is at least once, held where their rows are stored and Spark has not yet written down that they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from tests.spark.sink_engine import ROWS, TASKS, Engine, Roles, Stop, send_signal
+
+import ottla
+from ottla.sink import barriers
+
+STEPS = [name for name in barriers.BARRIERS if not name.startswith("abort-")]
+# So many transactions has a micro-batch that is killed between two ends: behind the first, the second, the third.
+ENDS = 4
+GAPS = {barriers.COMMIT_BETWEEN if gap == 0 else f"{barriers.COMMIT_BETWEEN}-{gap + 1}": gap for gap in range(ENDS - 1)}
+STOPS = {name: Stop(name) for name in STEPS} | {name: Stop(barriers.COMMIT_BETWEEN, gap) for name, gap in GAPS.items()}
+CONTROLS = {"control-task": Stop(barriers.TASK_END), "control-commit": Stop(barriers.COMMIT_END)}
+# As many tasks as may be held at once, and a batch beside them.
+CORES = ENDS * (sum(name.startswith("task-") for name in STEPS) + 2)
+# What `Engine` is told of these queries.
+QUERIES: dict[str, Any] = {"tasks": dict.fromkeys(GAPS, ENDS), "controls": list(CONTROLS), "cores": CORES}
+
+_OFTEN = ("lost", "once", "twice", "three times")
+
+Say = Callable[[str], None]
+
+
+class Held(NamedTuple):
+    """Where a query was held, by which processes, in which micro-batch, and what of its transactions was open there."""
+
+    stop: Stop
+    pids: list[int]
+    batch: int
+    tasks: int
+    open: int
+
+
+class Strike:
+    """What hit queries, each held where `stops` says, in its last micro-batch."""
+
+    def __init__(self, engine: Engine, kind: str, stops: Mapping[str, Stop]) -> None:
+        self.engine = engine
+        self.kind = kind
+        self.held: dict[str, Held] = {}
+        self.roles: dict[str, Roles] = {}
+        self.hold(stops)
+
+    def hold(self, stops: Mapping[str, Stop]) -> None:
+        """Have queries held, beside those that are."""
+        engine = self.engine
+        for name, pids in engine.stop_at(stops).items():
+            batch = engine.files[name] - 1
+            self.held[name] = Held(stops[name], pids, batch, engine.tasks[name], engine.count_open(name))
+
+    def told(self, name: str) -> str:
+        """What hit this query, and where it was held."""
+        stop, _, batch, tasks, open_now = self.held[name]
+        where = f"{self.kind}{self._role(name)}: {name}, {tasks} tasks, held at {stop.barrier} in micro-batch {batch}"
+        if name in self.engine.job.controls:
+            return f"{where}, at least once"
+        return f"{where}, {open_now} transactions open"
+
+    def _role(self, name: str) -> str:
+        if name not in self.roles:
+            return ""
+        driver, tasks, decision = self.roles[name]
+        said = [f"coordinates {sum(tasks)} of {len(tasks)} open transactions"] * bool(tasks)
+        said += ["coordinates the driver"] * driver + ["leads the decisions"] * decision
+        return f" ({', '.join(said) or 'no coordinator of this sink'})"
+
+    def assert_every_row_once(self, name: str, say: Say) -> None:
+        """Every row once, each key's rows in order; one that was held between two ends was so behind the right one."""
+        say(self.told(name))
+        held = self.held[name]
+        if held.stop.barrier == barriers.COMMIT_BETWEEN:
+            assert held.open == held.tasks - held.stop.after - 1
+        self.engine.assert_every_row_once(name)
+
+    def assert_copies(self, name: str, copies: set[int], say: Say) -> None:
+        """The rows of a control's micro-batch are there so often."""
+        found = self.engine.copies(name)
+        first = self.held[name].batch * ROWS
+        counts = Counter(found[row] for row in range(first, first + ROWS))
+        say(f"{self.told(name)}: {', '.join(f'{counts[each]} rows {_OFTEN[each]}' for each in sorted(counts))}")
+        assert counts.keys() == copies
+
+
+def kill_driver(engine: Engine, stops: Mapping[str, Stop], *, tasks: int | None = None) -> Strike:
+    """JVM and Python at once; a new driver goes on."""
+    strike = Strike(engine, "Spark's driver killed, JVM and Python", stops)
+    engine.driver.kill()
+    engine.release()
+    engine.start(stops, tasks=tasks)
+    engine.assert_quiet()
+    return strike
+
+
+def kill_java(engine: Engine, stops: Mapping[str, Stop], *, tasks: int | None = None) -> Strike:
+    """The JVM alone; its Python processes are let go on as soon as it is gone, and a new driver comes."""
+    strike = Strike(engine, "the JVM alone killed", stops)
+    old = engine.driver
+    old.kill_java()
+    engine.release()
+    engine.start(stops, tasks=tasks)
+    old.kill()
+    engine.assert_quiet()
+    return strike
+
+
+def kill_python(engine: Engine, stops: Mapping[str, Stop]) -> Strike:
+    """The Python processes that are held, tasks' or the driver's; their queries fail, and are started again."""
+    strike = Strike(engine, "the Python process killed", stops)
+    for held in strike.held.values():
+        for pid in held.pids:
+            send_signal(pid, signal.SIGKILL)
+    engine.release()
+    for name in stops:
+        engine.driver.tell("end", name)
+        engine.go_on(name)
+    engine.assert_quiet()
+    return strike
+
+
+def stop_queries(engine: Engine, stops: Mapping[str, Stop]) -> Strike:
+    """`query.stop()`; whoever is held goes on when the query's thread has been interrupted, and it is started again."""
+    strike = Strike(engine, "query.stop()", stops)
+    driver = engine.driver
+    times = {name: driver.times_said(f"stop:{name}") + 1 for name in stops}
+    for name in stops:
+        driver.tell("stop", name, until="stopping")
+    engine.release()
+    for name in stops:
+        driver.await_said(f"stop:{name}", times[name])
+        engine.go_on(name)
+    engine.assert_quiet()
+    return strike
+
+
+def wake_up_late(engine: Engine, stops: Mapping[str, Stop]) -> Strike:
+    """The driver is paused as a whole; it wakes up when a new one with other parallelism has gone on for a batch."""
+    strike = Strike(engine, "Spark's driver paused, and woken up behind its successor", stops)
+    old = engine.driver
+    old.signal_all(signal.SIGSTOP)
+    engine.release()
+    engine.start(stops, tasks=TASKS + 1)
+    for name in stops:
+        engine.add_file(name)
+        engine.await_done(name)
+    old.signal_all(signal.SIGCONT)
+    for name in stops:
+        old.tell("end", name)
+    old.kill()
+    engine.assert_quiet()
+    return strike
+
+
+def kill_broker(engine: Engine, stops: Mapping[str, Stop], failing: Mapping[str, Stop]) -> Strike:
+    """A broker; the queries go on without it, but for those that are `failing`, which are started again with it."""
+    broker_id = engine.choose_broker()
+    strike = Strike(engine, f"broker {broker_id} killed", {**stops, **failing})
+    strike.roles = engine.roles(broker_id, strike.held)
+    with engine.without_broker(broker_id):
+        engine.release()
+        for name in stops:
+            engine.await_done(name)
+        for name in failing:
+            engine.driver.tell("end", name)
+    for name in failing:
+        engine.go_on(name)
+    engine.assert_quiet()
+    return strike
+
+
+def kill_unanswered(engine: Engine, cluster: ottla.Cluster, faults: Mapping[str, str]) -> Strike:
+    """{query: fault}: the driver, when the commit of each one's decision was asked for and is not answered."""
+    stop = Stop(barriers.COMMIT_ASKED)
+    strike = Strike(engine, "Spark's driver killed with the commit of the decision unanswered", {})
+    with contextlib.ExitStack() as stack:
+        for name, fault in faults.items():
+            strike.hold({name: stop})
+            lost = stack.enter_context(getattr(cluster.faults, fault)(api="EndTxn", nth=1))
+            engine.release()
+            # Nobody else is about to end a transaction.
+            engine.driver.await_true(lambda lost=lost: lost.fired == 1, f"{name} did not ask for the commit")  # type: ignore[misc]
+        engine.driver.kill()
+    engine.start(faults)
+    engine.assert_quiet()
+    return strike
