@@ -171,16 +171,20 @@ def test_others_have_their_turn_however_long_somebody_sends(kafka_cluster: ottla
 def test_what_is_sent_may_be_a_task_and_many_at_once(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     async def work() -> None:
         async with AsyncProducer(kafka_cluster.bootstrap_servers) as producer:
-            # The first of these wait for the topic, the others find it known.
+            # The first of these wait for the topic, the others may find it known: they have no order among each other.
             deliveries = await asyncio.gather(*[producer.send(kafka_topic, b"%d" % n, partition=0) for n in range(50)])
             task = asyncio.create_task(producer.send(kafka_topic, b"50", partition=0))
             async with asyncio.TaskGroup() as group:
                 last = group.create_task(producer.send(kafka_topic, b"51", partition=0))
             told = await asyncio.gather(*deliveries, await task, await last)
-            assert [metadata.offset for metadata in told] == list(range(52))
+            offsets.extend(metadata.offset for metadata in told)
 
+    offsets: list[int] = []
     run(work())
-    assert [int(record.value or 0) for record in stored(kafka_cluster, kafka_topic)[0]] == list(range(52))
+    assert sorted(offsets) == list(range(52))
+    assert offsets[50:] == [50, 51]
+    values = [int(record.value or 0) for record in stored(kafka_cluster, kafka_topic)[0]]
+    assert [values[offset] for offset in offsets] == list(range(52))
 
 
 def test_the_event_loop_goes_on_while_send_waits_for_the_topic(kafka_cluster: ottla.Cluster) -> None:
