@@ -59,6 +59,7 @@ class LossyProxy:
         self._every = 1
         self._left = 0
         self._seen = 0
+        self._lost_api_key = _PRODUCE
         self._crooks: list[Crook] = []
         self._to_repeat = 0
         self._passing = [threading.Event() for _ in self.ports]
@@ -73,10 +74,11 @@ class LossyProxy:
             self._listening.append(listening)
             _run(self._accept, listening, broker, passing)
 
-    def lose(self, every: int, times: int) -> Self:
-        """From now on lose the answer to every so-many-th Produce request, `times` in all; `with` ends it."""
+    def lose(self, every: int, times: int, api_key: int = _PRODUCE) -> Self:
+        """From now on lose the answer to every so-many-th request of this kind, `times` in all; `with` ends it."""
         with self._lock:
             self._every, self._left, self._seen, self.fired = every, times, 0, 0
+            self._lost_api_key = api_key
         return self
 
     def spoil(self, *crooks: Crook) -> Self:
@@ -155,30 +157,30 @@ class LossyProxy:
 
     def _request(self, connection: _Connection, request: bytes) -> bytes:
         """What the broker is sent, and in `connection` what is to become of the answer."""
-        if int.from_bytes(request[4:6]) != _PRODUCE:
-            return request
-        correlation_id = request[8:12]
-        connection.versions[correlation_id] = int.from_bytes(request[6:8])
+        api_key, correlation_id = int.from_bytes(request[4:6]), request[8:12]
         with self._lock:
-            self._seen += 1
-            if self._left > 0 and self._seen % self._every == 0:
-                self._left -= 1
-                connection.lost.add(correlation_id)
-            elif self._to_repeat > 0:
-                self._to_repeat -= 1
-                connection.repeated.add(correlation_id)
-                return request * 2
+            if api_key == self._lost_api_key:
+                self._seen += 1
+                if self._left > 0 and self._seen % self._every == 0:
+                    self._left -= 1
+                    connection.lost.add(correlation_id)
+            if api_key == _PRODUCE:
+                connection.versions[correlation_id] = int.from_bytes(request[6:8])
+                if self._to_repeat > 0:
+                    self._to_repeat -= 1
+                    connection.repeated.add(correlation_id)
+                    return request * 2
         return request
 
     def _answer(self, connection: _Connection, frame: bytes) -> bytes | None:
         """What the client is sent; None: the connection is to be cut."""
         correlation_id = frame[:4]
-        if correlation_id not in connection.versions:
-            return framed(frame)
         with self._lock:
             if correlation_id in connection.lost:
                 self.fired += 1
                 return None
+            if correlation_id not in connection.versions:
+                return framed(frame)
             if correlation_id in connection.repeated:
                 # The answer to the second of the two is the client's.
                 connection.repeated.remove(correlation_id)

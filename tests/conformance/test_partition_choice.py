@@ -79,7 +79,7 @@ def test_a_broker_that_takes_nothing_is_left_out_after_the_availability_timeout_
 ) -> None:
     """Left out: 2000 records in a row go elsewhere. By the length of its queue alone it would get dozens of them."""
     sent: list[Any] = []
-    settings = {**_SMALL, "partitioner_availability_timeout_ms": 100}
+    settings = {**_SMALL, "partitioner_availability_timeout_ms": 200}
     with ottla.Producer(side.noted_servers, **settings) as producer:
         with standing_still(side, topic, producer) as waiting:
             in_a_row = 0

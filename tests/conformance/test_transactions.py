@@ -9,6 +9,7 @@ import pytest
 
 import ottla
 from ottla.connection.core import ANY_NODE
+from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 from ..markers import await_markers
@@ -84,3 +85,42 @@ def test_a_transaction_that_lasts_longer_than_its_timeout_is_aborted_and_says_so
     await_markers(side.bootstrap_servers, topic)
     found = ottla.read_table(side.bootstrap_servers, topic, isolation_level="read_committed")
     assert found["value"].to_pylist() == [b"in time"]
+
+
+def test_an_end_whose_answer_is_lost_is_asked_for_again_and_counts_once(
+    side: Side, topic: str, kafka_name: str
+) -> None:
+    with ottla.Producer(side.noted_servers, transactional_id=kafka_name, retry_backoff_ms=10) as producer:
+        for number in range(6):
+            producer.begin_transaction()
+            producer.send(topic, b"%d" % number, partition=0)
+            with side.proxy.lose(every=1, times=1, api_key=EndTxnRequest.API_KEY) as losses:
+                if number % 2:
+                    producer.abort_transaction()
+                else:
+                    producer.commit_transaction()
+            assert losses.fired == 1
+    await_markers(side.bootstrap_servers, topic)
+    found = ottla.read_table(side.bootstrap_servers, topic, isolation_level="read_committed")
+    assert found["value"].to_pylist() == [b"0", b"2", b"4"]
+
+
+def test_a_commit_that_nobody_answers_is_unfinished_and_goes_on(side: Side, topic: str, kafka_name: str) -> None:
+    settings: Any = {"transactional_id": kafka_name, "request_timeout_ms": 1000, "max_block_ms": 4000}
+    with ottla.Producer(side.noted_servers, **settings) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"stored", partition=0).result(_PATIENCE_S)
+        with side.proxy.hold(coordinator(side, kafka_name)):
+            with pytest.raises(ottla.TransactionUnfinished, match="commit_transaction") as caught:
+                producer.commit_transaction()
+            assert caught.value.retriable
+            # The verdict is out: it cannot be turned into the other one.
+            with pytest.raises(ottla.TransactionMisuse, match="nobody has heard yet how commit_transaction"):
+                producer.abort_transaction()
+        producer.commit_transaction()
+        with producer.transaction():
+            producer.send(topic, b"next", partition=0)
+    await_markers(side.bootstrap_servers, topic)
+    found = ottla.read_table(side.bootstrap_servers, topic, isolation_level="read_committed")
+    assert found["value"].to_pylist() == [b"stored", b"next"]
