@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 LOST = "lost"
 DUPLICATED = "duplicated"
@@ -171,7 +171,19 @@ class Findings:
 
 
 @dataclass(slots=True, frozen=True)
-class Figures:
+class _Counts:
+    """Numbers that are added up name by name."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    def to_dict(self) -> dict[str, int]:
+        """The numbers under their names, in their order."""
+        return asdict(self)
+
+
+@dataclass(slots=True, frozen=True)
+class Figures(_Counts):
     """One row of the verdict's table, in records.
 
     `acked + failed + unknown == sent`. `stored` counts records read from the topic, copies included. `lost`: sent,
@@ -190,16 +202,9 @@ class Figures:
     reordered: int = 0
     altered: int = 0
 
-    def __add__(self, other: Figures) -> Figures:
-        return Figures(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Figures)))
-
-    def to_dict(self) -> dict[str, int]:
-        """The figures under their names, in the order of the table."""
-        return asdict(self)
-
 
 @dataclass(slots=True, frozen=True)
-class OutcomeTally:
+class OutcomeTally(_Counts):
     """What became of the records of each outcome: reported so, and found so."""
 
     acked_stored: int = 0
@@ -208,10 +213,3 @@ class OutcomeTally:
     failed_absent: int = 0
     unknown_stored: int = 0
     unknown_absent: int = 0
-
-    def __add__(self, other: OutcomeTally) -> OutcomeTally:
-        return OutcomeTally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(OutcomeTally)))
-
-    def to_dict(self) -> dict[str, int]:
-        """The tallies under their names."""
-        return asdict(self)
