@@ -40,6 +40,14 @@ def test_behind_a_link_it_is_the_file_that_is_replaced(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [link, path]
 
 
+def test_links_that_go_in_circles_are_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "story.html"
+    path.symlink_to(path)
+    check_place(path, what="the story", option="--story")
+    write_whole(path, "a story", what="the story", option="--story")
+    assert path.read_text() == "a story"
+
+
 def test_a_device_is_written_to() -> None:
     write_whole(Path("/dev/null"), "a story", what="the story", option="--story")
     assert Path("/dev/null").is_char_device()

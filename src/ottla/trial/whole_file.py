@@ -22,7 +22,7 @@ def writing_whole(path: Path, *, what: str, option: str) -> Iterator[Path]:
 
     A block that ends with an exception leaves `path` as it was. Behind a link it is the file that is replaced.
     """
-    target = path.resolve()
+    target = _target(path)
     partial = _beside(target)
     try:
         is_stream = _is_stream(path)
@@ -40,7 +40,7 @@ def writing_whole(path: Path, *, what: str, option: str) -> Iterator[Path]:
 
 def check_place(path: Path, *, what: str, option: str) -> None:
     """UserMistake where `path` could not be written, before hours went into what is to be written there."""
-    target = path.resolve()
+    target = _target(path)
     try:
         if _is_stream(path):
             return
@@ -61,6 +61,11 @@ def _is_stream(path: Path) -> bool:
     Asked of the path as it was given: what /dev/stdout leads to has no name of its own where that is a pipe.
     """
     return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _target(path: Path) -> Path:
+    # Unlike Path.resolve, this raises nothing where links go in circles.
+    return Path(os.path.realpath(path))
 
 
 def _beside(target: Path) -> Path:
