@@ -271,7 +271,7 @@ def test_listeners_are_opened_as_told(serve: Callable[..., Serving], tmp_path: P
     [
         (("--set", "log.segment.bytes"), "--set wants NAME=VALUE"),
         (("--set", "log.segment.bytes=many"), "log_segment_bytes='many' must be an integer"),
-        (("--set", "log.segment.butes=5"), "'log_segment_butes' is unknown"),
+        (("--set", "log.segment.butes=5"), "'log_segment_butes' is unknown; did you mean log_segment_bytes?"),
         (("--user", "ada"), "--user wants NAME:VALUE"),
         (("--listener", "PLAINTEXT://:9092"), "is not NAME=PROTOCOL://HOST:PORT"),
         (("--listener", "A=PLAINTEXT://localhost"), "is not NAME=PROTOCOL://HOST:PORT"),

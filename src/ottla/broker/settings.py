@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import ConfigError
+from ottla.nearest import nearest_name
 
 if TYPE_CHECKING:
     from ottla.weaknesses import Weaknesses
@@ -268,4 +269,6 @@ class BrokerSettings:
             except ValueError as error:
                 raise ConfigError(f"broker setting {name}={value!r} {error}") from None
         for name in given:
-            raise ConfigError(f"broker setting {name!r} is unknown; known are {', '.join(BROKER_SETTING_NAMES)}")
+            near = nearest_name(name, BROKER_SETTING_NAMES)
+            advice = f"did you mean {near}?" if near else f"known are {', '.join(BROKER_SETTING_NAMES)}"
+            raise ConfigError(f"broker setting {name!r} is unknown; {advice}")

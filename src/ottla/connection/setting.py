@@ -19,11 +19,12 @@ from __future__ import annotations
 import contextlib
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from ottla.async_functions import is_async
 from ottla.errors import ConfigError
+from ottla.nearest import nearest_name as nearest_name
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -256,12 +257,3 @@ def refuse_coroutine(what: str, function: Any) -> None:
     # The second for what is only marked as one, as mocks are, and what `inspect.markcoroutinefunction` was given.
     if is_async(function) or inspect.iscoroutinefunction(function):
         raise ConfigError(f"{what} is an async function, which nobody would await; give a plain one.")
-
-
-def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that looks most like this one, in either case; None where none comes near."""
-    import difflib  # only when something is wrong already
-
-    names = {known_name.lower(): known_name for known_name in known}
-    found = difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.6)
-    return names[found[0]] if found else None

@@ -6,7 +6,6 @@ is not known is refused, never ignored. `kafka.<setting>` goes to the reader as 
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.errors import ConfigError
+from ottla.nearest import nearest_name
 from ottla.spark.limits import Limit, read_assignment, read_end, read_start
 from ottla.spark.option_table import (
     BATCH,
@@ -129,9 +129,9 @@ def _refuse_strangers(given: Mapping[str, str]) -> None:
             raise ConfigError(f"The option {name} cannot be used with the ottla source: {REFUSED_SETTINGS[name]}.")
         if name in _ROWS or name in _IGNORED or name.startswith("kafka."):
             continue
-        known = {row.name.lower(): row.name for row in _ROWS.values()}
-        near = difflib.get_close_matches(name, known, n=1)
-        advice = f"did you mean {known[near[0]]}?" if near else f"use {_words(known.values())}."
+        known = [row.name for row in _ROWS.values()]
+        near = nearest_name(name, known)
+        advice = f"did you mean {near}?" if near else f"use {_words(known)}."
         raise ConfigError(f"{name!r} is not an option of the ottla source: {advice}")
 
 

@@ -11,13 +11,13 @@ run from a repetition of the first.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ottla.errors import ConfigError
+from ottla.nearest import nearest_name
 from ottla.producer.settings import ProducerSettings
 from ottla.sink.settings import SINK_ID_BYTES_MAX
 
@@ -85,7 +85,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
 
 
 def _refuse_strangers(given: Mapping[str, str], streaming: bool) -> None:
-    taken = {name.lower(): name for name in _TAKEN}
+    taken = {name.lower() for name in _TAKEN}
     for name in given:
         if name in taken or name.startswith("kafka.") or (streaming and name in _SPARKS):
             continue
@@ -96,8 +96,8 @@ def _refuse_strangers(given: Mapping[str, str], streaming: bool) -> None:
                 "Asynchronous progress tracking does not go with the ottla sink: Spark would repeat batches it has "
                 "not written down, under other numbers; leave out asyncProgressTracking options."
             )
-        near = difflib.get_close_matches(name, taken, n=1)
-        advice = f"did you mean {taken[near[0]]}?" if near else f"use {', '.join(_TAKEN)} and kafka.<setting>."
+        near = nearest_name(name, _TAKEN)
+        advice = f"did you mean {near}?" if near else f"use {', '.join(_TAKEN)} and kafka.<setting>."
         raise ConfigError(f"{name!r} is not an option of the ottla sink: {advice}")
     if streaming and "write.id" in given:
         raise ConfigError("The option write.id is for batch writes: a streaming query is known by sink.id.")
