@@ -139,11 +139,14 @@ def test_count_that_differs_from_the_offsets_exits_with_one() -> None:
 
 
 def test_answers_are_told_by_their_worst_group() -> None:
-    assert answer_sentence(Answer("x", (Group("JFK 17h", 1200, 1200, 20.9, 20.9),))) == "right in all 1 groups"
+    assert answer_sentence(Answer("x", (Group("JFK 17h", 1200, 1200, 20.9, 20.9),))) == "right in the only group"
     off = Answer("x", (Group("EWR 6h", 1000, 1001), Group("JFK 17h", 1200, 1236, 20.9, 21.4)))
     assert answer_sentence(off) == (
         "JFK 17h: 3 % too many (1,236 instead of 1,200), mean delay 21.4 instead of 20.9 min; 2 of 2 groups are off"
     )
+    one_off = Answer("x", (Group("EWR 6h", 1000, 995), Group("JFK 17h", 1200, 1200)))
+    assert answer_sentence(one_off).endswith("; 1 of 2 groups is off")
+    assert answer_sentence(Answer("x", one_off.groups[:1])) == "EWR 6h: 0.5 % missing (995 instead of 1,000)"
     assert group_sentence(Group("EWR 6h", 1000, 995)) == "EWR 6h: 0.5 % missing (995 instead of 1,000)"
     assert group_sentence(Group("N1", 0, 3)) == "N1: 3 that the file does not have"
 

@@ -112,10 +112,12 @@ def expectation_table(verdicts: Sequence[Verdict]) -> Table:
 
 def answer_sentence(answer: Answer) -> str:
     """How far off the answer of one topic is, by its worst group."""
-    wrong = answer.wrong
+    wrong, groups = answer.wrong, len(answer.groups)
     if not wrong:
-        return f"right in all {len(answer.groups):,} groups"
-    return f"{group_sentence(wrong[0])}; {len(wrong):,} of {len(answer.groups):,} groups are off"
+        return "right in the only group" if groups == 1 else f"right in all {groups:,} groups"
+    if groups == 1:
+        return group_sentence(wrong[0])
+    return f"{group_sentence(wrong[0])}; {len(wrong):,} of {groups:,} groups {'is' if len(wrong) == 1 else 'are'} off"
 
 
 def group_sentence(group: Group) -> str:
