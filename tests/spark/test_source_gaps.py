@@ -144,6 +144,9 @@ def test_a_pattern_for_all_topics_leaves_out_those_of_the_sink(cluster: ottla.Cl
     found = {*column(cluster, "topic", subscribePattern=".*")}
     assert topic in found
     assert not found & {*SINK_TOPICS, "__transaction_state"}
+    # As in Spark's own source, a pattern is found anywhere in a name.
+    assert {*column(cluster, "topic", subscribePattern="leaves-out-those")} == {topic}
+    assert column(cluster, "topic", subscribePattern="^leaves-out-those$") == []
     assert column(cluster, "topic", subscribe=SINK_TOPICS[0])
 
 

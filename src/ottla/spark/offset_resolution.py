@@ -79,7 +79,7 @@ class PartitionsToRead:
         options, lookup = self._options, self.lookup
         if options.pattern is not None:
             # As Kafka's own internal topics, and those of the sink: a stream into it would have something new for ever.
-            topics = [name for name in lookup.topics() if options.pattern.fullmatch(name) and name not in SINK_TOPICS]
+            topics = [name for name in lookup.topics() if options.pattern.search(name) and name not in SINK_TOPICS]
             found = lookup.known_partitions(topics)
         elif options.assigned is not None:
             found = lookup.partitions(sorted(options.assigned))

@@ -132,10 +132,10 @@ OPTIONS = (
     Option("subscribe", "topic names, with commas", "", "Whole topics. One of the three is needed.", _read_topics),
     Option(
         "subscribePattern",
-        "a regular expression (Python's `re`) for whole topic names",
+        "a regular expression (Python's `re`)",
         "",
-        "All topics that match, but for Kafka's internal ones and those of the ottla sink; a running stream takes up "
-        "those that come later.",
+        "All topics in whose name it is found (put ^ and $ around it for whole names), but for Kafka's internal ones "
+        "and those of the ottla sink; a running stream takes up those that come later.",
         _read_pattern,
     ),
     Option("assign", "JSON {topic: [partition, ...]}", "", "Single partitions."),

@@ -1,0 +1,174 @@
+"""Spark's own Kafka source beside ours, over the same topics under the same options: the same rows, or both refuse.
+
+In a process of its own, as the connector must be on the class path when Spark's Java starts. Batches only: the
+connector that is there to be had streams with its own release of Spark alone.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.cluster.cluster import Cluster
+
+from ..needs import lacking
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+_PATIENCE_S = 400
+_PROGRAM = """
+import json
+import sys
+
+from ottla.errors import UserMistake
+from ottla.spark.session import local_session
+
+servers, jars, cases = sys.argv[1:]
+try:
+    spark = local_session("ottla-tests", settings={"spark.jars": jars})
+except UserMistake as reason:
+    print(json.dumps({"missing": str(reason)}))
+    sys.exit()
+
+def rows(records):
+    headers = ["headers"] if "headers" in records.columns else []
+    names = ["topic", "partition", "offset", "key", "value", "timestampType", "unix_micros(timestamp) time", *headers]
+    found = records.selectExpr(*names).collect()
+    return sorted(repr(tuple(row)) for row in found)
+
+def read(form, options):
+    try:
+        return rows(spark.read.format(form).options(**{"kafka.bootstrap.servers": servers}, **options).load())
+    except Exception as refusal:
+        return "refused"
+
+forms = ("kafka", "ottla")
+batches = {name: [read(form, options) for form in forms] for name, options in json.loads(cases).items()}
+print(json.dumps(batches))
+spark.stop()
+"""
+# Retention takes what is older than a week.
+_FIRST_MS = int(time.time() * 1000) - 86_400_000
+_REFUSED = "refused"
+
+
+def each(value: int, topic: str = "plain") -> str:
+    return json.dumps({topic: dict.fromkeys("012", value)})
+
+
+CASES: dict[str, dict[str, str]] = {
+    "all": {"subscribe": "plain"},
+    "several": {"subscribe": "plain, trimmed,empty"},
+    "pattern": {"subscribePattern": "(pl|tr).*"},
+    "all topics": {"subscribePattern": ".*"},
+    "part of a name": {"subscribePattern": "plai"},
+    "assigned": {"assign": '{"plain": [2, 0], "trimmed": [0]}'},
+    "headers": {"subscribe": "plain", "includeHeaders": "true"},
+    "offsets": {
+        "subscribe": "plain",
+        "startingOffsets": '{"plain": {"0": 3, "1": -2, "2": 10}}',
+        "endingOffsets": '{"plain": {"0": 5, "1": -1, "2": 10}}',
+    },
+    "offsets of some": {"subscribe": "plain", "startingOffsets": '{"plain": {"0": 3}}'},
+    "offsets beyond": {"subscribe": "plain", "startingOffsets": each(99)},
+    "latest": {"subscribe": "plain", "startingOffsets": "latest"},
+    "ends at earliest": {"subscribe": "plain", "endingOffsets": "earliest"},
+    "time": {
+        "subscribe": "plain",
+        "startingTimestamp": str(_FIRST_MS + 6),
+        "endingTimestamp": str(_FIRST_MS + 20),
+    },
+    "no time that late": {"subscribe": "plain", "startingTimestamp": str(_FIRST_MS + 10**7)},
+    "no time that late, latest": {
+        "subscribe": "plain",
+        "startingTimestamp": str(_FIRST_MS + 28),
+        "startingOffsetsByTimestampStrategy": "latest",
+    },
+    "ends late": {"subscribe": "plain", "endingTimestamp": str(_FIRST_MS + 10**7)},
+    "times": {
+        "subscribe": "plain",
+        "startingOffsetsByTimestamp": each(_FIRST_MS + 7),
+        "endingOffsetsByTimestamp": each(_FIRST_MS + 21),
+    },
+    "a time before times before offsets": {
+        "subscribe": "plain",
+        "startingTimestamp": str(_FIRST_MS + 9),
+        "startingOffsetsByTimestamp": each(_FIRST_MS + 20),
+        "startingOffsets": each(9),
+    },
+    "gone, strictly": {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 1}}'},
+    "gone": {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 1}}', "failOnDataLoss": "false"},
+    "committed": {"subscribe": "transactions", "kafka.isolation.level": "read_committed"},
+    "uncommitted": {"subscribe": "transactions"},
+    "pieces": {"subscribe": "plain", "minPartitions": "11"},
+    "small pieces": {"subscribe": "plain", "maxRecordsPerPartition": "3"},
+    "empty": {"subscribe": "empty"},
+    "unknown": {"subscribe": "unknown"},
+    "no such partition": {"assign": '{"plain": [3]}'},
+    "two ways": {"subscribe": "plain", "assign": '{"plain": [0]}'},
+    "group": {"subscribe": "plain", "kafka.group.id": "readers", "groupIdPrefix": "x"},
+    "reset": {"subscribe": "plain", "kafka.auto.offset.reset": "earliest"},
+    "end before start": {"subscribe": "plain", "startingOffsets": each(5), "endingOffsets": each(3)},
+}
+DIFFERENT = {
+    "end before start": "Spark's own source reads nothing, and does not say why",
+    "no such partition": "the same",
+    "gone": "the connector that is there to be had fails where it logs the loss, for Spark's logging is a newer one",
+}
+
+
+@pytest.fixture(scope="module")
+def told(spark_connector: list[str]) -> dict[str, Any]:
+    """What the program says."""
+    with Cluster() as cluster:
+        fill(cluster)
+        arguments = [cluster.bootstrap_servers, ",".join(spark_connector), json.dumps(CASES)]
+        command = [sys.executable, "-c", _PROGRAM, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if "missing" in found:
+        lacking("spark", found["missing"])
+    return found
+
+
+def fill(cluster: Cluster) -> None:
+    for topic, partitions in {"plain": 3, "trimmed": 1, "empty": 2, "transactions": 1}.items():
+        cluster.create_topic(topic, partitions=partitions)
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        for number in range(30):
+            headers: list[tuple[str, bytes | None]] = [("a", b"1"), ("b", None), ("a", b"2")]
+            producer.send(
+                "plain",
+                None if number % 5 == 0 else f"v{number}",
+                None if number % 4 == 0 else f"k{number}",
+                headers=headers if number % 3 == 0 else None,
+                partition=number % 3,
+                timestamp_ms=_FIRST_MS + number,
+            )
+            producer.send("trimmed", f"v{number}", timestamp_ms=_FIRST_MS + number)
+    with ottla.Admin(cluster.bootstrap_servers) as admin:
+        admin.delete_records("trimmed", {0: 12})
+    with ottla.Producer(cluster.bootstrap_servers, transactional_id="side-by-side") as producer:
+        for counts in (True, False, True, False):
+            producer.begin_transaction()
+            for number in range(5):
+                producer.send("transactions", f"v{number}")
+            producer.flush()
+            producer.commit_transaction() if counts else producer.abort_transaction()
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if name not in DIFFERENT])
+def test_a_batch_is_what_sparks_own_source_makes_of_these_options(told: dict[str, Any], case: str) -> None:
+    theirs, ours = told[case]
+    assert ours == theirs
+
+
+def test_most_cases_are_rows(told: dict[str, Any]) -> None:
+    assert sum(theirs not in (_REFUSED, []) for theirs, _ in told.values()) >= 15
