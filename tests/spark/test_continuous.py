@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,19 @@ def test_an_epoch_is_never_committed_where_the_checkpoint_could_not_tell(
     writer = stream_writer(given, ROWS)
     with pytest.raises(UserMistake, match=REFUSED):
         writer.commit([None, None], 7)
+
+
+@pytest.mark.parametrize("options", DELIVERIES)
+def test_only_a_plan_is_refused_for_its_checkpoint(
+    kafka_cluster: Cluster, kafka_topic: str, tmp_path: Path, options: dict[str, str]
+) -> None:
+    checkpoint = lay_checkpoint(tmp_path, 12, 12)
+    given = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers, "topic": kafka_topic, **options}
+    writer = stream_writer(given | {"checkpointLocation": checkpoint}, ROWS)
+    # A driver that wakes up behind its successor, which has finished this batch: it gives up what it had prepared.
+    writer.abort([None, None], 11)
+    with pytest.raises(UserMistake, match=REFUSED):
+        pickle.dumps(writer)
 
 
 @pytest.mark.parametrize(("offsets", "commits"), [(0, 0), (11, 11)])

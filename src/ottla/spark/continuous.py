@@ -6,7 +6,9 @@ goes on past rows that are nowhere.
 
 A sink is not told which trigger a query has, so that the refusal stands in two places. A micro-batch is in its
 checkpoint's `offsets` before it is planned, an epoch only when it is over: that tells at the start where the checkpoint
-is on this machine. Elsewhere the first commit refuses; Spark writes that to its log, and the query stays where it is.
+is on this machine. It tells when a writer is planned, and not when one is made to commit or to abort: by then, another
+driver may have finished that micro-batch. Elsewhere the first commit refuses; Spark writes that to its log, and the
+query stays where it is.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from ottla.sink.planning import plan
 from ottla.sink.settings import SINK_TOPICS, TRANSACTION_TIMEOUT_MS, SinkSettings
 from ottla.sink.task import prepare
 from ottla.spark.checkpoint import query_of
-from ottla.spark.continuous import refuse_epoch
+from ottla.spark.continuous import refuse_continuous_query, refuse_epoch
 from ottla.spark.mistakes import plainly, while_pickling
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.sink_rows import SinkRows, count_rows, send_rows
@@ -70,6 +70,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles the writer in the planning process, and nowhere else."""
         if self._plan is None:
+            refuse_continuous_query(self._options.checkpoint)
             check_topic(self._options)
             self._plan = _plan(self._settings, query_of(self._options.checkpoint))
         return dict(self.__dict__)

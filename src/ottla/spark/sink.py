@@ -67,6 +67,7 @@ class AtLeastOnceStreamWriter(DataSourceStreamArrowWriter):
     @while_pickling
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles the writer in the planning process, and nowhere else."""
+        refuse_continuous_query(self._plan.options.checkpoint)
         check_topic(self._plan.options)
         return dict(self.__dict__)
 
@@ -99,9 +100,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
     In output mode "complete" every micro-batch appends the whole result, as Spark's own sink does.
     """
-    given = read_sink_options(options, streaming=True)
-    refuse_continuous_query(given.checkpoint)
-    plan = _plan(given, schema)
+    plan = _plan(read_sink_options(options, streaming=True), schema)
     if not plan.options.exactly_once:
         return AtLeastOnceStreamWriter(plan)
     from ottla.spark.exactly_once import ExactlyOnceStreamWriter
