@@ -46,6 +46,8 @@ class Job:
     transaction_timeout_ms: int = 60_000
     margin_ms: int = 20_000
     client_settings: dict[str, Any] = field(default_factory=dict)
+    # The last task of this batch fails, and takes no row back: as one that was killed.
+    failing_batch: int = -1
 
     def settings(self) -> SinkSettings:
         return SinkSettings(
@@ -138,6 +140,9 @@ def prepare_rows(
 def run_batch(job: Job, settings: SinkSettings, batch: int) -> None:
     planned = plan(settings)
     messages = [run_task(job, settings, planned, batch, task, batch * job.tasks + task) for task in range(job.tasks)]
+    if batch == job.failing_batch:
+        committing.abort(settings, [*messages[:-1], None])
+        raise OttlaError(f"batch {batch} fails")
     try:
         committing.commit(settings, messages)
     except OttlaError:

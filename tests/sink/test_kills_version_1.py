@@ -8,10 +8,12 @@ import pytest
 
 import ottla
 from ottla.sink import barriers
+from ottla.sink.commit import abort
+from ottla.sink.planning import plan
 
 from . import driver
-from .conftest import PASSES, Engine, assert_every_row_once
-from .driver import Job
+from .conftest import PASSES, Engine, assert_every_row_once, await_quiet
+from .driver import Job, run_batch, run_task
 
 
 @pytest.fixture(scope="module")
@@ -27,3 +29,12 @@ def test_every_row_is_there_once_after_a_kill(barrier: str, job: Job, engine: En
     engine.kill_at(barrier, after=PASSES[barrier])
     driver.main(job.text())
     assert_every_row_once(job)
+
+
+def test_what_killed_tasks_have_sent_is_aborted(job: Job) -> None:
+    planned = plan(job.settings())
+    messages = [run_task(job, job.settings(), planned, 0, task, task) for task in range(job.tasks)]
+    abort(job.settings(), [messages[0], None, None], planned)
+    await_quiet(job)
+    run_batch(job, job.settings(), 0)
+    assert_every_row_once(job, batches=1)

@@ -124,8 +124,8 @@ def test_a_batch_that_took_longer_than_its_transactions_is_refused(job: Job) -> 
 
 def test_tasks_of_two_plans_are_not_committed_together(job: Job) -> None:
     settings = job.settings()
-    first, second = plan(settings), plan(settings)
-    messages = [run_task(job, settings, planned, 0, task, task) for task, planned in enumerate((first, second))]
+    messages = [run_task(job, settings, plan(settings), 0, task, task) for task in range(2)]
+    second = messages[1].plan
     with pytest.raises(ottla.OttlaError, match="tasks of two plans came to one commit"):
         commit(settings, messages)
     doubled = [run_task(job, settings, second, 0, 2, number) for number in (5, 6)]

@@ -16,8 +16,7 @@ from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
 from ottla.client.transaction_verbs import checked_identity
 from ottla.errors import OttlaError, TransactionUnfinished
-from ottla.producer.events import TransactionAnswered
-from ottla.producer.transaction_endings import EndingCore, EndWanted
+from ottla.producer.transaction_endings import Ended, EndingCore, EndWanted
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.reader.settings import ReaderSettings
 
@@ -64,6 +63,17 @@ def end_transactions(
 
     Returns when all are ended or `default.api.timeout.ms` is over; settings are those of `ottla.Admin`.
     """
+    ended = end_and_follow(identities, committed, bootstrap_servers, **settings)
+    return {identity: told.error for identity, told in ended.items()}
+
+
+def end_and_follow(
+    identities: Iterable[TransactionIdentity | tuple[str, int, int]],
+    committed: bool,
+    bootstrap_servers: str | Sequence[str],
+    **settings: Any,
+) -> Mapping[TransactionIdentity, Ended]:
+    """The same, with the identity each has from now on."""
     wanted = list(dict.fromkeys(checked_identity(identity) for identity in identities))
     given = {"bootstrap_servers": bootstrap_servers, **settings}
     read = ReaderSettings(given)
@@ -86,13 +96,11 @@ class _EndingDriver(Driver):
     def __init__(self, settings: ReaderSettings, buffers: SocketBuffers) -> None:
         self._settings = settings
         self._core = EndingCore(settings.connection, Random())
-        self._answers: dict[int, OttlaError | None] = {}
+        self._answers: dict[int, Ended] = {}
         self._tokens = itertools.count(1)
         super().__init__(self._core, settings.connection, buffers)
 
-    def end(
-        self, identities: Sequence[TransactionIdentity], committed: bool
-    ) -> dict[TransactionIdentity, OttlaError | None]:
+    def end(self, identities: Sequence[TransactionIdentity], committed: bool) -> dict[TransactionIdentity, Ended]:
         """What became of each."""
         tokens = {next(self._tokens): identity for identity in identities}
         for token, identity in tokens.items():
@@ -109,21 +117,20 @@ class _EndingDriver(Driver):
         if trouble.error is not None:
             raise trouble.error
         waited_ms = round((time.monotonic() - began) * 1000)
-        found: dict[TransactionIdentity, OttlaError | None] = {}
-        for token, identity in tokens.items():
-            found[identity] = (
-                self._answers[token] if token in self._answers else self._unfinished(token, identity, waited_ms)
-            )
-        return found
+        return {
+            identity: self._answers.get(token) or self._unfinished(token, identity, waited_ms)
+            for token, identity in tokens.items()
+        }
 
-    def _unfinished(self, token: int, identity: TransactionIdentity, waited_ms: int) -> OttlaError:
-        return TransactionUnfinished(
+    def _unfinished(self, token: int, identity: TransactionIdentity, waited_ms: int) -> Ended:
+        error = TransactionUnfinished(
             f"{identity} has no end that is known after {waited_ms} ms (default.api.timeout.ms): "
             f"{self._core.trouble(token)}; end it again with the same verdict"
         )
+        return Ended(token, error, identity)
 
     def perform(self, output: Any) -> None:
         """Take an answer for whoever waits."""
-        if isinstance(output, TransactionAnswered):
-            self._answers[output.token] = output.error
+        if isinstance(output, Ended):
+            self._answers[output.token] = output
             self._changed = True

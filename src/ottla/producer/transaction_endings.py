@@ -15,7 +15,6 @@ from ottla.connection.core import Answer, ConnectionCore
 from ottla.connection.settings import ConnectionSettings
 from ottla.errors import OttlaError, TransactionError, TransactionUnknown
 from ottla.producer.coordinator import TRANSACTION, Coordinator
-from ottla.producer.events import TransactionAnswered
 from ottla.producer.transaction_answers import LEAVES_OPEN, Reaction, RequestKind, reaction_to
 from ottla.producer.transaction_requests import end
 from ottla.producer.transaction_states import FEATURE, REACH_US, VERSION_1_CAPS, TransactionIdentity
@@ -29,6 +28,19 @@ class EndWanted:
     token: int
     identity: TransactionIdentity
     committed: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Ended:
+    """Output: what became of it, and by what its coordinator knows the producer now.
+
+    That is the identity it was ended by where the coordinator has not said another one, as it does from transaction
+    version 2 on (KIP-890).
+    """
+
+    token: int
+    error: OttlaError | None
+    identity: TransactionIdentity
 
 
 class Ending:
@@ -59,13 +71,13 @@ class Ending:
 
 
 class EndingCore:
-    """A core whose only outputs, beside the connections', are `TransactionAnswered`."""
+    """A core whose only outputs, beside the connections', are `Ended`."""
 
     def __init__(self, settings: ConnectionSettings, rng: Random) -> None:
         self._connection = ConnectionCore(settings, rng)
         self._settings = settings
         self._endings: dict[int, Ending] = {}
-        self._outputs: list[TransactionAnswered] = []
+        self._outputs: list[Ended] = []
         self._now_us = 0
         self._wake_us: int | None = None
         self._version = 0
@@ -150,7 +162,7 @@ class EndingCore:
             ending.is_doubted = ending.is_doubted or answer.sent
             self._again(ending, f"EndTxn: {answer.failure}", now_us)
         elif not answer.message.error_code:
-            self._finish(ending, None)
+            self._finish(ending, None, answer.message)
         else:
             self._react(ending, answer.message.error_code, now_us)
 
@@ -181,9 +193,12 @@ class EndingCore:
         if is_elsewhere:
             ending.coordinator.forget()
 
-    def _finish(self, ending: Ending, error: OttlaError | None) -> None:
+    def _finish(self, ending: Ending, error: OttlaError | None, told: Any = None) -> None:
         del self._endings[ending.token]
-        self._outputs.append(TransactionAnswered(ending.token, error))
+        identity = ending.identity
+        if told is not None and told.producer_id >= 0:
+            identity = TransactionIdentity(identity.transactional_id, told.producer_id, told.producer_epoch)
+        self._outputs.append(Ended(ending.token, error, identity))
 
     def _backoff_us(self, failures: int) -> int:
         # The first pauses are short: what is waited for is markers, as a rule.

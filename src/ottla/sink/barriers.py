@@ -37,6 +37,7 @@ COMMIT_SWEEP = "commit-before-sweep"
 COMMIT_END = "commit-before-return"
 ABORT_FENCE = "abort-before-fence"
 ABORT_END = "abort-before-ends"
+ABORT_RETURN = "abort-before-return"
 
 BARRIERS = (
     PLAN_FENCE,
@@ -59,6 +60,7 @@ BARRIERS = (
     COMMIT_END,
     ABORT_FENCE,
     ABORT_END,
+    ABORT_RETURN,
 )
 
 _passed: dict[str, int] = {}

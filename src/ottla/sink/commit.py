@@ -17,7 +17,7 @@ from ottla.sink import barriers
 from ottla.sink.applying import Lost, apply
 from ottla.sink.barriers import reach
 from ottla.sink.batch import BatchId, Entry, Plan, Prepared, Skipped
-from ottla.sink.deciding import decide, is_decided
+from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
 from ottla.sink.planning import abort_strays, look
 from ottla.sink.refusals import Message, check_apart, check_skipped, check_together, role, sum_of
@@ -56,7 +56,7 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
             "committed; start the query again, and it writes them once more"
         )
     reach(barriers.COMMIT_SWEEP)
-    _sweep(session, coordinator, decision)
+    _sweep(session, coordinator, decision, batch)
     reach(barriers.COMMIT_END)
 
 
@@ -67,20 +67,25 @@ def carry_out(session: Session, decision: Decision) -> Lost:
     return apply(session, decision.batch, [entry for entry in decision.entries if not entry.landed])
 
 
-def _sweep(session: Session, coordinator: TransactionIdentity | None, decision: Decision) -> None:
+def _sweep(
+    session: Session, coordinator: TransactionIdentity | None, decision: Decision | None, batch: BatchId | None
+) -> None:
     """Abort what attempts that do not count have left: the next plan, which would, may be an hour away.
 
-    No task of the next batch can have begun while this coordinator is the newest. What goes wrong here concerns nobody:
-    the batch is done.
+    No task of the next batch can have begun while this coordinator is the newest. Attempts that live on find their
+    identity gone, those too that have not sent anything yet; those that have none yet find the coordinator's gone.
+    (Before transaction version 2, KIP-890, an end leaves identities as they are, and one of them may begin again.) What
+    goes wrong here concerns nobody: the batch is done, or has failed.
     """
     if coordinator is None:
         return
     try:
         found = look(session, coordinator, decision)
         if found is not None:
-            abort_strays(session, found.abort)
+            # In an atomic batch an identity of a task's own is only a claim.
+            abort_strays(session, found.abort if session.settings.atomic else (*found.abort, *found.idle))
     except OttlaError as error:
-        _log.warning("attempts of %s that do not count stay open until the next batch: %s", decision.batch, error)
+        _log.warning("attempts of %s that do not count stay open until the next batch: %s", batch or "a write", error)
 
 
 def _to_decide(
@@ -110,32 +115,38 @@ def _to_decide(
     return Decision(settings.sink_id, batch, totals, tasks, entries, plan.coordinator, _now_ms(), settings.atomic)
 
 
-def abort(settings: SinkSettings, messages: Sequence[Message | None]) -> None:
-    """Give up what these messages prepared, so that readers need not wait for it; what is decided is committed instead.
+def abort(settings: SinkSettings, messages: Sequence[Message | None], plan: Plan | None = None) -> None:
+    """Give up a batch, so that readers need not wait for what its tasks sent; what is decided is committed instead.
 
-    `messages` may lack those of tasks that failed (None). Raises what `commit` raises; the next plan does the same.
+    `messages` may lack those of tasks that failed (None). Where all do, only `plan` tells what there is to give up.
+    Raises what `commit` raises; the next plan does the same.
     """
     known = [message for message in messages if message is not None]
-    if not known:
+    if known:
+        plan = known[0].plan
+    if plan is None:
         return
     session = session_of(settings)
-    plan, batch = known[0].plan, known[0].batch
+    batch = known[0].batch if known else None
     entries = [message.entry for message in known if isinstance(message, Prepared) and message.entry is not None]
     reach(barriers.ABORT_FENCE)
     # Unless nobody answers, a decision of this plan is either complete or impossible from here on.
-    ended = session.end([plan.coordinator], committed=False)[plan.coordinator]
-    if is_decided(session, plan.coordinator, batch):
-        decision = session.read_decision()
-        assert decision is not None
+    coordinator, trouble = session.give_up(plan.coordinator)
+    decision = session.read_decision()
+    if decision is not None and decision.coordinator == plan.coordinator:
         carry_out(session, decision)
         return
-    if isinstance(ended, TransactionUnfinished) or session.is_deciding(plan.coordinator.producer_id):
-        _log.warning("whether %s is decided is not known yet; the next start of the query finds out", batch)
+    if isinstance(trouble, TransactionUnfinished) or session.is_deciding(plan.coordinator.producer_id):
+        _log.warning(
+            "whether %s is decided is not known yet; the next start of the query finds out", batch or "a write"
+        )
         return
     reach(barriers.ABORT_END)
     if settings.atomic:
         return  # that was one transaction
     session.end([entry.identity for entry in entries], committed=False)
+    _sweep(session, coordinator, decision, batch)
+    reach(barriers.ABORT_RETURN)
 
 
 def _now_ms() -> int:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from ottla.client.admin import Admin
 from ottla.client.authorized_operations import check_allowed
 from ottla.client.reader import Reader
-from ottla.client.transaction_handle import end_transactions
+from ottla.client.transaction_handle import end_and_follow, end_transactions
 from ottla.errors import KafkaError, OttlaError, UserMistake
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode
@@ -213,6 +213,14 @@ class Session:
         if not identities:
             return {}
         return end_transactions(identities, committed, self.settings.bootstrap_servers, **self._reading)
+
+    def give_up(self, coordinator: TransactionIdentity) -> tuple[TransactionIdentity, OttlaError | None]:
+        """Abort what this identity of the coordinator's may be deciding; the identity it has then, and what went wrong.
+
+        From transaction version 2 on (KIP-890) it is another one, also where nothing had begun.
+        """
+        ended = end_and_follow([coordinator], False, self.settings.bootstrap_servers, **self._reading)[coordinator]
+        return ended.identity, ended.error
 
     def fates(self, entries: Sequence[Entry]) -> dict[int, Fate | None]:
         """What became of entries, by their marker's offset; None where neither log nor coordinator can tell."""

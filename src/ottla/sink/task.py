@@ -16,6 +16,7 @@ from ottla.client.interceptors import BatchSeen
 from ottla.client.producer import Producer
 from ottla.errors import OttlaError, TransactionError
 from ottla.producer.transaction_states import TransactionIdentity
+from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.barriers import TASK_END, TASK_IDENTITY, TASK_MARKER, TASK_PREPARE, TASK_ROWS, reach
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
 from ottla.sink.decision import encode_entry
@@ -127,10 +128,26 @@ class TaskTransaction:
             transactional_id = task_transactional_id(sink_id, self._plan.slot, partition_id, index)
             described = session.admin.describe_transactions([transactional_id]).get(transactional_id)
             if is_free(described, self._plan.idle):
-                return session.take_identity(transactional_id, self._settings.transaction_timeout_ms)
+                return self._unless_given_up(
+                    session.take_identity(transactional_id, self._settings.transaction_timeout_ms)
+                )
         raise TransactionError(
             f"partition {partition_id} of {self._batch} has been attempted {INDEXES} times at once; see why its "
             "attempts neither end nor die, and start the query again"
+        )
+
+    def _unless_given_up(self, identity: TransactionIdentity) -> TransactionIdentity:
+        """This identity, while the plan it was taken for is the newest.
+
+        The order keeps a task that lives on from opening what nobody would end: whoever commits or gives up the batch
+        replaces the coordinator's identity first, and ends all identities of tasks that he finds behind that.
+        """
+        if session_of(self._settings).is_newest(self._plan.coordinator):
+            return identity
+        raise kafka_error(
+            ErrorCode.PRODUCER_FENCED,
+            f"{self._batch} of sink {self._settings.sink_id!r} is over for partition {self._attempt.partition_id}: it "
+            "was committed by other attempts or was given up, or another driver has taken the sink over",
         )
 
     def _share_identity(self) -> TransactionIdentity:

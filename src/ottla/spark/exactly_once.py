@@ -130,7 +130,7 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
     @plainly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Give up what tasks prepared, unless it is decided."""
-        abort(self._settings, _told(messages))
+        abort(self._settings, _told(messages), self._plan)
 
 
 def sink_settings(options: SinkOptions) -> SinkSettings:

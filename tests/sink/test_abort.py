@@ -1,0 +1,155 @@
+"""What `abort` leaves of a batch that failed: nothing that is open, though tasks were killed amid rows or live on.
+
+Spark gives up a write while tasks of it still run: it tells them to end, waits for none, and kills their Python
+processes some seconds after `abort` has returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import ottla
+from ottla.client.producer import Producer
+from ottla.sink import barriers
+from ottla.sink.batch import Attempt, BatchId, Plan, Totals
+from ottla.sink.commit import abort, commit
+from ottla.sink.planning import plan
+from ottla.sink.task import prepare
+
+from . import driver
+from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
+from .driver import Job, run_batch, run_task, send
+
+
+def killed_amid_its_rows(job: Job, planned: Plan, task: int) -> None:
+    """Nobody ends its transaction, and nobody hears of it."""
+    run_task(job, job.settings(), planned, 0, task, task)
+
+
+def late(job: Job, planned: Plan, write: Callable[[Callable[[], Producer]], Totals]) -> None:
+    """A task that is alive when its batch is given up."""
+    prepare(job.settings(), planned, BatchId(job.query_id, 0), Attempt(1, 1), write, Totals)
+
+
+@pytest.mark.parametrize("ended_well", [(), (0,), (0, 2)])
+def test_what_killed_tasks_have_sent_is_aborted(ended_well: tuple[int, ...], job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    messages = [run_task(job, settings, planned, 0, task, task) if task in ended_well else None for task in range(3)]
+    for task in range(3):
+        if task not in ended_well:
+            killed_amid_its_rows(job, planned, task)
+    assert len(busy(job)) == 3
+    abort(settings, messages, planned)
+    await_quiet(job)
+    assert visible_rows(job) == {}
+    run_batch(job, settings, 0)
+    assert_every_row_once(job, batches=1)
+
+
+def test_a_task_without_an_identity_gets_none_that_is_of_use(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+
+    def write(producer: Callable[[], Producer]) -> Totals:
+        abort(settings, [None, None, None], planned)
+        producer()
+        raise AssertionError("it may begin")
+
+    with pytest.raises(
+        ottla.ProducerFenced, match=r"batch 0 .* was given up, or another driver has taken the sink over"
+    ):
+        late(job, planned, write)
+
+
+def test_a_task_with_an_identity_and_no_row_yet_can_begin_nothing(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    after_the_row: list[object] = []
+
+    def write(producer: Callable[[], Producer]) -> Totals:
+        taken = producer()
+        abort(settings, [None, None, None], planned)
+        send(taken, job, job.rows_of(0, 1))
+        try:
+            taken.flush()
+        finally:
+            # Killed here it would leave just this.
+            after_the_row.extend(busy(job))
+        raise AssertionError("its rows were taken")
+
+    with pytest.raises(ottla.OttlaError):
+        late(job, planned, write)
+    assert after_the_row == []
+
+
+def test_a_task_amid_its_rows_can_add_nothing(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    after_the_row: list[object] = []
+
+    def write(producer: Callable[[], Producer]) -> Totals:
+        taken = producer()
+        # To one Kafka partition before, to another one behind.
+        taken.send(job.topic, b"0", partition=0).result()
+        abort(settings, [None, None, None], planned)
+        try:
+            taken.send(job.topic, b"1", partition=1).result()
+        finally:
+            after_the_row.extend(busy(job))
+        raise AssertionError("its row was taken")
+
+    with pytest.raises(ottla.OttlaError):
+        late(job, planned, write)
+    assert after_the_row == []
+
+
+def test_the_commit_of_a_batch_stops_an_attempt_that_has_not_sent_a_row(job: Job) -> None:
+    settings = job.settings()
+    planned = plan(settings)
+    after_the_row: list[object] = []
+
+    def write(producer: Callable[[], Producer]) -> Totals:
+        taken = producer()
+        commit(settings, [run_task(job, settings, planned, 0, task, 10 + task) for task in range(job.tasks)])
+        send(taken, job, job.rows_of(0, 1))
+        try:
+            taken.flush()
+        finally:
+            after_the_row.extend(busy(job))
+        raise AssertionError("its rows were taken")
+
+    with pytest.raises(ottla.OttlaError):
+        late(job, planned, write)
+    assert after_the_row == []
+    assert_every_row_once(job, batches=1)
+
+
+@pytest.mark.parametrize("has_decided", [False, True])
+def test_an_abort_that_comes_late_touches_nothing_of_a_newer_driver(has_decided: bool, job: Job) -> None:
+    settings = job.settings()
+    old = plan(settings)
+    planned = plan(settings)
+    messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
+    if has_decided:
+        commit(settings, messages)
+        planned = plan(settings)
+        messages = [run_task(job, settings, planned, 1, task, task) for task in range(job.tasks)]
+    abort(settings, [None, None, None], old)
+    assert len(busy(job)) == 3
+    commit(settings, messages)
+    assert_every_row_once(job, batches=1 + has_decided)
+
+
+@pytest.mark.parametrize("barrier", [name for name in barriers.BARRIERS if name.startswith("abort-")])
+def test_every_row_is_there_once_after_a_kill_amid_an_abort(
+    barrier: str, job: Job, engine: Engine, say: Callable[[str], None]
+) -> None:
+    job.failing_batch = 1
+    engine.kill_at(barrier)
+    say(f"driver without Spark held at {barrier}, and killed there")
+    job.failing_batch = -1
+    driver.main(job.text())
+    assert_every_row_once(job)
