@@ -1,10 +1,10 @@
 """A Spark driver that streams files of rows through sinks: a process of its own, told by lines what to do.
 
 Argument: the job as JSON (`Job`). Standard input: "start NAME N" (begin or go on with a query, N tasks a batch), "end
-NAME" (wait until a query that failed is over) and "stop NAME"; what was done is said on standard output, and
-"stopping:NAME" when a query that waits for somebody is bound to stop. Each query has a topic, a sink and a checkpoint
-of its name. A file in its folder `rows` is a micro-batch: each line is a row's number, row n has key n modulo `KEYS`,
-and a key's rows lie in one task, in order.
+NAME" (wait until a query that failed is over), "await-one NAME" (wait until one task is done of those that run) and
+"stop NAME"; what was done is said on standard output, and "stopping:NAME" when a query that waits for somebody is bound
+to stop. Each query has a topic, a sink and a checkpoint of its name. A file in its folder `rows` is a micro-batch: each
+line is a row's number, row n has key n modulo `KEYS`, and a key's rows lie in one task, in order.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+ROWS = 40
 KEYS = 10
 # What a session costs at its start is mostly the compilers' work; these sessions are too short for it to pay.
 QUICK_START = {
@@ -36,7 +37,10 @@ QUICK_START = {
 
 @dataclass
 class Job:
-    """What to stream: in `controls` are the queries that are at least once, `options` are further ones by query."""
+    """What to stream: in `controls` are the queries that are at least once, `options` are further ones by query.
+
+    `modes`: which of them are no plain streaming queries (`sink_modes`).
+    """
 
     bootstrap_servers: str
     folder: str
@@ -44,6 +48,7 @@ class Job:
     controls: list[str] = field(default_factory=list)
     options: dict[str, dict[str, str]] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -51,11 +56,19 @@ class Job:
     def rows(self, name: str) -> Path:
         return Path(self.folder, name, "rows")
 
+    def source(self, name: str) -> str | None:
+        """The topic that has the rows too, for those who read them there."""
+        return f"{name}-source" if self.modes.get(name, "").startswith("topic") else None
+
     def checkpoint(self, name: str) -> Path:
         return Path(self.folder, name, "checkpoint")
 
 
 def start(session: SparkSession, job: Job, name: str, tasks: int) -> StreamingQuery:
+    if name in job.modes:
+        from tests.spark.sink_modes import start_mode
+
+        return cast("StreamingQuery", start_mode(session, job, name, tasks))
     lines = session.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(str(job.rows(name)))
     rows = lines.selectExpr("value", f"cast(cast(value as long) % {KEYS} as string) key").repartition(tasks, "key")
     is_control = name in job.controls
@@ -83,6 +96,16 @@ def tell_failure(query: StreamingQuery, name: str) -> None:
         say(f"failed:{name}", error)
 
 
+def await_one_task(session: SparkSession) -> None:
+    """Of all stages that run now."""
+    tracker = session.sparkContext.statusTracker()
+    while not any(
+        (stage := tracker.getStageInfo(stage_id)) is not None and stage.numTasks > stage.numCompletedTasks > 0
+        for stage_id in tracker.getActiveStageIds()
+    ):
+        time.sleep(0.01)
+
+
 def stop(query: StreamingQuery, name: str) -> None:
     stopping = Thread(target=query.stop)
     stopping.start()
@@ -104,6 +127,10 @@ def main() -> None:
         from tests.spark.at_least_once_control import ControlSource
 
         session.dataSource.register(ControlSource)
+    if job.modes:
+        from tests.spark.sink_modes import BatchControlSource
+
+        session.dataSource.register(BatchControlSource)
     queries: dict[str, StreamingQuery] = {}
     say("ready")
     for line in sys.stdin:
@@ -114,6 +141,8 @@ def main() -> None:
         elif word == "stop":
             Thread(target=stop, args=(queries[name], name)).start()
             continue
+        elif word == "await-one":
+            await_one_task(session)
         else:
             with contextlib.suppress(Exception):
                 queries[name].awaitTermination()

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 from tests import exactly_once
 from tests.spark import sink_driver
-from tests.spark.sink_driver import KEYS, Job
+from tests.spark.sink_driver import KEYS, ROWS, Job
 
 import ottla
 from ottla.sink import barriers
@@ -32,7 +32,6 @@ from ottla.sink.settings import CONTROL_TOPIC
 SOAK = pytest.mark.skipif(not os.environ.get("OTTLA_SOAK"), reason="takes minutes: set OTTLA_SOAK=1")
 PATIENCE_S = 240
 QUIET_S = 10
-ROWS = 40
 TASKS = 2
 TRANSACTIONS_TOPIC = "__transaction_state"
 
@@ -179,6 +178,9 @@ class Engine:
         with ottla.Admin(brokers.bootstrap_servers) as admin:
             for name in names:
                 admin.create_topics(name, partitions=3, replication_factor=replicas.get(name, 3))
+            admin.create_topics(
+                [source for name in names if (source := self.job.source(name))], partitions=3, replication_factor=3
+            )
         self.files = dict.fromkeys(names, 0)
         # How many tasks a micro-batch of each has, unless it is started with another number; and had when last started.
         self._given_tasks = {name: tasks.get(name, TASKS) for name in names}
@@ -204,19 +206,26 @@ class Engine:
             self.go_on(name, tasks)
 
     def go_on(self, name: str, tasks: int | None = None) -> None:
-        """Start the query and wait until it has nothing to do."""
-        if self.files[name] == 0:
+        """Start the query and wait until it has nothing to do: a first micro-batch, or what it was held in."""
+        if self.files[name] == 0 and name not in self.job.modes:
             self.add_file(name)
         self.tasks[name] = tasks or self._given_tasks[name]
         self.driver.tell("start", name, self.tasks[name])
         self._running.add(name)
-        self.await_done(name)
+        if self.files[name]:
+            self.await_done(name)
 
     def add_file(self, name: str) -> None:
         """Give the query its next micro-batch."""
         number = self.files[name]
+        rows = range(number * ROWS, (number + 1) * ROWS)
+        source = self.job.source(name)
+        if source is not None:
+            with ottla.Producer(self.job.bootstrap_servers) as producer:
+                for row in rows:
+                    producer.send(source, str(row), str(row % KEYS))
         partial = self._folder / name / "partial"
-        partial.write_text("\n".join(map(str, range(number * ROWS, (number + 1) * ROWS))) + "\n")
+        partial.write_text("\n".join(map(str, rows)) + "\n")
         partial.rename(self.job.rows(name) / f"{number:05}.txt")
         self.files[name] += 1
 
@@ -254,6 +263,11 @@ class Engine:
             tasks = [each for each in ongoing if each.startswith(prefix_of(name)) and each != driver]
             found[name] = Roles(coordinates[driver], tuple(coordinates[each] for each in tasks), decision)
         return found
+
+    def await_visible(self, name: str) -> None:
+        """Wait until there are as many rows as the query was given, in however many micro-batches."""
+        count = self.files[name] * ROWS
+        self.driver.await_true(lambda: self.count_visible(name) >= count, f"{name} did not write {count} rows")
 
     @contextlib.contextmanager
     def without_broker(self, broker_id: int) -> Iterator[None]:
@@ -294,13 +308,32 @@ class Engine:
             # Whoever is held there already looks only at whether there is such a file.
             (self._barriers / f"{barrier}.hold").write_text(str(after))
             before = self.held(barrier)
-            # All tasks come to a task's barrier.
-            count = len(before) + (self.tasks[name] if barrier.startswith("task-") else 1)
-            self.add_file(name)
+            # All tasks come to a task's barrier; from a topic, as many as rows had come to when the micro-batch began.
+            all_come = barrier.startswith("task-") and self.job.source(name) is None
+            count = len(before) + (self.tasks[name] if all_come else 1)
+            if barrier.startswith("abort-"):
+                self._fail(name)
+            else:
+                self.add_file(name)
             self.driver.await_true(lambda b=barrier, c=count: len(self.held(b)) >= c, f"{name} came not to {barrier}")  # type: ignore[misc]
             held[name] = sorted(self.held(barrier) - before)
         assert self.driver.processes().keys() >= {pid for pids in held.values() for pid in pids}
         return held
+
+    def _fail(self, name: str) -> None:
+        """Begin a micro-batch, of which one task dies amid its rows when another one is done."""
+        hold = self._barriers / f"{barriers.TASK_PREPARE}.hold"
+        hold.write_text("0")
+        self.add_file(name)
+        self.driver.await_true(lambda: len(self.held(barriers.TASK_PREPARE)) == TASKS, f"{name} sent not all rows")
+        dies = min(self.held(barriers.TASK_PREPARE))
+        send_signal(dies, signal.SIGSTOP)
+        hold.unlink()
+        # Spark uses the process of the other task again.
+        for held in self._barriers.glob(f"{barriers.TASK_PREPARE}.*.held"):
+            held.unlink()
+        self.driver.tell("await-one", name)
+        send_signal(dies, signal.SIGKILL)
 
     def slow_down(self, name: str, barrier: str) -> set[int]:
         """Begin a micro-batch and hold its tasks at a barrier that others pass; who is held."""

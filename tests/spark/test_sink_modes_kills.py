@@ -1,0 +1,96 @@
+"""Kills where Spark writes otherwise than by a plain streaming query, and kills amid an abort.
+
+Those of `test_sink_kills` for `atomic=true`, for batch writes within foreachBatch, and for batch writes with write.id,
+which are run again by the next driver: the driver, JVM and Python, is killed in front of each step that this way of
+writing passes. Beside them, writes fail while one of their tasks lives on, and drivers are killed while they give up.
+Afterwards every row is there once, each key's rows in order, and no transaction is open on any broker.
+
+One driver has a query for every barrier and way, and one kill hits all. With OTTLA_SOAK=1 over Apache Kafka, too.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.spark.sink_engine import CORES, ROWS, STEPS, TASKS, Brokers, Engine, send_signal
+
+from ottla.sink import barriers
+
+pytestmark = pytest.mark.spark
+
+ABORTS = [name for name in barriers.BARRIERS if name.startswith("abort-")]
+# One transaction for all needs no markers, no ends one by one, and no look at what others have left.
+NOT_ATOMIC = (barriers.TASK_MARKER, barriers.COMMIT_BETWEEN, barriers.ABORT_RETURN)
+PASSED = {
+    "stream": ABORTS,
+    "atomic": [name for name in (*STEPS, *ABORTS) if name not in NOT_ATOMIC],
+    "foreachBatch": STEPS,
+    "batch": [*STEPS, *ABORTS],
+}
+STOPS = {f"{mode}-{barrier}": barrier for mode, passed in PASSED.items() for barrier in passed}
+CONTROLS = {
+    "foreachBatch-control": barriers.COMMIT_END,
+    "batch-control-task": barriers.TASK_END,
+    "batch-control-commit": barriers.COMMIT_END,
+}
+# Where the task is that lives on when its write has failed.
+FAILING = {f"batch-fails-{name}": name for name in (barriers.TASK_IDENTITY, barriers.TASK_ROWS, barriers.TASK_PREPARE)}
+
+
+@pytest.fixture(scope="module")
+def engine(find_java: None, brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A running driver with a query for every barrier and way to write."""
+    names = [*STOPS, *CONTROLS, *FAILING]
+    modes = {name: name.partition("-")[0] for name in names if not name.startswith("stream-")}
+    folder, cores = tmp_path_factory.mktemp("modes"), len(PASSED) * CORES
+    engine = Engine(brokers, folder, names, cores=cores, controls=list(CONTROLS), modes=modes)
+    try:
+        engine.start()
+        yield engine
+    finally:
+        engine.end()
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_batch_write_that_fails_leaves_nothing_open_though_a_task_lives_on(
+    engine: Engine, name: str, say: Callable[[str], None]
+) -> None:
+    dies, lives_on = engine.stop_at({name: FAILING[name]})[name]
+    assert len({dies, lives_on}) == TASKS
+    send_signal(dies, signal.SIGKILL)
+    engine.driver.await_said(f"failed:{name}")
+    alive = "alive" if lives_on in engine.driver.processes() else "killed by Spark"
+    engine.assert_quiet()
+    say(f"a batch write failed, its other task {alive} at {FAILING[name]}: nothing was open")
+    # It goes on, if Spark has not killed it; then it fails, too.
+    engine.release()
+    engine.driver.await_true(lambda: lives_on not in engine.driver.processes(), "the other task did not end")
+    engine.assert_quiet()
+    engine.go_on(name)
+    engine.assert_every_row_once(name)
+
+
+@pytest.fixture(scope="module")
+def driver_killed(engine: Engine) -> Engine:
+    """The driver was killed, JVM and Python, with every query in front of another step; a new one has gone on."""
+    engine.stop_at(STOPS | CONTROLS)
+    engine.driver.kill()
+    engine.release()
+    engine.start()
+    engine.assert_quiet()
+    return engine
+
+
+@pytest.mark.parametrize("name", STOPS)
+def test_every_row_is_there_once_after_the_driver_was_killed(
+    driver_killed: Engine, name: str, say: Callable[[str], None]
+) -> None:
+    say(f"Spark's driver ({name.partition('-')[0]}) held at {STOPS[name]}, and killed there")
+    driver_killed.assert_every_row_once(name)
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_the_control_at_least_once_shows_duplicates(driver_killed: Engine, control: str) -> None:
+    assert driver_killed.duplicates(control) == list(range(ROWS))
