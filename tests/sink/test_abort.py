@@ -64,7 +64,9 @@ def test_a_task_without_an_identity_gets_none_that_is_of_use(job: Job) -> None:
         late(job, planned, write)
 
 
-def test_a_task_with_an_identity_and_no_row_yet_can_begin_nothing(job: Job) -> None:
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_task_with_an_identity_and_no_row_yet_can_begin_nothing(atomic: bool, job: Job) -> None:
+    job.atomic = atomic
     settings = job.settings()
     planned = plan(settings)
     after_the_row: list[object] = []
@@ -85,7 +87,9 @@ def test_a_task_with_an_identity_and_no_row_yet_can_begin_nothing(job: Job) -> N
     assert after_the_row == []
 
 
-def test_a_task_amid_its_rows_can_add_nothing(job: Job) -> None:
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_task_amid_its_rows_can_add_nothing(atomic: bool, job: Job) -> None:
+    job.atomic = atomic
     settings = job.settings()
     planned = plan(settings)
     after_the_row: list[object] = []
@@ -143,13 +147,14 @@ def test_an_abort_that_comes_late_touches_nothing_of_a_newer_driver(has_decided:
     assert_every_row_once(job, batches=1 + has_decided)
 
 
+@pytest.mark.parametrize("atomic", [False, True])
 @pytest.mark.parametrize("barrier", [name for name in barriers.BARRIERS if name.startswith("abort-")])
 def test_every_row_is_there_once_after_a_kill_amid_an_abort(
-    barrier: str, job: Job, engine: Engine, say: Callable[[str], None]
+    barrier: str, atomic: bool, job: Job, engine: Engine, say: Callable[[str], None]
 ) -> None:
-    job.failing_batch = 1
+    job.atomic, job.failing_batch = atomic, 1
     engine.kill_at(barrier)
-    say(f"driver without Spark held at {barrier}, and killed there")
+    say(f"driver without Spark{', atomic' if atomic else ''} held at {barrier}, and killed there")
     job.failing_batch = -1
     driver.main(job.text())
     assert_every_row_once(job)

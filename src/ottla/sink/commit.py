@@ -142,10 +142,9 @@ def abort(settings: SinkSettings, messages: Sequence[Message | None], plan: Plan
         )
         return
     reach(barriers.ABORT_END)
-    if settings.atomic:
-        return  # that was one transaction
-    session.end([entry.identity for entry in entries], committed=False)
-    _sweep(session, coordinator, decision, batch)
+    if not settings.atomic:  # that was one transaction
+        session.end([entry.identity for entry in entries], committed=False)
+        _sweep(session, coordinator, decision, batch)
     reach(barriers.ABORT_RETURN)
 
 
