@@ -60,6 +60,10 @@ class Job:
         """The topic that has the rows too, for those who read them there."""
         return f"{name}-source" if self.modes.get(name, "").startswith("topic") else None
 
+    def sink_id(self, name: str, number: int) -> str:
+        """Of a micro-batch's sink: each batch write is a sink of its own, by its write.id."""
+        return f"{name} {number}" if self.modes.get(name) in ("batch", "topicBatch") else name
+
     def checkpoint(self, name: str) -> Path:
         return Path(self.folder, name, "checkpoint")
 

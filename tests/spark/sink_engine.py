@@ -369,8 +369,9 @@ class Engine:
         return Counter(row for rows in self.visible_rows(name).values() for row in rows)
 
     def count_open(self, name: str) -> int:
-        """How many transactions of the query's sink are open, and nobody has asked for their end."""
-        return len(exactly_once.ongoing(self.job.bootstrap_servers, prefix_of(name)))
+        """How many transactions of the query's last micro-batch are open, and nobody has asked for their end."""
+        sink_id = self.job.sink_id(name, self.files[name] - 1)
+        return len(exactly_once.ongoing(self.job.bootstrap_servers, prefix_of(sink_id)))
 
     def assert_quiet(self) -> None:
         """No transaction is open on any broker, without waiting for a timeout, which is minutes away."""

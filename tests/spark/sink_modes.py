@@ -119,7 +119,7 @@ def _start_foreach_batch(session: SparkSession, job: Job, name: str, tasks: int)
 
 def _start_batch_writes(session: SparkSession, job: Job, name: str, tasks: int) -> Any:
     def write(rows: DataFrame, number: int) -> None:
-        _to(job, name, _writer(job, name, rows, tasks, {"write.id": f"{name} {number}"})).save()
+        _to(job, name, _writer(job, name, rows, tasks, {"write.id": job.sink_id(name, number)})).save()
 
     return BatchWrites(session, job, name, write)
 
@@ -135,7 +135,7 @@ def _start_topic_batch(session: SparkSession, job: Job, name: str, tasks: int) -
         rows = _from(job, name, session.read).load().select("key", "value")
         # A write is what one file has.
         rows = rows.where(f"cast(cast(value as string) as long) >= {number * ROWS}")
-        _to(job, name, rows.write.format("ottla").mode("append")).option("write.id", f"{name} {number}").save()
+        _to(job, name, rows.write.format("ottla").mode("append")).option("write.id", job.sink_id(name, number)).save()
 
     return BatchWrites(session, job, name, write)
 

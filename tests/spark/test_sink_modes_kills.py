@@ -11,10 +11,11 @@ One driver has a query for every barrier and way, and one kill hits all. With OT
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from tests.spark.sink_engine import CORES, ROWS, STEPS, TASKS, Brokers, Engine, send_signal
+from tests.spark.sink_engine import TASKS, Brokers, Engine, Stop, running_engine, send_signal
+from tests.spark.sink_kills import CORES, STEPS, Say, Strike, kill_driver
 
 from ottla.sink import barriers
 
@@ -29,28 +30,26 @@ PASSED = {
     "foreachBatch": STEPS,
     "batch": [*STEPS, *ABORTS],
 }
-STOPS = {f"{mode}-{barrier}": barrier for mode, passed in PASSED.items() for barrier in passed}
+STOPS = {f"{mode}-{barrier}": Stop(barrier) for mode, passed in PASSED.items() for barrier in passed}
 CONTROLS = {
-    "foreachBatch-control": barriers.COMMIT_END,
-    "batch-control-task": barriers.TASK_END,
-    "batch-control-commit": barriers.COMMIT_END,
+    "foreachBatch-control": Stop(barriers.COMMIT_END),
+    "batch-control-task": Stop(barriers.TASK_END),
+    "batch-control-commit": Stop(barriers.COMMIT_END),
 }
 # Where the task is that lives on when its write has failed.
-FAILING = {f"batch-fails-{name}": name for name in (barriers.TASK_IDENTITY, barriers.TASK_ROWS, barriers.TASK_PREPARE)}
+FAILING = {
+    f"batch-fails-{name}": Stop(name) for name in (barriers.TASK_IDENTITY, barriers.TASK_ROWS, barriers.TASK_PREPARE)
+}
 
 
 @pytest.fixture(scope="module")
 def engine(find_java: None, brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A running driver with a query for every barrier and way to write."""
-    names = [*STOPS, *CONTROLS, *FAILING]
+    """A driver that can have a query for every barrier and way to write."""
+    folder, names = tmp_path_factory.mktemp("modes"), [*STOPS, *CONTROLS, *FAILING]
     modes = {name: name.partition("-")[0] for name in names if not name.startswith("stream-")}
-    folder, cores = tmp_path_factory.mktemp("modes"), len(PASSED) * CORES
-    engine = Engine(brokers, folder, names, cores=cores, controls=list(CONTROLS), modes=modes)
-    try:
-        engine.start()
+    cores = len(PASSED) * CORES
+    with running_engine(brokers, folder, names, cores=cores, controls=list(CONTROLS), modes=modes) as engine:
         yield engine
-    finally:
-        engine.end()
 
 
 @pytest.fixture(scope="module")
@@ -75,34 +74,26 @@ def failed(engine: Engine) -> dict[str, bool]:
 
 @pytest.mark.parametrize("name", FAILING)
 def test_a_batch_write_that_fails_leaves_nothing_open_though_a_task_lives_on(
-    engine: Engine, failed: dict[str, bool], name: str, say: Callable[[str], None]
+    engine: Engine, failed: dict[str, bool], name: str, say: Say
 ) -> None:
     went_on = "went on" if failed[name] else "was killed by Spark"
-    say(f"a batch write failed, its other task held at {FAILING[name]}; then it {went_on}, and nothing was left open")
+    where = FAILING[name].barrier
+    say(f"a batch write failed, its other task held at {where}; then it {went_on}, and nothing was left open")
     engine.assert_quiet()
     engine.go_on(name)
     engine.assert_every_row_once(name)
 
 
 @pytest.fixture(scope="module")
-def driver_killed(engine: Engine) -> Engine:
-    """The driver was killed, JVM and Python, with every query in front of another step; a new one has gone on."""
-    engine.stop_at(STOPS | CONTROLS)
-    engine.driver.kill()
-    engine.release()
-    engine.start()
-    engine.assert_quiet()
-    return engine
+def driver_killed(engine: Engine) -> Strike:
+    return kill_driver(engine, STOPS | CONTROLS)
 
 
 @pytest.mark.parametrize("name", STOPS)
-def test_every_row_is_there_once_after_the_driver_was_killed(
-    driver_killed: Engine, name: str, say: Callable[[str], None]
-) -> None:
-    say(f"Spark's driver ({name.partition('-')[0]}) held at {STOPS[name]}, and killed there")
-    driver_killed.assert_every_row_once(name)
+def test_every_row_is_there_once_after_the_driver_was_killed(driver_killed: Strike, name: str, say: Say) -> None:
+    driver_killed.assert_every_row_once(name, say)
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_the_control_at_least_once_shows_duplicates(driver_killed: Engine, control: str) -> None:
-    assert driver_killed.duplicates(control) == list(range(ROWS))
+def test_the_control_at_least_once_shows_duplicates(driver_killed: Strike, control: str, say: Say) -> None:
+    driver_killed.assert_copies(control, {2}, say)
