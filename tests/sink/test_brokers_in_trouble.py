@@ -9,7 +9,7 @@ from tests import exactly_once
 
 import ottla
 from ottla.sink import barriers
-from ottla.sink.identities import coordinator_id, prefix_of, task_transactional_id
+from ottla.sink.identities import coordinator_id, prefix_of
 
 from . import driver
 from .conftest import Engine, assert_every_row_once
@@ -22,6 +22,12 @@ def cluster() -> Iterator[ottla.Cluster]:
         yield cluster
 
 
+def open_tasks(job: Job) -> list[str]:
+    """The transactional ids of tasks whose transactions are open."""
+    found = exactly_once.ongoing(job.bootstrap_servers, prefix_of(job.sink_id))
+    return [each.transactional_id for each in found if each.transactional_id != coordinator_id(job.sink_id)]
+
+
 MOMENTS = [barriers.PLAN_READ, barriers.TASK_PREPARE, barriers.COMMIT_DECISION, barriers.COMMIT_APPLY]
 
 
@@ -32,28 +38,35 @@ def test_coordinators_move(
     engine.hold(barrier)
     engine.start()
     engine.await_held(barrier)
-    cluster.move_coordinator(transactional_id=coordinator_id(job.sink_id))
-    cluster.move_coordinator(transactional_id=task_transactional_id(job.sink_id, 0, 0, 0))
-    say(f"coordinators of the driver and of a task moved with the driver held at {barrier}")
+    moved = [coordinator_id(job.sink_id), *open_tasks(job)[:1]]
+    for transactional_id in moved:
+        cluster.move_coordinator(transactional_id=transactional_id)
+    say(f"coordinators of {' and '.join(moved)} moved with the driver held at {barrier}")
     engine.release(barrier)
     engine.finish()
     assert_every_row_once(job)
 
 
-@pytest.mark.parametrize("whose", ["driver", "task"])
-@pytest.mark.parametrize("barrier", [barriers.PLAN_READ, barriers.COMMIT_DECISION, barriers.COMMIT_APPLY])
+@pytest.mark.parametrize(
+    ("barrier", "whose"),
+    [
+        (barriers.PLAN_READ, "driver"),
+        (barriers.COMMIT_DECISION, "driver"),
+        (barriers.COMMIT_DECISION, "task"),
+        (barriers.COMMIT_APPLY, "driver"),
+        (barriers.COMMIT_APPLY, "task"),
+    ],
+)
 def test_a_broker_that_coordinates_dies(
     barrier: str, whose: str, cluster: ottla.Cluster, job: Job, engine: Engine, say: Callable[[str], None]
 ) -> None:
     engine.hold(barrier)
     engine.start()
     engine.await_held(barrier)
-    ids = {"driver": coordinator_id(job.sink_id), "task": task_transactional_id(job.sink_id, 0, 0, 0)}
-    ongoing = {each.transactional_id for each in exactly_once.ongoing(job.bootstrap_servers, prefix_of(job.sink_id))}
-    assert barrier == barriers.PLAN_READ or ids["task"] in ongoing
-    broker_id = cluster.coordinator(transactional_id=ids[whose])
+    transactional_id = coordinator_id(job.sink_id) if whose == "driver" else open_tasks(job)[0]
+    broker_id = cluster.coordinator(transactional_id=transactional_id)
     cluster.kill(broker_id)
-    say(f"broker {broker_id}, which coordinates {ids[whose]}, killed with the driver held at {barrier}")
+    say(f"broker {broker_id}, which coordinates {transactional_id}, killed with the driver held at {barrier}")
     engine.release(barrier)
     engine.finish()
     cluster.start(broker_id)
