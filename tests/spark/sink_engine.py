@@ -205,6 +205,12 @@ class Engine:
         for name in names:
             self.go_on(name, tasks)
 
+    def run(self, names: Iterable[str]) -> None:
+        """Start those of these queries that this driver does not run yet."""
+        for name in names:
+            if name not in self._running:
+                self.go_on(name)
+
     def go_on(self, name: str, tasks: int | None = None) -> None:
         """Start the query and wait until it has nothing to do: a first micro-batch, or what it was held in."""
         if self.files[name] == 0 and name not in self.job.modes:
@@ -300,8 +306,7 @@ class Engine:
         """
         for old in self._barriers.iterdir():
             old.unlink()
-        for name in sorted(stops.keys() - self._running):
-            self.go_on(name)
+        self.run(stops)
         held: dict[str, list[int]] = {}
         for name in sorted(stops, key=lambda name: barriers.BARRIERS.index(stops[name].barrier), reverse=True):
             barrier, after = stops[name]

@@ -165,6 +165,8 @@ def wake_up_late(engine: Engine, stops: Mapping[str, Stop]) -> Strike:
 
 def kill_broker(engine: Engine, stops: Mapping[str, Stop], failing: Mapping[str, Stop]) -> Strike:
     """A broker; the queries go on without it, but for those that are `failing`, which are started again with it."""
+    # Before that there is nothing that anybody could coordinate.
+    engine.run([*stops, *failing])
     broker_id = engine.choose_broker()
     strike = Strike(engine, f"broker {broker_id} killed", {**stops, **failing})
     strike.roles = engine.roles(broker_id, strike.held)
