@@ -52,33 +52,20 @@ def engine(find_java: None, brokers: Brokers, tmp_path_factory: pytest.TempPathF
         yield engine
 
 
-@pytest.fixture(scope="module")
-def failed(engine: Engine) -> dict[str, bool]:
-    """Writes failed for one of their tasks, and the other ones went on; whether these were alive until then.
-
-    Spark waits some seconds before it kills a task that does not end.
-    """
-    held = engine.stop_at(FAILING)
-    for pids in held.values():
-        assert len(pids) == TASKS
-        send_signal(pids[0], signal.SIGKILL)
-    for name in FAILING:
-        engine.driver.await_said(f"failed:{name}")
-    engine.assert_quiet()
-    alive = {name: pids[1] in engine.driver.processes() for name, pids in held.items()}
-    engine.release()
-    ended = {pid for pids in held.values() for pid in pids}
-    engine.driver.await_true(lambda: not ended & engine.driver.processes().keys(), "not all tasks ended")
-    return alive
-
-
 @pytest.mark.parametrize("name", FAILING)
 def test_a_batch_write_that_fails_leaves_nothing_open_though_a_task_lives_on(
-    engine: Engine, failed: dict[str, bool], name: str, say: Say
+    engine: Engine, name: str, say: Say
 ) -> None:
-    went_on = "went on" if failed[name] else "was killed by Spark"
-    where = FAILING[name].barrier
-    say(f"a batch write failed, its other task held at {where}; then it {went_on}, and nothing was left open")
+    dies, lives_on = engine.stop_at({name: FAILING[name]})[name]
+    assert len({dies, lives_on}) == TASKS
+    send_signal(dies, signal.SIGKILL)
+    engine.driver.await_said(f"failed:{name}")
+    alive = "alive" if lives_on in engine.driver.processes() else "killed by Spark"
+    engine.assert_quiet()
+    say(f"a batch write failed, its other task {alive} at {FAILING[name].barrier}: nothing was open")
+    # It goes on, if Spark has not killed it; then it fails, too.
+    engine.release()
+    engine.driver.await_true(lambda: lives_on not in engine.driver.processes(), "the other task did not end")
     engine.assert_quiet()
     engine.go_on(name)
     engine.assert_every_row_once(name)
