@@ -29,7 +29,8 @@ from ottla.sink import barriers
 from ottla.sink.identities import coordinator_id, prefix_of
 from ottla.sink.settings import CONTROL_TOPIC
 
-SOAK = pytest.mark.skipif(not os.environ.get("OTTLA_SOAK"), reason="takes minutes: set OTTLA_SOAK=1")
+IS_SOAK = bool(os.environ.get("OTTLA_SOAK"))
+SOAK = pytest.mark.skipif(not IS_SOAK, reason="takes minutes: set OTTLA_SOAK=1")
 PATIENCE_S = 240
 QUIET_S = 10
 TASKS = 2
