@@ -22,6 +22,8 @@ from . import driver
 from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
 from .driver import Job, run_batch, run_task, send
 
+Step = Callable[[Producer], object]
+
 
 def killed_amid_its_rows(job: Job, planned: Plan, task: int) -> None:
     """Nobody ends its transaction, and nobody hears of it."""
@@ -31,6 +33,19 @@ def killed_amid_its_rows(job: Job, planned: Plan, task: int) -> None:
 def late(job: Job, planned: Plan, write: Callable[[Callable[[], Producer]], Totals]) -> None:
     """A task that is alive when its batch is given up."""
     prepare(job.settings(), planned, BatchId(job.query_id, 0), Attempt(1, 1), write, Totals)
+
+
+def give_up(job: Job, planned: Plan) -> None:
+    """No task has come to its end."""
+    abort(job.settings(), [None] * job.tasks, planned)
+
+
+def send_all(job: Job) -> Step:
+    def go_on(producer: Producer) -> None:
+        send(producer, job, job.rows_of(0, 1))
+        producer.flush()
+
+    return go_on
 
 
 @pytest.mark.parametrize("ended_well", [(), (0,), (0, 2)])
@@ -54,7 +69,7 @@ def test_a_task_without_an_identity_gets_none_that_is_of_use(job: Job) -> None:
     planned = plan(settings)
 
     def write(producer: Callable[[], Producer]) -> Totals:
-        abort(settings, [None, None, None], planned)
+        give_up(job, planned)
         producer()
         raise AssertionError("it may begin")
 
@@ -64,70 +79,55 @@ def test_a_task_without_an_identity_gets_none_that_is_of_use(job: Job) -> None:
         late(job, planned, write)
 
 
-@pytest.mark.parametrize("atomic", [False, True])
-def test_a_task_with_an_identity_and_no_row_yet_can_begin_nothing(atomic: bool, job: Job) -> None:
-    job.atomic = atomic
-    settings = job.settings()
-    planned = plan(settings)
-    after_the_row: list[object] = []
+def assert_nothing_is_taken(
+    job: Job, planned: Plan, *, begin: Step = lambda _: None, end: Callable[[], None], go_on: Step
+) -> None:
+    """A task has its identity and begins, its batch ends: how it goes on fails, and leaves nothing open."""
+    left: list[object] = []
 
     def write(producer: Callable[[], Producer]) -> Totals:
         taken = producer()
-        abort(settings, [None, None, None], planned)
-        send(taken, job, job.rows_of(0, 1))
+        begin(taken)
+        end()
         try:
-            taken.flush()
+            go_on(taken)
         finally:
             # Killed here it would leave just this.
-            after_the_row.extend(busy(job))
+            left.extend(busy(job))
         raise AssertionError("its rows were taken")
 
     with pytest.raises(ottla.OttlaError):
         late(job, planned, write)
-    assert after_the_row == []
+    assert left == []
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_task_with_an_identity_and_no_row_yet_can_begin_nothing(atomic: bool, job: Job) -> None:
+    job.atomic = atomic
+    planned = plan(job.settings())
+    assert_nothing_is_taken(job, planned, end=lambda: give_up(job, planned), go_on=send_all(job))
 
 
 @pytest.mark.parametrize("atomic", [False, True])
 def test_a_task_amid_its_rows_can_add_nothing(atomic: bool, job: Job) -> None:
     job.atomic = atomic
-    settings = job.settings()
-    planned = plan(settings)
-    after_the_row: list[object] = []
+    planned = plan(job.settings())
 
-    def write(producer: Callable[[], Producer]) -> Totals:
-        taken = producer()
-        # To one Kafka partition before, to another one behind.
-        taken.send(job.topic, b"0", partition=0).result()
-        abort(settings, [None, None, None], planned)
-        try:
-            taken.send(job.topic, b"1", partition=1).result()
-        finally:
-            after_the_row.extend(busy(job))
-        raise AssertionError("its row was taken")
+    # To one Kafka partition before, to another one behind.
+    def send_to(partition: int) -> Step:
+        return lambda producer: producer.send(job.topic, b"0", partition=partition).result()
 
-    with pytest.raises(ottla.OttlaError):
-        late(job, planned, write)
-    assert after_the_row == []
+    assert_nothing_is_taken(job, planned, begin=send_to(0), end=lambda: give_up(job, planned), go_on=send_to(1))
 
 
 def test_the_commit_of_a_batch_stops_an_attempt_that_has_not_sent_a_row(job: Job) -> None:
     settings = job.settings()
     planned = plan(settings)
-    after_the_row: list[object] = []
 
-    def write(producer: Callable[[], Producer]) -> Totals:
-        taken = producer()
+    def commit_others() -> None:
         commit(settings, [run_task(job, settings, planned, 0, task, 10 + task) for task in range(job.tasks)])
-        send(taken, job, job.rows_of(0, 1))
-        try:
-            taken.flush()
-        finally:
-            after_the_row.extend(busy(job))
-        raise AssertionError("its rows were taken")
 
-    with pytest.raises(ottla.OttlaError):
-        late(job, planned, write)
-    assert after_the_row == []
+    assert_nothing_is_taken(job, planned, end=commit_others, go_on=send_all(job))
     assert_every_row_once(job, batches=1)
 
 
