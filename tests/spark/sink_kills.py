@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tests.spark.sink_engine import ROWS, TASKS, Engine, Roles, Stop, send_signal
+from tests.spark.sink_engine import ROWS, TASKS, Driver, Engine, Roles, Stop, send_signal
 
 import ottla
 from ottla.sink import barriers
@@ -96,21 +96,23 @@ class Strike:
 
 def kill_driver(engine: Engine, stops: Mapping[str, Stop], *, tasks: int | None = None) -> Strike:
     """JVM and Python at once; a new driver goes on."""
-    strike = Strike(engine, "Spark's driver killed, JVM and Python", stops)
-    engine.driver.kill()
-    engine.release()
-    engine.start(stops, tasks=tasks)
-    engine.assert_quiet()
-    return strike
+    return _succeeded("Spark's driver killed, JVM and Python", Driver.kill, engine, stops, tasks)
 
 
 def kill_java(engine: Engine, stops: Mapping[str, Stop], *, tasks: int | None = None) -> Strike:
     """The JVM alone; its Python processes are let go on as soon as it is gone, and a new driver comes."""
-    strike = Strike(engine, "the JVM alone killed", stops)
+    return _succeeded("the JVM alone killed", Driver.kill_java, engine, stops, tasks)
+
+
+def _succeeded(
+    kind: str, kill: Callable[[Driver], None], engine: Engine, stops: Mapping[str, Stop], tasks: int | None
+) -> Strike:
+    strike = Strike(engine, kind, stops)
     old = engine.driver
-    old.kill_java()
+    kill(old)
     engine.release()
     engine.start(stops, tasks=tasks)
+    # What the kill has left of it.
     old.kill()
     engine.assert_quiet()
     return strike
