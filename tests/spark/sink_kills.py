@@ -199,3 +199,7 @@ def kill_unanswered(engine: Engine, cluster: ottla.Cluster, faults: Mapping[str,
     engine.start(faults)
     engine.assert_quiet()
     return strike
+
+
+# What hits processes while their queries are held; Spark repeats the micro-batch each time.
+KINDS = {"jvm": kill_java, "python": kill_python, "stop": stop_queries}

@@ -17,16 +17,14 @@ import pytest
 from tests.spark.sink_engine import SOAK, TASKS, Brokers, Engine, Stop, running_engine
 from tests.spark.sink_kills import (
     CONTROLS,
+    KINDS,
     QUERIES,
     STOPS,
     Say,
     Strike,
     kill_broker,
     kill_driver,
-    kill_java,
-    kill_python,
     kill_unanswered,
-    stop_queries,
 )
 
 import ottla
@@ -103,51 +101,20 @@ def test_the_control_has_duplicates_where_the_death_of_a_broker_fails_its_tasks(
     broker_killed.assert_copies(control, {1, 2}, say)
 
 
-@pytest.fixture(scope="module")
-def java_killed(engine: Engine) -> Strike:
-    return kill_java(engine, SOME | CONTROLS)
+@pytest.fixture(scope="module", params=KINDS)
+def struck(engine: Engine, request: pytest.FixtureRequest) -> Strike:
+    """One kind of kill hit queries, each in another process."""
+    return KINDS[request.param](engine, SOME | CONTROLS)
 
 
 @pytest.mark.parametrize("step", SOME)
-def test_every_row_is_there_once_after_the_jvm_alone_was_killed(java_killed: Strike, step: str, say: Say) -> None:
-    java_killed.assert_every_row_once(step, say)
+def test_every_row_is_there_once_after_kills_of_one_kind(struck: Strike, step: str, say: Say) -> None:
+    struck.assert_every_row_once(step, say)
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_the_control_has_duplicates_after_the_jvm_alone_was_killed(java_killed: Strike, control: str, say: Say) -> None:
-    java_killed.assert_copies(control, {2}, say)
-
-
-@pytest.fixture(scope="module")
-def python_killed(engine: Engine) -> Strike:
-    return kill_python(engine, SOME | CONTROLS)
-
-
-@pytest.mark.parametrize("step", SOME)
-def test_every_row_is_there_once_after_a_python_process_was_killed(python_killed: Strike, step: str, say: Say) -> None:
-    python_killed.assert_every_row_once(step, say)
-
-
-@pytest.mark.parametrize("control", CONTROLS)
-def test_the_control_has_duplicates_after_a_python_process_was_killed(
-    python_killed: Strike, control: str, say: Say
-) -> None:
-    python_killed.assert_copies(control, {2}, say)
-
-
-@pytest.fixture(scope="module")
-def stopped(engine: Engine) -> Strike:
-    return stop_queries(engine, SOME | CONTROLS)
-
-
-@pytest.mark.parametrize("step", SOME)
-def test_every_row_is_there_once_after_the_query_was_stopped(stopped: Strike, step: str, say: Say) -> None:
-    stopped.assert_every_row_once(step, say)
-
-
-@pytest.mark.parametrize("control", CONTROLS)
-def test_the_control_has_duplicates_after_the_query_was_stopped(stopped: Strike, control: str, say: Say) -> None:
-    stopped.assert_copies(control, {2}, say)
+def test_the_control_has_duplicates_after_kills_of_one_kind(struck: Strike, control: str, say: Say) -> None:
+    struck.assert_copies(control, {2}, say)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import pytest
 from tests.spark.sink_engine import ROWS, SOAK, Brokers, Engine, Stop, running_engine
 from tests.spark.sink_kills import (
     CONTROLS,
+    KINDS,
     QUERIES,
     STEPS,
     STOPS,
@@ -22,8 +23,6 @@ from tests.spark.sink_kills import (
     Strike,
     kill_driver,
     kill_java,
-    kill_python,
-    stop_queries,
     wake_up_late,
 )
 
@@ -41,7 +40,7 @@ AWAY = {
 }
 # A micro-batch takes less, on a busy machine too.
 SHORT_TIMEOUT = {"kafka.transaction.timeout.ms": "60000"}
-KINDS = {"jvm": kill_java, "python": kill_python, "stop": stop_queries, "late": wake_up_late}
+ALL_KINDS = KINDS | {"late": wake_up_late}
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +75,10 @@ def test_every_row_is_there_once_after_downtime_beyond_the_transaction_timeout(
     driver_away.assert_every_row_once(away, say)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=ALL_KINDS)
 def struck(engine: Engine, request: pytest.FixtureRequest) -> Strike:
     """One kind of kill hit all queries, each in front of another step."""
-    return KINDS[request.param](engine, STOPS | CONTROLS)
+    return ALL_KINDS[request.param](engine, STOPS | CONTROLS)
 
 
 @pytest.mark.parametrize("step", STOPS)

@@ -17,34 +17,18 @@ _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
 
 
-def plainly(method: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
-    """The same method, called by Spark."""
-
-    @functools.wraps(method)
-    def call(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
-        try:
-            return method(*given, **named)
-        except OttlaError as error:
-            raise error.with_traceback(None) from None
-
-    return call
-
-
 class NotPlanned(UserMistake, PickleError):
     """What went wrong in planning, told while Spark pickles the writer; other errors it takes for trouble with that."""
 
 
+def plainly(method: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
+    """The same method, called by Spark."""
+    return _shown(method, _without_way)
+
+
 def while_pickling(method: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
     """The same method, called when Spark pickles its object: its errors are NotPlanned."""
-
-    @functools.wraps(method)
-    def call(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
-        try:
-            return method(*given, **named)
-        except OttlaError as error:
-            raise NotPlanned(str(error)) from None
-
-    return call
+    return _shown(method, lambda error: NotPlanned(str(error)))
 
 
 def each_plainly(items: Iterator[_Answer]) -> Iterator[_Answer]:
@@ -52,4 +36,21 @@ def each_plainly(items: Iterator[_Answer]) -> Iterator[_Answer]:
     try:
         yield from items
     except OttlaError as error:
-        raise error.with_traceback(None) from None
+        raise _without_way(error) from None
+
+
+def _shown(
+    method: Callable[_Given, _Answer], shown_as: Callable[[OttlaError], OttlaError]
+) -> Callable[_Given, _Answer]:
+    @functools.wraps(method)
+    def call(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        try:
+            return method(*given, **named)
+        except OttlaError as error:
+            raise shown_as(error) from None
+
+    return call
+
+
+def _without_way(error: OttlaError) -> OttlaError:
+    return error.with_traceback(None)
