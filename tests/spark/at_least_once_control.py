@@ -7,20 +7,31 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from ottla.sink.barriers import COMMIT_END, TASK_END, TASK_ROWS, reach
-from ottla.spark.sink import AtLeastOnceStreamWriter, Written, stream_writer
+from ottla.spark.sink import AtLeastOnceStreamWriter, AtLeastOnceWriter, Written, batch_writer, stream_writer
 from ottla.spark.source import OttlaDataSource
 
 
-class ControlWriter(AtLeastOnceStreamWriter):
-    """Stops before the append, behind it, and before the commit log."""
+class _Held:
+    """Stops before the append, and behind it."""
 
     def write(self, iterator: Any) -> Written:
         reach(TASK_ROWS)
-        written = super().write(iterator)
+        written: Written = super().write(iterator)  # type: ignore[misc]
         reach(TASK_END)
         return written
 
+
+class ControlStreamWriter(_Held, AtLeastOnceStreamWriter):
+    """Stops before the commit log, too."""
+
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        reach(COMMIT_END)
+
+
+class ControlWriter(_Held, AtLeastOnceWriter):
+    """Stops before the end of the write, too."""
+
+    def commit(self, messages: Any) -> None:
         reach(COMMIT_END)
 
 
@@ -31,7 +42,12 @@ class ControlSource(OttlaDataSource):
     def name(cls) -> str:
         return "ottla-control"
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> ControlWriter:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> ControlStreamWriter:  # noqa: N802
         writer = stream_writer(self.options, schema)
         assert isinstance(writer, AtLeastOnceStreamWriter)
+        return ControlStreamWriter(writer._plan)
+
+    def writer(self, schema: StructType, overwrite: bool) -> ControlWriter:
+        writer = batch_writer(self.options, schema, overwrite)
+        assert isinstance(writer, AtLeastOnceWriter)
         return ControlWriter(writer._plan)

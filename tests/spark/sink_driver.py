@@ -131,10 +131,6 @@ def main() -> None:
         from tests.spark.at_least_once_control import ControlSource
 
         session.dataSource.register(ControlSource)
-    if job.modes:
-        from tests.spark.sink_modes import BatchControlSource
-
-        session.dataSource.register(BatchControlSource)
     queries: dict[str, StreamingQuery] = {}
     say("ready")
     for line in sys.stdin:

@@ -13,43 +13,14 @@ from collections.abc import Callable
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import StructType
 from tests.spark.sink_driver import KEYS, ROWS, Job
 
-from ottla.sink.barriers import COMMIT_END, TASK_END, reach
 from ottla.spark.by_partition import sink_partitions
-from ottla.spark.sink import AtLeastOnceWriter, Written, batch_writer
-from ottla.spark.source import OttlaDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 _LOOK_AGAIN_S = 0.01
-
-
-class ControlWriter(AtLeastOnceWriter):
-    """The batch write that is at least once, stopping behind the append and before the end."""
-
-    def write(self, iterator: Any) -> Written:
-        written = super().write(iterator)
-        reach(TASK_END)
-        return written
-
-    def commit(self, messages: Any) -> None:
-        reach(COMMIT_END)
-
-
-class BatchControlSource(OttlaDataSource):
-    """`format("ottla-batch-control")`."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "ottla-batch-control"
-
-    def writer(self, schema: StructType, overwrite: bool) -> ControlWriter:
-        writer = batch_writer(self.options, schema, overwrite)
-        assert isinstance(writer, AtLeastOnceWriter)
-        return ControlWriter(writer._plan)
 
 
 class BatchWrites:
@@ -157,7 +128,7 @@ _MODES = {
 def _writer(job: Job, name: str, rows: DataFrame, tasks: int, identity: dict[str, str]) -> DataFrameWriter:
     placed = _keyed(rows).repartition(tasks, "key")
     if name in job.controls:
-        return placed.write.format("ottla-batch-control").mode("append").option("delivery", "at-least-once")
+        return placed.write.format("ottla-control").mode("append").option("delivery", "at-least-once")
     return placed.write.format("ottla").mode("append").options(**identity)
 
 
