@@ -434,6 +434,22 @@ def test_a_batch_that_comes_before_the_marker_of_the_transaction_before_waits_fo
     assert committed_values(world, partition=place) == [b"one", b"two"]
 
 
+@pytest.mark.parametrize(("max_ms", "outcome"), [(100, ErrorCode.NOT_ENOUGH_REPLICAS), (400, 0)])
+def test_how_long_a_batch_waits_for_the_marker_before_it_can_be_set(max_ms: int, outcome: int) -> None:
+    world = World(1, add_partitions_to_txn_retry_backoff_ms=50, add_partitions_to_txn_retry_backoff_max_ms=max_ms)
+    world.create_topic()
+    producer = Producer(world)
+    producer.init()
+    assert producer.send(b"one") == 0
+    world.faults.add(FaultRule("delay_request", api="WriteTxnMarkers", delay_ms=200))
+    assert producer.commit() == 0
+    connection = world.last_connection + 1
+    assert producer.send(b"two") == "waiting"
+    world.pass_time(500)
+    (answered,) = world.answers[connection]
+    assert answered.responses[0].partition_responses[0].error_code == outcome
+
+
 def test_unused_transactional_ids_are_forgotten() -> None:
     world = World(
         1,

@@ -45,7 +45,7 @@ _KINDS = (COUNTED, COUNTED, COUNTED, COUNTED, CRASHING, CRASHING, TIMED)
 
 BEFORE_APPEND = ("lose_request", "refuse", "refuse", "delay_request")
 AFTER_APPEND = ("lose_ack", "lose_ack", "lose_ack", "refuse_after_append", "delay_ack")
-# They take a request timeout each.
+# They take a request timeout each: one for each producer, since simulated flushes last ten seconds at most.
 _SILENT = ("drop_request", "drop_ack")
 # After which producers send again: corrupt message, unknown partition, not leader, timeout, not enough replicas,
 # storage. And after which they do not: unknown, invalid topic, not authorized, invalid timestamp, invalid record.
@@ -55,11 +55,15 @@ _FINAL = (-1, 17, 29, 32, 87)
 _COUNTED_APIS = ("EndTxn",)
 _FIRST_ONLY_APIS = ("TxnOffsetCommit", "AddPartitionsToTxn", "AddOffsetsToTxn", "FindCoordinator")
 
+# Nothing is sent again but for the faults: no request is given up because the machine is loaded, and a batch that comes
+# before the markers of the transaction before it waits for them.
+_PATIENT_MS = 8_000
 _CALM = {
     "broker_session_timeout_ms": 20_000,
     "broker_heartbeat_interval_ms": 2_000,
     "replica_lag_time_max_ms": 20_000,
     "replica_fetch_wait_max_ms": 2_000,
+    "add_partitions_to_txn_retry_backoff_max_ms": _PATIENT_MS,
 }
 _HASTY = {
     "broker_session_timeout_ms": 800,
@@ -69,7 +73,7 @@ _HASTY = {
 }
 _STRONG = {"min_insync_replicas": 2}
 # Longer than any run takes until its faults have struck.
-_IN_FORCE_US = 15_000_000
+_IN_FORCE_US = 60_000_000
 # Until others have taken over from a broker that is down.
 _DOWN_US = 4_000_000
 # What a transaction may take: longer than anything here lasts, however loaded the machine is.
@@ -125,6 +129,8 @@ def _counted(chance: Chance, seed: int) -> Plan:
         ProducerPlan("p0", plain, _plain_acts(chance, topics[0], plain)),
         ProducerPlan("p1", _settings(chance) | _transactional(seed), _transactional_acts(chance, topics[1])),
     ]
+    for producer in producers:
+        producer.settings["request_timeout_ms"] = _PATIENT_MS
     mishaps = _struck_batches(chance, producers[0], topics[0], chance.randint(2, 5))
     mishaps += _struck_batches(chance, producers[1], topics[1], chance.randint(1, 3))
     mishaps += _struck_calls(chance, producers, chance.randint(0, 3))
@@ -207,21 +213,23 @@ def _struck_batches(chance: Chance, producer: ProducerPlan, topic: TopicPlan, co
         partition = chance.choice(sent).partition
         assert partition is not None
         nth = chance.randint(1, sum(act.partition == partition for act in sent))
-        for again in range(chance.choice((1, 1, 1, 3))):
-            drawn.setdefault(
-                (partition, nth + again), _struck(chance, producer.settings, topic.name, partition, nth + again)
-            )
+        for each in range(nth, nth + chance.choice((1, 1, 1, 3))):
+            may_be_silent = all(mishap.details["kind"] not in _SILENT for mishap in drawn.values())
+            struck = _struck(chance, producer.settings, topic.name, partition, each, may_be_silent)
+            drawn.setdefault((partition, each), struck)
     return list(drawn.values())
 
 
-def _struck(chance: Chance, settings: dict[str, Any], topic: str, partition: int, nth: int) -> Mishap:
+def _struck(
+    chance: Chance, settings: dict[str, Any], topic: str, partition: int, nth: int, may_be_silent: bool
+) -> Mishap:
     rule: dict[str, Any] = {"api": "Produce", "topic": topic, "partition": partition, "nth": nth}
     # Where it is no duplicate to the broker, what comes again is stored whenever it comes.
     comes_again = settings["enable_idempotence"] and "transactional_id" not in settings
     if settings["acks"] == 0:
         # Nobody waits: what is late, or ends the connection, is a matter of time.
         rule["kind"] = chance.choice(("lose_request", "lose_request", "lose_ack"))
-    elif chance.random() < 0.08:
+    elif may_be_silent and chance.random() < 0.05:
         rule["kind"] = chance.choice(_SILENT)
     elif comes_again and chance.random() < 0.15:
         rule["kind"] = "redeliver"
@@ -236,19 +244,20 @@ def _struck(chance: Chance, settings: dict[str, Any], topic: str, partition: int
 
 def _struck_calls(chance: Chance, producers: list[ProducerPlan], count: int) -> list[Mishap]:
     """Faults on what the transactional producer says to coordinators, and nobody else does."""
-    # When a replaced one asks for its end is a matter of time, too.
+    # When a replaced one asks for its end is a matter of time, too; and how often an end is asked for again while the
+    # markers are written, so that one of them is struck and no later one.
     is_replaced = any(act.do == REPLACE for act in producers[1].acts)
     apis = [*_FIRST_ONLY_APIS, *(() if is_replaced else _COUNTED_APIS * 3)]
     if not producers[0].settings["enable_idempotence"]:
         apis += ["InitProducerId"] * 2
-    drawn: dict[tuple[str, int], Mishap] = {}
+    drawn: dict[str, Mishap] = {}
     for _ in range(count):
         api = chance.choice(apis)
         nth = chance.randint(1, 3) if api in _COUNTED_APIS else 1
         rule = {"api": api, "nth": nth, "kind": chance.choice(("lose_ack", "lose_ack", "lose_request", "delay_ack"))}
         if rule["kind"] == "delay_ack":
             rule["delay_ms"] = 20
-        drawn.setdefault((api, nth), Mishap("rule", 0, _IN_FORCE_US, rule))
+        drawn.setdefault(api, Mishap("rule", 0, _IN_FORCE_US, rule))
     return list(drawn.values())
 
 

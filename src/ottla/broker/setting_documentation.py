@@ -65,6 +65,8 @@ _OF_BROKER: dict[str, str] = {
     "transaction.remove.expired.transaction.cleanup.interval.ms": "How often expired transactional ids are removed.",
     "transaction.version": "How producers are told to run transactions (KIP-890): 2, or 1 and 0 for the ways before.",
     "transaction.partition.verification.enable": "Whether a transactional write is checked with its coordinator.",
+    "add.partitions.to.txn.retry.backoff.ms": "How soon a busy coordinator is asked again to add a partition.",
+    "add.partitions.to.txn.retry.backoff.max.ms": "How long it is, before the producer has to send again.",
     "transaction.state.log.num.partitions": "How many partitions the topic of transactions has.",
     "transaction.state.log.min.isr": "How many replicas of the topic of transactions must be in sync.",
     "offsets.topic.num.partitions": "How many partitions the topic of committed offsets has.",

@@ -171,6 +171,8 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 1000, 1),
     Setting("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, 1),
     Setting("transaction.partition.verification.enable", BOOLEAN, True),
+    Setting("add.partitions.to.txn.retry.backoff.ms", INT, 20, 1),
+    Setting("add.partitions.to.txn.retry.backoff.max.ms", INT, 100),
     # Kafka's feature of that name (KIP-890): with 2 every transaction has an epoch of its own, with 0 and 1 not.
     Setting("transaction.version", INT, 2, 0, 2),
     # Kafka's default is 50 partitions, for clusters that coordinate thousands of groups. Each is a log on every replica
@@ -248,6 +250,8 @@ class BrokerSettings:
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_partition_verification_enable: bool
+    add_partitions_to_txn_retry_backoff_ms: int
+    add_partitions_to_txn_retry_backoff_max_ms: int
     transaction_version: int
     transaction_state_log_num_partitions: int
     transaction_state_log_min_isr: int

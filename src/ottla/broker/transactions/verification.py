@@ -5,8 +5,9 @@ first batch of a transaction in a partition is held back until the coordinator h
 is in the transaction (clients of version 1 have added it themselves), or to add it (version 2, Produce 12 and
 TxnOffsetCommit 5 on). Later batches need no question: the log knows the transaction is open.
 
-A coordinator that is still writing the markers of the transaction before is asked again a few times, each time under
-guards of its own: those of the question before end with that transaction's marker.
+A coordinator that is still writing the markers of the transaction before is asked again
+(`add.partitions.to.txn.retry.backoff.ms` and `.max.ms`), each time under guards of its own: those of the question
+before end with that transaction's marker.
 """
 
 from __future__ import annotations
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
 
 _ANSWER_US = 30_000_000
-# Kafka's add.partitions.to.txn.retry.backoff.ms and its maximum.
-_AGAIN_US = 20_000
-_AGAIN_FOR_US = 100_000
 _ADDED_FROM_PRODUCE_VERSION = 12
 _ABORTABLE_FROM_PRODUCE_VERSION = 11
 _ASK_AGAIN = (
@@ -99,7 +97,8 @@ class Question:
         self._adds = adds
         self._look_again = look_again
         self._answered: Answered | None = answered
-        self._again_until_us = now_us + _AGAIN_FOR_US
+        self._pause_us = core.settings.add_partitions_to_txn_retry_backoff_ms * 1000
+        self._again_until_us = now_us + core.settings.add_partitions_to_txn_retry_backoff_max_ms * 1000
         self._rests = False
         self._begin(firsts, now_us)
 
@@ -156,9 +155,9 @@ class Question:
                 for each in topic.results_by_partition:
                     codes[topic.name, each.partition_index] = each.partition_error_code
         busy = any(code == ErrorCode.CONCURRENT_TRANSACTIONS for code in codes.values())
-        if busy and self._adds and now_us + _AGAIN_US <= self._again_until_us:
+        if busy and self._adds and now_us + self._pause_us <= self._again_until_us:
             self._rests = True
-            self._core.purgatory.add(self, now_us + _AGAIN_US)
+            self._core.purgatory.add(self, now_us + self._pause_us)
             return
         self._finish(codes, now_us)
 
