@@ -226,10 +226,10 @@ def ottla_send_table(task: Task) -> Callable[[], None]:
     return send
 
 
-def raw(task: Task) -> Callable[[], None]:
+def raw(task: Task, *, batch_size: int) -> Callable[[], None]:
     from benchmarks import raw_client
 
-    return raw_client.raw(task.bootstrap, task.topic, task.table(), PARTITIONS, task.codec)
+    return raw_client.raw(task.bootstrap, task.topic, task.table(), PARTITIONS, task.codec, batch_size)
 
 
 def confluent_consume(task: Task) -> Callable[[], None]:
@@ -270,7 +270,9 @@ CLIENTS: dict[str, Callable[[Task], Callable[[], None]]] = {
     "send_table": ottla_send_table,
     "async": partial(ottla_async, batch_size=1_000_000),
     "async-16k": ottla_async,
-    "raw": raw,
+    # What `send_table` makes where no batch.size is given, and Kafka's default.
+    "raw": partial(raw, batch_size=1_000_000),
+    "raw-16k": partial(raw, batch_size=16_384),
     "confluent-consume": confluent_consume,
 }
 
