@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 from ottla.sink.recovery import describe
 
 from ..sink import driver
@@ -35,10 +35,10 @@ def test_every_row_is_there_once_after_kills(atomic: bool, job: Job, tmp_path: P
     job.batches = 4
     engine = Engine(job, tmp_path / "barriers")
     try:
-        engine.kill_at(barriers.TASK_PREPARE, after=PASSES[barriers.TASK_PREPARE])
-        engine.kill_at(barriers.COMMIT_ASKED)
-        engine.kill_at(barriers.COMMIT_END if atomic else barriers.COMMIT_BETWEEN)
-        engine.kill_at(barriers.PLAN_SWEEP)
+        engine.kill_at(Barrier.TASK_PREPARE, after=PASSES[Barrier.TASK_PREPARE])
+        engine.kill_at(Barrier.COMMIT_ASKED)
+        engine.kill_at(Barrier.COMMIT_END if atomic else Barrier.COMMIT_BETWEEN)
+        engine.kill_at(Barrier.PLAN_SWEEP)
     finally:
         engine.end_quietly()
     driver.main(job.text())

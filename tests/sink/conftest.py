@@ -15,7 +15,7 @@ import pytest
 from tests import exactly_once
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import BARRIERS_FOLDER, Barrier
 from ottla.sink.identities import prefix_of
 
 from . import driver
@@ -24,8 +24,8 @@ from .driver import Job
 _PATIENCE_S = 60
 _TASKS = 3
 # How often each barrier is passed in a batch.
-PASSES = {name: _TASKS if name.startswith("task-") else 1 for name in barriers.BARRIERS}
-PASSES[barriers.COMMIT_BETWEEN] = _TASKS - 1
+PASSES = {name: _TASKS if name.startswith("task-") else 1 for name in Barrier}
+PASSES[Barrier.COMMIT_BETWEEN] = _TASKS - 1
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ class Engine:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        environment = {**os.environ, barriers.FOLDER: str(self._folder)}
+        environment = {**os.environ, BARRIERS_FOLDER: str(self._folder)}
         command = [sys.executable, str(Path(driver.__file__)), self.job.text()]
         self._process = subprocess.Popen(command, env=environment)
 
@@ -98,11 +98,11 @@ class Engine:
 
     def kill_while_commit_is_unanswered(self, fault: str, cluster: ottla.Cluster) -> None:
         """Start it, have the second batch's EndTxn or its answer lost by `fault`, and kill it as it waits."""
-        self.hold(barriers.COMMIT_ASKED, after=1)
+        self.hold(Barrier.COMMIT_ASKED, after=1)
         self.start()
-        self.await_held(barriers.COMMIT_ASKED)
+        self.await_held(Barrier.COMMIT_ASKED)
         with getattr(cluster.faults, fault)(api="EndTxn", nth=1) as lost:
-            self.release(barriers.COMMIT_ASKED)
+            self.release(Barrier.COMMIT_ASKED)
             self.await_true(lambda: lost.fired == 1, "the commit was not asked for")
             self.kill()
 

@@ -153,13 +153,13 @@ def run_batch(job: Job, settings: SinkSettings, batch: int) -> None:
 
 def run_plainly(job: Job, batch: int) -> None:
     """At least once: what a sink without any of this does."""
-    from ottla.sink.barriers import COMMIT_APPLY, COMMIT_END, reach
+    from ottla.sink.barriers import Barrier, reach
 
     with Producer(job.bootstrap_servers, linger_ms=0) as producer:
         for task in range(job.tasks):
             send(producer, job, job.rows_of(batch, task))
     # Where the other one would be while its rows are stored and the engine's commit log does not know it.
-    for name in (COMMIT_APPLY, COMMIT_END):
+    for name in (Barrier.COMMIT_APPLY, Barrier.COMMIT_END):
         reach(name)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import ottla
 from ottla.client.producer import Producer
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 from ottla.sink.batch import Attempt, BatchId, Plan, Totals
 from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
@@ -148,7 +148,7 @@ def test_an_abort_that_comes_late_touches_nothing_of_a_newer_driver(has_decided:
 
 
 @pytest.mark.parametrize("atomic", [False, True])
-@pytest.mark.parametrize("barrier", [name for name in barriers.BARRIERS if name.startswith("abort-")])
+@pytest.mark.parametrize("barrier", [name for name in Barrier if name.startswith("abort-")])
 def test_every_row_is_there_once_after_a_kill_amid_an_abort(
     barrier: str, atomic: bool, job: Job, engine: Engine, say: Callable[[str], None]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import ottla
 from ottla.client.producer import Producer
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 from ottla.sink.batch import Attempt, BatchId, Totals
 from ottla.sink.commit import abort, commit
 from ottla.sink.identities import are_only_claims, is_only_claim
@@ -23,8 +23,8 @@ from .conftest import PASSES, Engine, assert_every_row_once, await_quiet, make_j
 from .driver import Job, run_batch, run_task
 from .test_reading_decisions import described, identity
 
-_NOT_REACHED = (barriers.TASK_MARKER, barriers.COMMIT_BETWEEN)
-KILLED_AT = [name for name in barriers.BARRIERS if not name.startswith("abort-") and name not in _NOT_REACHED]
+_NOT_REACHED = (Barrier.TASK_MARKER, Barrier.COMMIT_BETWEEN)
+KILLED_AT = [name for name in Barrier if not name.startswith("abort-") and name not in _NOT_REACHED]
 
 
 @pytest.fixture

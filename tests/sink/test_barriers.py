@@ -7,28 +7,27 @@ from threading import Thread
 
 import pytest
 
-from ottla.sink import barriers
-from ottla.sink.barriers import COMMIT_BETWEEN, reach
+from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, reach
 
 
 def is_held(folder: Path) -> bool:
     """Come to the place; whether that is where one is held. Then there is no hold any more."""
-    comes = Thread(target=reach, args=(COMMIT_BETWEEN,))
+    comes = Thread(target=reach, args=(Barrier.COMMIT_BETWEEN,))
     comes.start()
     held: list[Path] = []
     while comes.is_alive() and not held:
         comes.join(0.005)
         held = list(folder.glob("*.held"))
     if held:
-        (folder / f"{COMMIT_BETWEEN}.hold").unlink()
+        (folder / f"{Barrier.COMMIT_BETWEEN}.hold").unlink()
         held[0].unlink()
         comes.join()
     return bool(held)
 
 
 def test_passes_are_counted_anew_for_each_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(barriers.FOLDER, str(tmp_path))
-    hold = tmp_path / f"{COMMIT_BETWEEN}.hold"
+    monkeypatch.setenv(BARRIERS_FOLDER, str(tmp_path))
+    hold = tmp_path / f"{Barrier.COMMIT_BETWEEN}.hold"
     for _ in range(2):
         hold.write_text("2")
         assert [is_held(tmp_path) for _ in range(5)] == [False, False, True, False, False]

@@ -8,7 +8,7 @@ import pytest
 from tests import exactly_once
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 from ottla.sink.identities import coordinator_id, prefix_of
 
 from . import driver
@@ -28,7 +28,7 @@ def open_tasks(job: Job) -> list[str]:
     return [each.transactional_id for each in found if each.transactional_id != coordinator_id(job.sink_id)]
 
 
-MOMENTS = [barriers.PLAN_READ, barriers.TASK_PREPARE, barriers.COMMIT_DECISION, barriers.COMMIT_APPLY]
+MOMENTS = [Barrier.PLAN_READ, Barrier.TASK_PREPARE, Barrier.COMMIT_DECISION, Barrier.COMMIT_APPLY]
 
 
 @pytest.mark.parametrize("barrier", MOMENTS)
@@ -50,11 +50,11 @@ def test_coordinators_move(
 @pytest.mark.parametrize(
     ("barrier", "whose"),
     [
-        (barriers.PLAN_READ, "driver"),
-        (barriers.COMMIT_DECISION, "driver"),
-        (barriers.COMMIT_DECISION, "task"),
-        (barriers.COMMIT_APPLY, "driver"),
-        (barriers.COMMIT_APPLY, "task"),
+        (Barrier.PLAN_READ, "driver"),
+        (Barrier.COMMIT_DECISION, "driver"),
+        (Barrier.COMMIT_DECISION, "task"),
+        (Barrier.COMMIT_APPLY, "driver"),
+        (Barrier.COMMIT_APPLY, "task"),
     ],
 )
 def test_a_broker_that_coordinates_dies(
@@ -74,7 +74,7 @@ def test_a_broker_that_coordinates_dies(
     assert_every_row_once(job)
 
 
-@pytest.mark.parametrize("barrier", [barriers.COMMIT_ASKED, barriers.COMMIT_APPLY])
+@pytest.mark.parametrize("barrier", [Barrier.COMMIT_ASKED, Barrier.COMMIT_APPLY])
 def test_broker_and_driver_die_together(
     barrier: str, cluster: ottla.Cluster, job: Job, engine: Engine, say: Callable[[str], None]
 ) -> None:

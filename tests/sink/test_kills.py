@@ -16,14 +16,14 @@ import pytest
 from tests import exactly_once
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 from ottla.sink.identities import prefix_of
 
 from . import driver
 from .conftest import PASSES, Engine, assert_every_row_once, visible_rows
 from .driver import Job
 
-KILLED_AT = [name for name in barriers.BARRIERS if not name.startswith("abort-")]
+KILLED_AT = [name for name in Barrier if not name.startswith("abort-")]
 
 
 @pytest.mark.parametrize("barrier", KILLED_AT)
@@ -41,19 +41,19 @@ def test_every_row_is_there_once_after_a_kill_between_any_two_ends(
     ended: int, job: Job, engine: Engine, say: Callable[[str], None]
 ) -> None:
     job.tasks = 4
-    engine.hold(barriers.COMMIT_BETWEEN, after=job.tasks - 1 + ended - 1)
+    engine.hold(Barrier.COMMIT_BETWEEN, after=job.tasks - 1 + ended - 1)
     engine.start()
-    engine.await_held(barriers.COMMIT_BETWEEN)
+    engine.await_held(Barrier.COMMIT_BETWEEN)
     left = exactly_once.ongoing(job.bootstrap_servers, prefix_of(job.sink_id))
-    say(f"driver without Spark held at {barriers.COMMIT_BETWEEN}, {len(left)} of {job.tasks} open, and killed there")
+    say(f"driver without Spark held at {Barrier.COMMIT_BETWEEN}, {len(left)} of {job.tasks} open, and killed there")
     assert len(left) == job.tasks - ended
     engine.kill()
-    engine.release(barriers.COMMIT_BETWEEN)
+    engine.release(Barrier.COMMIT_BETWEEN)
     driver.main(job.text())
     assert_every_row_once(job)
 
 
-@pytest.mark.parametrize("barrier", [barriers.PLAN_READ, barriers.TASK_PREPARE, barriers.COMMIT_APPLY])
+@pytest.mark.parametrize("barrier", [Barrier.PLAN_READ, Barrier.TASK_PREPARE, Barrier.COMMIT_APPLY])
 def test_the_first_batch_is_as_safe(barrier: str, job: Job, engine: Engine, say: Callable[[str], None]) -> None:
     engine.kill_at(barrier)
     say(f"driver without Spark held at {barrier} in its first batch, and killed there")
@@ -63,7 +63,7 @@ def test_the_first_batch_is_as_safe(barrier: str, job: Job, engine: Engine, say:
 
 def test_a_kill_within_the_recovery_from_a_kill(job: Job, engine: Engine, say: Callable[[str], None]) -> None:
     # What the first one decided is applied by the second one's plan, one transaction after the other.
-    for barrier, after in ((barriers.COMMIT_APPLY, 1), (barriers.COMMIT_BETWEEN, 0), (barriers.PLAN_SWEEP, 0)):
+    for barrier, after in ((Barrier.COMMIT_APPLY, 1), (Barrier.COMMIT_BETWEEN, 0), (Barrier.PLAN_SWEEP, 0)):
         engine.kill_at(barrier, after=after)
         say(f"driver without Spark held at {barrier}, and killed there")
     driver.main(job.text())
@@ -75,12 +75,12 @@ def test_a_kill_while_the_decision_is_asked_for_and_unanswered(
     fault: str, cluster: ottla.Cluster, job: Job, engine: Engine, say: Callable[[str], None]
 ) -> None:
     engine.kill_while_commit_is_unanswered(fault, cluster)
-    say(f"driver without Spark killed behind {barriers.COMMIT_ASKED}, asked for and not answered ({fault})")
+    say(f"driver without Spark killed behind {Barrier.COMMIT_ASKED}, asked for and not answered ({fault})")
     driver.main(job.text())
     assert_every_row_once(job)
 
 
-@pytest.mark.parametrize("barrier", [barriers.COMMIT_APPLY, barriers.COMMIT_END])
+@pytest.mark.parametrize("barrier", [Barrier.COMMIT_APPLY, Barrier.COMMIT_END])
 def test_the_control_at_least_once_shows_duplicates(
     barrier: str, job: Job, tmp_path: Path, say: Callable[[str], None]
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 from ottla.sink.commit import abort
 from ottla.sink.planning import plan
 
@@ -23,7 +23,7 @@ def cluster() -> Iterator[ottla.Cluster]:
 
 
 @pytest.mark.parametrize(
-    "barrier", [barriers.TASK_END, barriers.COMMIT_ASKED, barriers.COMMIT_BETWEEN, barriers.COMMIT_END]
+    "barrier", [Barrier.TASK_END, Barrier.COMMIT_ASKED, Barrier.COMMIT_BETWEEN, Barrier.COMMIT_END]
 )
 def test_every_row_is_there_once_after_a_kill(barrier: str, job: Job, engine: Engine) -> None:
     engine.kill_at(barrier, after=PASSES[barrier])

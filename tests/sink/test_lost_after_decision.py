@@ -11,7 +11,7 @@ import dataclasses
 import pytest
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 from ottla.sink.batch import WRITE, BatchId, Last, Totals
 from ottla.sink.commit import _to_decide, commit
 from ottla.sink.deciding import decide
@@ -51,7 +51,7 @@ def test_the_same_tasks_write_again_what_was_lost_and_nothing_else(
 
 def test_a_kill_while_lost_rows_are_written_again(job: Job, engine: Engine) -> None:
     decided(job, (0, 2))
-    for barrier in (barriers.TASK_PREPARE, barriers.COMMIT_ASKED, barriers.COMMIT_BETWEEN, barriers.COMMIT_END):
+    for barrier in (Barrier.TASK_PREPARE, Barrier.COMMIT_ASKED, Barrier.COMMIT_BETWEEN, Barrier.COMMIT_END):
         engine.kill_at(barrier)
     driver.main(job.text())
     assert_every_row_once(job)
@@ -114,7 +114,7 @@ def test_a_write_that_lost_rows_says_under_which_id_it_is_to_be_run_again() -> N
 def test_downtime_beyond_the_timeout_before_the_decision(job: Job, engine: Engine) -> None:
     job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 1_000
     job.margin_ms = engine.job.margin_ms = 0
-    engine.kill_at(barriers.COMMIT_DECISION)
+    engine.kill_at(Barrier.COMMIT_DECISION)
     # The coordinators' timers end what the killed one left; no plan does.
     await_quiet(job)
     assert visible_rows(job) == {}
@@ -122,14 +122,14 @@ def test_downtime_beyond_the_timeout_before_the_decision(job: Job, engine: Engin
     assert_every_row_once(job)
 
 
-@pytest.mark.parametrize(("barrier", "after"), [(barriers.COMMIT_APPLY, 0), (barriers.COMMIT_BETWEEN, 1)])
+@pytest.mark.parametrize(("barrier", "after"), [(Barrier.COMMIT_APPLY, 0), (Barrier.COMMIT_BETWEEN, 1)])
 def test_downtime_beyond_the_timeout_after_the_decision(barrier: str, after: int, job: Job, engine: Engine) -> None:
     job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 1_500
     job.margin_ms = engine.job.margin_ms = 0
     engine.kill_at(barrier, after=after)
     await_quiet(job)
     landed = sum(map(len, visible_rows(job).values()))
-    assert landed == (0 if barrier == barriers.COMMIT_APPLY else 40)
+    assert landed == (0 if barrier == Barrier.COMMIT_APPLY else 40)
     driver.main(dataclasses.replace(job, transaction_timeout_ms=60_000).text())
     assert_every_row_once(job)
 
@@ -142,7 +142,7 @@ def test_a_timeout_between_the_decision_and_its_commits_is_told(job: Job, monkey
     assert entry is not None
 
     def reach(name: str) -> None:
-        if name == barriers.COMMIT_APPLY:
+        if name == Barrier.COMMIT_APPLY:
             ottla.end_transactions([entry.identity], False, job.bootstrap_servers)
 
     monkeypatch.setattr("ottla.sink.commit.reach", reach)
@@ -157,9 +157,9 @@ def test_a_timeout_between_the_decision_and_its_commits_is_told(job: Job, monkey
 def test_a_driver_that_was_held_up_finds_its_decision_taken_back(job: Job, engine: Engine) -> None:
     # Between its last look at the tasks' transactions and the commit; those have most of a minute left.
     job.margin_ms = engine.job.margin_ms = 2_000
-    engine.hold(barriers.COMMIT_ASKED, after=1)
+    engine.hold(Barrier.COMMIT_ASKED, after=1)
     engine.start()
-    engine.await_held(barriers.COMMIT_ASKED)
+    engine.await_held(Barrier.COMMIT_ASKED)
     with ottla.Admin(job.bootstrap_servers) as admin:
         name = coordinator_id(job.sink_id)
         engine.await_true(
@@ -167,7 +167,7 @@ def test_a_driver_that_was_held_up_finds_its_decision_taken_back(job: Job, engin
         )
     # R is the first to time out: what it names could still be committed, or it would be too late to find out.
     assert len(busy(job)) == job.tasks
-    engine.release(barriers.COMMIT_ASKED)
+    engine.release(Barrier.COMMIT_ASKED)
     assert engine.end() != 0
     assert sum(map(len, visible_rows(job).values())) == 60
     driver.main(job.text())

@@ -9,7 +9,7 @@ import pytest
 
 import ottla
 from ottla.cli import main
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 from ottla.sink.planning import plan
 from ottla.sink.recovery import describe, recover
 from ottla.sink.transaction_log import Fate
@@ -64,7 +64,7 @@ def test_a_person_is_shown_the_same(job: Job, capsys: pytest.CaptureFixture[str]
 def test_what_a_dead_driver_decided_is_brought_to_its_end(
     job: Job, engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    engine.kill_at(barriers.COMMIT_BETWEEN, after=2)
+    engine.kill_at(Barrier.COMMIT_BETWEEN, after=2)
     found = told(capsys, job, "show")
     assert sorted(task["state"] for task in found["tasks"]) == ["committed", "to be committed", "to be committed"]
     done = told(capsys, job, "recover")
@@ -78,7 +78,7 @@ def test_what_a_dead_driver_decided_is_brought_to_its_end(
 def test_what_a_dead_driver_did_not_decide_is_taken_back(
     job: Job, engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    engine.kill_at(barriers.COMMIT_DECISION)
+    engine.kill_at(Barrier.COMMIT_DECISION)
     found = told(capsys, job, "show")
     assert found["batch"] is None
     assert len(found["open"]) == 3
@@ -91,7 +91,7 @@ def test_what_a_dead_driver_did_not_decide_is_taken_back(
 
 
 def test_a_decision_that_is_being_written_is_told_and_ended(job: Job, engine: Engine) -> None:
-    engine.kill_at(barriers.COMMIT_ASKED, after=1)
+    engine.kill_at(Barrier.COMMIT_ASKED, after=1)
     assert describe(job.settings()).deciding
     recover(job.settings())
     state = describe(job.settings())

@@ -16,7 +16,7 @@ from random import Random
 import pytest
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 from ottla.sink.identities import coordinator_id, task_transactional_id
 
 from . import driver
@@ -36,7 +36,7 @@ class Storm:
         self._cluster = cluster
         self._job = job
         self._folder = folder
-        self._barriers = [name for name in barriers.BARRIERS if not (job.atomic and name in _NOT_ATOMIC)]
+        self._barriers = [name for name in Barrier if not (job.atomic and name in _NOT_ATOMIC)]
         self._zombies: list[tuple[Engine, str]] = []
         self.story: list[str] = []
 
@@ -89,7 +89,7 @@ class Storm:
             engine.end_quietly()
 
 
-_NOT_ATOMIC = (barriers.TASK_MARKER, barriers.COMMIT_BETWEEN)
+_NOT_ATOMIC = (Barrier.TASK_MARKER, Barrier.COMMIT_BETWEEN)
 
 
 @pytest.fixture(scope="module", params=[2, 1], ids=["version-2", "version-1"])

@@ -9,7 +9,7 @@ import pytest
 
 import ottla
 from ottla.client.producer import Producer
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 from ottla.sink.batch import Attempt, BatchId, Totals
 from ottla.sink.commit import _to_decide, abort, commit
 from ottla.sink.deciding import decide
@@ -181,7 +181,7 @@ def test_a_plan_alone_makes_way_for_readers(job: Job) -> None:
     assert visible_rows(job) == {}
 
 
-@pytest.mark.parametrize("barrier", [barriers.PLAN_LOOK, barriers.COMMIT_SWEEP])
+@pytest.mark.parametrize("barrier", [Barrier.PLAN_LOOK, Barrier.COMMIT_SWEEP])
 def test_an_old_driver_that_wakes_up_before_it_sweeps_touches_nothing_of_the_new_one(
     barrier: str, job: Job, engine: Engine
 ) -> None:
@@ -190,18 +190,18 @@ def test_an_old_driver_that_wakes_up_before_it_sweeps_touches_nothing_of_the_new
     engine.start()
     engine.await_held(barrier)
     # The new one has decided, and not committed anything yet, when the old one goes on with what it knows.
-    batch = 0 if barrier == barriers.PLAN_LOOK else 1
+    batch = 0 if barrier == Barrier.PLAN_LOOK else 1
     planned = plan(settings)
     messages = tasks(job, planned, batch)
     decision = _to_decide(session_of(settings), planned, messages[0].batch, messages, messages)
     decide(session_of(settings), planned, decision, messages)
     # The old one may fence us now, as its next batch comes; not before.
-    engine.hold(barriers.PLAN_FENCE)
+    engine.hold(Barrier.PLAN_FENCE)
     engine.release(barrier)
-    if barrier == barriers.PLAN_LOOK:
+    if barrier == Barrier.PLAN_LOOK:
         assert engine.end() != 0
     else:
-        engine.await_held(barriers.PLAN_FENCE)
+        engine.await_held(Barrier.PLAN_FENCE)
         engine.kill()
     assert len(busy(job)) == 3
     commit(settings, messages)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from ottla.sink.barriers import COMMIT_END, TASK_END, TASK_ROWS, reach
+from ottla.sink.barriers import Barrier, reach
 from ottla.spark.sink import AtLeastOnceStreamWriter, AtLeastOnceWriter, Written, batch_writer, stream_writer
 from ottla.spark.source import OttlaDataSource
 
@@ -15,9 +15,9 @@ class _Held:
     """Stops before the append, and behind it."""
 
     def write(self, iterator: Any) -> Written:
-        reach(TASK_ROWS)
+        reach(Barrier.TASK_ROWS)
         written: Written = super().write(iterator)  # type: ignore[misc]
-        reach(TASK_END)
+        reach(Barrier.TASK_END)
         return written
 
 
@@ -25,14 +25,14 @@ class ControlStreamWriter(_Held, AtLeastOnceStreamWriter):
     """Stops before the commit log, too."""
 
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
-        reach(COMMIT_END)
+        reach(Barrier.COMMIT_END)
 
 
 class ControlWriter(_Held, AtLeastOnceWriter):
     """Stops before the end of the write, too."""
 
     def commit(self, messages: Any) -> None:
-        reach(COMMIT_END)
+        reach(Barrier.COMMIT_END)
 
 
 class ControlSource(OttlaDataSource):

@@ -25,7 +25,7 @@ from tests.spark import sink_driver
 from tests.spark.sink_driver import KEYS, ROWS, Job
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import BARRIERS_FOLDER, Barrier
 from ottla.sink.identities import coordinator_id, prefix_of
 from ottla.sink.settings import CONTROL_TOPIC
 
@@ -40,7 +40,7 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 class Stop(NamedTuple):
     """A barrier, and how often a process passes it before it is held there."""
 
-    barrier: str
+    barrier: Barrier
     after: int = 0
 
 
@@ -72,7 +72,7 @@ class Driver:
         with said.open("w") as out:
             self._process = subprocess.Popen(
                 [sys.executable, sink_driver.__file__, job.text()],
-                env={**os.environ, barriers.FOLDER: str(barriers_folder), "PYTHONPATH": path},
+                env={**os.environ, BARRIERS_FOLDER: str(barriers_folder), "PYTHONPATH": path},
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -309,7 +309,7 @@ class Engine:
             old.unlink()
         self.run(stops)
         held: dict[str, list[int]] = {}
-        for name in sorted(stops, key=lambda name: barriers.BARRIERS.index(stops[name].barrier), reverse=True):
+        for name in sorted(stops, key=lambda name: list(Barrier).index(stops[name].barrier), reverse=True):
             barrier, after = stops[name]
             # Whoever is held there already looks only at whether there is such a file.
             (self._barriers / f"{barrier}.hold").write_text(str(after))
@@ -328,15 +328,15 @@ class Engine:
 
     def _fail(self, name: str) -> None:
         """Begin a micro-batch, of which one task dies amid its rows when another one is done."""
-        hold = self._barriers / f"{barriers.TASK_PREPARE}.hold"
+        hold = self._barriers / f"{Barrier.TASK_PREPARE}.hold"
         hold.write_text("0")
         self.add_file(name)
-        self.driver.await_true(lambda: len(self.held(barriers.TASK_PREPARE)) == TASKS, f"{name} sent not all rows")
-        dies = min(self.held(barriers.TASK_PREPARE))
+        self.driver.await_true(lambda: len(self.held(Barrier.TASK_PREPARE)) == TASKS, f"{name} sent not all rows")
+        dies = min(self.held(Barrier.TASK_PREPARE))
         send_signal(dies, signal.SIGSTOP)
         hold.unlink()
         # Spark uses the process of the other task again.
-        for held in self._barriers.glob(f"{barriers.TASK_PREPARE}.*.held"):
+        for held in self._barriers.glob(f"{Barrier.TASK_PREPARE}.*.held"):
             held.unlink()
         self.driver.tell("await-one", name)
         send_signal(dies, signal.SIGKILL)

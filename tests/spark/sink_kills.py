@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from tests.spark.sink_engine import ROWS, TASKS, Driver, Engine, Roles, Stop, send_signal
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 
-STEPS = [name for name in barriers.BARRIERS if not name.startswith("abort-")]
+STEPS = [name for name in Barrier if not name.startswith("abort-")]
 # So many transactions has a micro-batch that is killed between two ends: behind the first, the second, the third.
 ENDS = 4
-GAPS = {barriers.COMMIT_BETWEEN if gap == 0 else f"{barriers.COMMIT_BETWEEN}-{gap + 1}": gap for gap in range(ENDS - 1)}
-STOPS = {name: Stop(name) for name in STEPS} | {name: Stop(barriers.COMMIT_BETWEEN, gap) for name, gap in GAPS.items()}
-CONTROLS = {"control-task": Stop(barriers.TASK_END), "control-commit": Stop(barriers.COMMIT_END)}
+GAPS = {Barrier.COMMIT_BETWEEN if gap == 0 else f"{Barrier.COMMIT_BETWEEN}-{gap + 1}": gap for gap in range(ENDS - 1)}
+STOPS = {name: Stop(name) for name in STEPS} | {name: Stop(Barrier.COMMIT_BETWEEN, gap) for name, gap in GAPS.items()}
+CONTROLS = {"control-task": Stop(Barrier.TASK_END), "control-commit": Stop(Barrier.COMMIT_END)}
 # As many tasks as may be held at once, and a batch beside them.
 CORES = ENDS * (sum(name.startswith("task-") for name in STEPS) + 2)
 # What `Engine` is told of these queries.
@@ -81,7 +81,7 @@ class Strike:
         """Every row once, each key's rows in order; one that was held between two ends was so behind the right one."""
         say(self.told(name))
         held = self.held[name]
-        if held.stop.barrier == barriers.COMMIT_BETWEEN:
+        if held.stop.barrier == Barrier.COMMIT_BETWEEN:
             assert held.open == held.tasks - held.stop.after - 1
         self.engine.assert_every_row_once(name)
 
@@ -186,7 +186,7 @@ def kill_broker(engine: Engine, stops: Mapping[str, Stop], failing: Mapping[str,
 
 def kill_unanswered(engine: Engine, cluster: ottla.Cluster, faults: Mapping[str, str]) -> Strike:
     """{query: fault}: the driver, when the commit of each one's decision was asked for and is not answered."""
-    stop = Stop(barriers.COMMIT_ASKED)
+    stop = Stop(Barrier.COMMIT_ASKED)
     strike = Strike(engine, "Spark's driver killed with the commit of the decision unanswered", {})
     with contextlib.ExitStack() as stack:
         for name, fault in faults.items():

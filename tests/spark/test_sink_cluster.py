@@ -14,11 +14,11 @@ from tests.spark.sink_engine import Engine, Stop, running_engine, send_signal
 from tests.spark.sink_kills import Say, Strike
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 
 pytestmark = pytest.mark.spark
 
-STOPS = {"orders": Stop(barriers.TASK_PREPARE), "control": Stop(barriers.TASK_END)}
+STOPS = {"orders": Stop(Barrier.TASK_PREPARE), "control": Stop(Barrier.TASK_END)}
 # Queries whose rows come from a topic, by the way they are read.
 READ = {"streamed": "topic", "read": "topicBatch"}
 SETTINGS = {
@@ -60,7 +60,7 @@ def test_executors_die_and_the_stages_are_run_again(engine: Engine, say: Say) ->
 def test_executors_die_while_they_read_a_topic_and_every_record_is_written_once(
     engine: Engine, name: str, say: Say
 ) -> None:
-    strike = Strike(engine, "both executors killed", {name: Stop(barriers.TASK_PREPARE)})
+    strike = Strike(engine, "both executors killed", {name: Stop(Barrier.TASK_PREPARE)})
     # What reads and writes is a child of a daemon, and that of an executor.
     assert {parent(parent(pid)) for pid in strike.held[name].pids} <= {*executors(engine)}
     kill_executors(engine)

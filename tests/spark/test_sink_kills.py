@@ -28,15 +28,15 @@ from tests.spark.sink_kills import (
 )
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 
 pytestmark = pytest.mark.spark
 
 # One in each process there is: planning, a task, committing.
-SOME = {name: STOPS[name] for name in (barriers.PLAN_SWEEP, barriers.TASK_PREPARE, f"{barriers.COMMIT_BETWEEN}-2")}
+SOME = {name: STOPS[name] for name in (Barrier.PLAN_SWEEP, Barrier.TASK_PREPARE, f"{Barrier.COMMIT_BETWEEN}-2")}
 # Their topics have one replica of each partition: without its broker, a task stores a part of its rows and fails.
 FRAIL_STEPS, FRAIL_CONTROLS = ["one-replica"], ["control-one-replica"]
-FRAIL = dict.fromkeys([*FRAIL_STEPS, *FRAIL_CONTROLS], Stop(barriers.TASK_ROWS))
+FRAIL = dict.fromkeys([*FRAIL_STEPS, *FRAIL_CONTROLS], Stop(Barrier.TASK_ROWS))
 IMPATIENT = {"kafka.request.timeout.ms": "3000", "kafka.delivery.timeout.ms": "10000", "kafka.max.block.ms": "10000"}
 # What becomes of the request that commits the decision: it was carried out, or it never came.
 UNANSWERED = {"unanswered-carried-out": "drop_ack", "unanswered-lost": "drop_request"}
@@ -79,7 +79,7 @@ def test_every_row_is_there_once_after_a_broker_was_killed(broker_killed: Strike
 
 def test_the_broker_that_was_killed_coordinated_what_was_held(broker_killed: Strike, brokers: Brokers) -> None:
     roles = [broker_killed.roles[step] for step in STOPS]
-    assert len(broker_killed.roles[barriers.COMMIT_APPLY].tasks) == TASKS
+    assert len(broker_killed.roles[Barrier.COMMIT_APPLY].tasks) == TASKS
     how_many = all if isinstance(brokers, ottla.Cluster) else any
     assert how_many(each.driver for each in roles)
     assert how_many(is_coordinator for each in roles for is_coordinator in each.tasks)

@@ -26,7 +26,7 @@ from tests.spark.sink_kills import (
     wake_up_late,
 )
 
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 
 pytestmark = [pytest.mark.spark, SOAK]
 
@@ -34,9 +34,9 @@ KILLS_A_ROUND = 10
 SOAK_ROUNDS = 30
 # Their driver stays away until their transactions have timed out.
 AWAY = {
-    "away-before-the-decision": Stop(barriers.COMMIT_DECISION),
-    "away-after-the-decision": Stop(barriers.COMMIT_APPLY),
-    "away-between-two-ends": Stop(barriers.COMMIT_BETWEEN),
+    "away-before-the-decision": Stop(Barrier.COMMIT_DECISION),
+    "away-after-the-decision": Stop(Barrier.COMMIT_APPLY),
+    "away-between-two-ends": Stop(Barrier.COMMIT_BETWEEN),
 }
 # A micro-batch takes less, on a busy machine too.
 SHORT_TIMEOUT = {"kafka.transaction.timeout.ms": "60000"}
@@ -99,7 +99,7 @@ def test_every_row_is_there_once_after_kills_drawn_by_seed(engine: Engine, numbe
     names = STEPS[:KILLS_A_ROUND]
     gap = random.random()
     stops = {
-        name: Stop(barrier, int(gap * (engine.tasks[name] - 1)) if barrier == barriers.COMMIT_BETWEEN else 0)
+        name: Stop(barrier, int(gap * (engine.tasks[name] - 1)) if barrier == Barrier.COMMIT_BETWEEN else 0)
         for name, barrier in zip(names, random.sample(STEPS, KILLS_A_ROUND), strict=True)
     }
     kill = random.choice([kill_driver, kill_java])

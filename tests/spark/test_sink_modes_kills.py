@@ -18,13 +18,13 @@ import pytest
 from tests.spark.sink_engine import IS_SOAK, TASKS, Brokers, Engine, Stop, running_engine, send_signal
 from tests.spark.sink_kills import CORES, STEPS, Say, Strike, kill_driver
 
-from ottla.sink import barriers
+from ottla.sink.barriers import Barrier
 
 pytestmark = pytest.mark.spark
 
-ABORTS = [name for name in barriers.BARRIERS if name.startswith("abort-")]
+ABORTS = [name for name in Barrier if name.startswith("abort-")]
 # One transaction for all needs no markers and no ends one by one.
-NOT_ATOMIC = (barriers.TASK_MARKER, barriers.COMMIT_BETWEEN)
+NOT_ATOMIC = (Barrier.TASK_MARKER, Barrier.COMMIT_BETWEEN)
 PASSED = {
     "stream": ABORTS,
     "atomic": [name for name in (*STEPS, *ABORTS) if name not in NOT_ATOMIC],
@@ -32,11 +32,11 @@ PASSED = {
     "batch": [*STEPS, *ABORTS],
 }
 SOME = (
-    barriers.PLAN_SWEEP,
-    barriers.TASK_PREPARE,
-    barriers.COMMIT_DECISION,
-    barriers.COMMIT_APPLY,
-    barriers.COMMIT_BETWEEN,
+    Barrier.PLAN_SWEEP,
+    Barrier.TASK_PREPARE,
+    Barrier.COMMIT_DECISION,
+    Barrier.COMMIT_APPLY,
+    Barrier.COMMIT_BETWEEN,
     *ABORTS,
 )
 STOPS = {
@@ -46,13 +46,13 @@ STOPS = {
     if IS_SOAK or barrier in SOME
 }
 CONTROLS = {
-    "foreachBatch-control": Stop(barriers.COMMIT_END),
-    "batch-control-task": Stop(barriers.TASK_END),
-    "batch-control-commit": Stop(barriers.COMMIT_END),
+    "foreachBatch-control": Stop(Barrier.COMMIT_END),
+    "batch-control-task": Stop(Barrier.TASK_END),
+    "batch-control-commit": Stop(Barrier.COMMIT_END),
 }
 # Where the task is that lives on when its write has failed.
 FAILING = {
-    f"batch-fails-{name}": Stop(name) for name in (barriers.TASK_IDENTITY, barriers.TASK_ROWS, barriers.TASK_PREPARE)
+    f"batch-fails-{name}": Stop(name) for name in (Barrier.TASK_IDENTITY, Barrier.TASK_ROWS, Barrier.TASK_PREPARE)
 }
 
 

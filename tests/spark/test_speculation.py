@@ -17,7 +17,7 @@ from tests.spark.sink_engine import TASKS, Engine, await_true
 from tools.ports import free_ports
 
 import ottla
-from ottla.sink import barriers
+from ottla.sink.barriers import BARRIERS_FOLDER, Barrier
 from ottla.spark.java import find_java as java_of_this_machine
 from ottla.spark.java import lay_java_home
 
@@ -54,7 +54,7 @@ class Daemons:
             "SPARK_CONF_DIR": str(folder / "conf"),
             "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
             "SPARK_WORKER_DIR": str(folder / "work"),
-            barriers.FOLDER: str(barriers_folder),
+            BARRIERS_FOLDER: str(barriers_folder),
         }
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -103,10 +103,10 @@ def engine(find_java: None, tmp_path: Path) -> Iterator[Engine]:
 
 
 def test_of_two_attempts_that_are_alive_at_once_one_counts(engine: Engine) -> None:
-    slow = engine.slow_down("orders", barriers.TASK_PREPARE)
+    slow = engine.slow_down("orders", Barrier.TASK_PREPARE)
     # Done, though both first attempts are held with all their rows sent.
     engine.await_done("orders")
-    assert engine.held(barriers.TASK_PREPARE) == slow
+    assert engine.held(Barrier.TASK_PREPARE) == slow
     assert len(slow) == TASKS
     engine.assert_quiet()
     engine.assert_every_row_once("orders")

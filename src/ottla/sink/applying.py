@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from ottla.errors import OttlaError, TransactionUnfinished
-from ottla.sink.barriers import COMMIT_BETWEEN, steps
+from ottla.sink.barriers import Barrier, steps
 from ottla.sink.batch import BatchId, Entry
 from ottla.sink.session import Session
 from ottla.sink.transaction_log import Fate
@@ -26,7 +26,7 @@ def apply(session: Session, batch: BatchId, entries: Sequence[Entry]) -> Lost:
     """Commit them, and return those that a timeout has taken back; TransactionUnfinished where it takes too long."""
     doubtful: list[Entry] = []
     trouble: OttlaError | None = None
-    for step in steps(entries, COMMIT_BETWEEN):
+    for step in steps(entries, Barrier.COMMIT_BETWEEN):
         told = session.end([entry.identity for entry in step], committed=True)
         for entry in step:
             error = told[entry.identity]

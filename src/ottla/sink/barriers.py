@@ -11,84 +11,66 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-FOLDER = "OTTLA_SINK_BARRIERS"
+BARRIERS_FOLDER = "OTTLA_SINK_BARRIERS"
 _LOOK_AGAIN_S = 0.005
 
-PLAN_FENCE = "plan-before-fence"
-PLAN_READ = "plan-before-reading-the-decision"
-PLAN_LOOK = "plan-before-looking-for-transactions"
-PLAN_ROLL = "plan-before-roll-forward"
-PLAN_SWEEP = "plan-before-sweep"
-PLAN_END = "plan-before-return"
-TASK_IDENTITY = "task-before-identity"
-TASK_ROWS = "task-before-rows"
-TASK_MARKER = "task-before-marker"
-TASK_PREPARE = "task-before-prepare"
-TASK_END = "task-before-return"
-COMMIT_CHECK = "commit-before-check"
-COMMIT_DECISION = "commit-before-decision"
-COMMIT_ASKED = "commit-before-decision-is-committed"
-COMMIT_APPLY = "commit-before-apply"
-COMMIT_BETWEEN = "commit-between-two-ends"
-COMMIT_SWEEP = "commit-before-sweep"
-COMMIT_END = "commit-before-return"
-ABORT_FENCE = "abort-before-fence"
-ABORT_END = "abort-before-ends"
-ABORT_RETURN = "abort-before-return"
 
-BARRIERS = (
-    PLAN_FENCE,
-    PLAN_READ,
-    PLAN_LOOK,
-    PLAN_ROLL,
-    PLAN_SWEEP,
-    PLAN_END,
-    TASK_IDENTITY,
-    TASK_ROWS,
-    TASK_MARKER,
-    TASK_PREPARE,
-    TASK_END,
-    COMMIT_CHECK,
-    COMMIT_DECISION,
-    COMMIT_ASKED,
-    COMMIT_APPLY,
-    COMMIT_BETWEEN,
-    COMMIT_SWEEP,
-    COMMIT_END,
-    ABORT_FENCE,
-    ABORT_END,
-    ABORT_RETURN,
-)
+class Barrier(StrEnum):
+    """The places by name, in the order in which a batch comes to them; last those of one that is given up."""
 
-_passed: dict[str, int] = {}
+    PLAN_FENCE = "plan-before-fence"
+    PLAN_READ = "plan-before-reading-the-decision"
+    PLAN_LOOK = "plan-before-looking-for-transactions"
+    PLAN_ROLL = "plan-before-roll-forward"
+    PLAN_SWEEP = "plan-before-sweep"
+    PLAN_END = "plan-before-return"
+    TASK_IDENTITY = "task-before-identity"
+    TASK_ROWS = "task-before-rows"
+    TASK_MARKER = "task-before-marker"
+    TASK_PREPARE = "task-before-prepare"
+    TASK_END = "task-before-return"
+    COMMIT_CHECK = "commit-before-check"
+    COMMIT_DECISION = "commit-before-decision"
+    COMMIT_ASKED = "commit-before-decision-is-committed"
+    COMMIT_APPLY = "commit-before-apply"
+    COMMIT_BETWEEN = "commit-between-two-ends"
+    COMMIT_SWEEP = "commit-before-sweep"
+    COMMIT_END = "commit-before-return"
+    ABORT_FENCE = "abort-before-fence"
+    ABORT_END = "abort-before-ends"
+    ABORT_RETURN = "abort-before-return"
+
+
+_passed: dict[Barrier, int] = {}
 _Step = TypeVar("_Step")
 
 
-def reach(name: str) -> None:
+def reach(barrier: Barrier) -> None:
     """Say that this place is reached, and wait while a test holds whoever comes here."""
-    folder = os.environ.get(FOLDER)
+    folder = os.environ.get(BARRIERS_FOLDER)
     if folder is None:
         return
-    Path(folder, f"{name}.{os.getpid()}.reached").touch()
-    hold = Path(folder, f"{name}.hold")
+    Path(folder, f"{barrier}.{os.getpid()}.reached").touch()
+    hold = Path(folder, f"{barrier}.hold")
     if not hold.exists():
-        _passed.pop(name, None)
+        _passed.pop(barrier, None)
         return
-    _passed[name] = passed = _passed.get(name, 0) + 1
+    _passed[barrier] = passed = _passed.get(barrier, 0) + 1
     if passed <= int(hold.read_text() or 0):
         return
-    Path(folder, f"{name}.{os.getpid()}.held").touch()
+    Path(folder, f"{barrier}.{os.getpid()}.held").touch()
     while hold.exists():
         time.sleep(_LOOK_AGAIN_S)
-    _passed.pop(name, None)
+    _passed.pop(barrier, None)
 
 
-def steps(all_at_once: Sequence[_Step], between: str) -> Iterator[Sequence[_Step]]:
+def steps(all_at_once: Sequence[_Step], between: Barrier) -> Iterator[Sequence[_Step]]:
     """What is done at the same time; one after the other, with a barrier between any two, where there are barriers."""
-    if os.environ.get(FOLDER) is None:
+    if os.environ.get(BARRIERS_FOLDER) is None:
         yield all_at_once
         return
     for number, each in enumerate(all_at_once):

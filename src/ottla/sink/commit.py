@@ -13,9 +13,8 @@ from collections.abc import Sequence
 
 from ottla.errors import OttlaError, TransactionError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
-from ottla.sink import barriers
 from ottla.sink.applying import Lost, apply
-from ottla.sink.barriers import reach
+from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import BatchId, Entry, Plan, Prepared, Skipped
 from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
@@ -38,7 +37,7 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
         return
     plan, batch = check_together(settings, messages)
     session = session_of(settings)
-    reach(barriers.COMMIT_CHECK)
+    reach(Barrier.COMMIT_CHECK)
     prepared = [message for message in messages if isinstance(message, Prepared)]
     if plan.last is not None and not prepared:
         check_skipped(settings.sink_id, plan.last, messages)
@@ -47,7 +46,7 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
     if settings.atomic:
         check_apart(batch, prepared)
     coordinator = decide(session, plan, decision, prepared)
-    reach(barriers.COMMIT_APPLY)
+    reach(Barrier.COMMIT_APPLY)
     lost = carry_out(session, decision)
     if lost:
         raise TransactionError(
@@ -55,9 +54,9 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
             f"rows were taken back by {settings.timeout_name} ({settings.transaction_timeout_ms}) before they were "
             "committed; start the query again, and it writes them once more"
         )
-    reach(barriers.COMMIT_SWEEP)
+    reach(Barrier.COMMIT_SWEEP)
     _sweep(session, coordinator, decision, batch)
-    reach(barriers.COMMIT_END)
+    reach(Barrier.COMMIT_END)
 
 
 def carry_out(session: Session, decision: Decision) -> Lost:
@@ -129,7 +128,7 @@ def abort(settings: SinkSettings, messages: Sequence[Message | None], plan: Plan
     session = session_of(settings)
     batch = known[0].batch if known else None
     entries = [message.entry for message in known if isinstance(message, Prepared) and message.entry is not None]
-    reach(barriers.ABORT_FENCE)
+    reach(Barrier.ABORT_FENCE)
     # Unless nobody answers, a decision of this plan is either complete or impossible from here on.
     coordinator, trouble = session.give_up(plan.coordinator)
     decision = session.read_decision()
@@ -141,11 +140,11 @@ def abort(settings: SinkSettings, messages: Sequence[Message | None], plan: Plan
             "whether %s is decided is not known yet; the next start of the query finds out", batch or "a write"
         )
         return
-    reach(barriers.ABORT_END)
+    reach(Barrier.ABORT_END)
     if not settings.atomic:  # that was one transaction
         session.end([entry.identity for entry in entries], committed=False)
         _sweep(session, coordinator, decision, batch)
-    reach(barriers.ABORT_RETURN)
+    reach(Barrier.ABORT_RETURN)
 
 
 def _now_ms() -> int:

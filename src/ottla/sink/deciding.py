@@ -19,8 +19,7 @@ from ottla.client.producer import Producer
 from ottla.errors import KafkaError, OttlaError, ProducerFenced, TransactionError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
-from ottla.sink import barriers
-from ottla.sink.barriers import reach
+from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import BatchId, Plan, Prepared
 from ottla.sink.decision import Decision, encode
 from ottla.sink.identities import are_only_claims
@@ -52,7 +51,7 @@ def decide(
     Returns the coordinator's identity after that, None where nobody has told. Raises TransactionError or ProducerFenced
     where it is not decided, TransactionUnfinished where that is not known.
     """
-    reach(barriers.COMMIT_DECISION)
+    reach(Barrier.COMMIT_DECISION)
     try:
         return _write(session, plan, decision, prepared)
     except (_Refused, OttlaError) as error:
@@ -85,7 +84,7 @@ def _write(
             _check(session, plan, decision, prepared)
         except OttlaError as error:
             raise _Refused(error) from error
-        reach(barriers.COMMIT_ASKED)
+        reach(Barrier.COMMIT_ASKED)
         _ask_for_commit(producer)
         return producer.transaction_identity
     finally:

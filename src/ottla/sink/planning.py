@@ -14,7 +14,7 @@ from ottla.errors import OttlaError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.applying import Lost, apply, settle
-from ottla.sink.barriers import PLAN_END, PLAN_FENCE, PLAN_LOOK, PLAN_READ, PLAN_ROLL, PLAN_SWEEP, reach
+from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Last, Plan
 from ottla.sink.decision import Decision
 from ottla.sink.identities import prefix_of, slot_of
@@ -36,13 +36,13 @@ def plan(settings: SinkSettings, query_id: str | None = None) -> Plan:
     session.ensure_topics()
     if query_id is not None:
         _check_owner(session, query_id)
-    reach(PLAN_FENCE)
+    reach(Barrier.PLAN_FENCE)
     planned_ms = time.time_ns() // 1_000_000
     coordinator = session.fence()
-    reach(PLAN_READ)
+    reach(Barrier.PLAN_READ)
     decision = read_settled(session, coordinator)
     lost, found = clean(session, coordinator, decision)
-    reach(PLAN_END)
+    reach(Barrier.PLAN_END)
     last = None if decision is None else _last(decision, lost)
     return Plan(coordinator, slot_of(coordinator), last, found.idle, planned_ms)
 
@@ -76,19 +76,19 @@ def clean(session: Session, coordinator: TransactionIdentity, decision: Decision
     Raises ProducerFenced where `coordinator` is not the newest any more: R may be a newer one by now, and what is open
     another driver's.
     """
-    reach(PLAN_LOOK)
+    reach(Barrier.PLAN_LOOK)
     found = look(session, coordinator, decision)
     if found is None:
         said = f"sink {session.settings.sink_id!r} was taken over by another driver; end this one"
         raise kafka_error(ErrorCode.PRODUCER_FENCED, said)
-    reach(PLAN_ROLL)
+    reach(Barrier.PLAN_ROLL)
     lost: Lost = ()
     if decision is not None:
         lost = (
             *apply(session, decision.batch, found.commit),
             *settle(session, decision.batch, found.doubtful),
         )
-    reach(PLAN_SWEEP)
+    reach(Barrier.PLAN_SWEEP)
     abort_strays(session, found.abort)
     return lost, found
 

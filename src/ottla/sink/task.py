@@ -17,7 +17,7 @@ from ottla.client.producer import Producer
 from ottla.errors import OttlaError, TransactionError
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
-from ottla.sink.barriers import TASK_END, TASK_IDENTITY, TASK_MARKER, TASK_PREPARE, TASK_ROWS, reach
+from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Attempt, BatchId, Entry, Plan, Prepared, Skipped, Span, Totals
 from ottla.sink.decision import encode_entry
 from ottla.sink.identities import INDEXES, is_free, is_only_claim, task_transactional_id
@@ -56,7 +56,7 @@ def prepare(
         task.give_up()
         raise
     task.close()
-    reach(TASK_END)
+    reach(Barrier.TASK_END)
     return Prepared(plan, batch, attempt, totals, entry, task.claim)
 
 
@@ -110,14 +110,14 @@ class TaskTransaction:
     def producer(self) -> Producer:
         """The producer; made, and its transaction begun, with the first call."""
         if self._producer is None:
-            reach(TASK_IDENTITY)
+            reach(Barrier.TASK_IDENTITY)
             self._identity = identity = self._share_identity() if self._settings.atomic else self._take_identity()
             given = self._settings.for_sending(identity.transactional_id)
             given["interceptor.classes"] = [*_interceptors(given), self._seen]
             self._producer = Producer.from_config(given)
             self._producer.init_transactions(identity)
             self._producer.begin_transaction()
-            reach(TASK_ROWS)
+            reach(Barrier.TASK_ROWS)
         return self._producer
 
     def _take_identity(self) -> TransactionIdentity:
@@ -186,14 +186,14 @@ class TaskTransaction:
         entry = Entry(self._attempt.partition_id, identity, totals, -1, spans)
         if self._settings.atomic:
             # The decision is in the same transaction: nothing needs to be told apart later.
-            reach(TASK_PREPARE)
+            reach(Barrier.TASK_PREPARE)
             producer.prepare_transaction()
             return entry
-        reach(TASK_MARKER)
+        reach(Barrier.TASK_MARKER)
         marker = producer.send(
             self._settings.markers_topic, self._marker(entry), self._settings.sink_id.encode(), partition=0
         )
-        reach(TASK_PREPARE)
+        reach(Barrier.TASK_PREPARE)
         producer.prepare_transaction()
         return entry._replace(marker_offset=marker.result().offset)
 

@@ -51,15 +51,15 @@ def stream_and_kill(
     `while_dead` is called between the two drivers, where the first one was killed. OttlaError where the job fails, or
     takes longer than three minutes.
     """
-    from ottla.sink import barriers
+    from ottla.sink.barriers import BARRIERS_FOLDER, Barrier
 
     cluster.create_topic(result, partitions=partitions, replication_factor=len(cluster.bootstrap_servers.split(",")))
     job = Job(cluster.bootstrap_servers, source, result, "ottla-run", str(folder / "checkpoint"), records)
     held = folder / "barriers"
     held.mkdir()
-    (held / f"{barriers.COMMIT_APPLY}.hold").touch()
-    with _running(job, folder, {barriers.FOLDER: str(held)}) as driver:
-        killed = driver.wait_until(lambda: any(held.glob(f"{barriers.COMMIT_APPLY}.*.held")))
+    (held / f"{Barrier.COMMIT_APPLY}.hold").touch()
+    with _running(job, folder, {BARRIERS_FOLDER: str(held)}) as driver:
+        killed = driver.wait_until(lambda: any(held.glob(f"{Barrier.COMMIT_APPLY}.*.held")))
     if killed:
         while_dead()
         with _running(job, folder, {}) as driver:
