@@ -309,3 +309,22 @@ def test_who_came_in_and_who_did_not_is_counted() -> None:
     assert figures["failed-authentication-total"] == told["successful-authentication-total"] == 0
     assert told["failed-authentication-total"] > 0
     assert isnan(figures["reauthentication-latency-max"])
+
+
+def test_a_token_provider_that_raises_is_counted_as_one_who_did_not_come_in() -> None:
+    """Java's clients make a SaslAuthenticationException of what their callback handler raises, and count that."""
+
+    def give() -> str:
+        raise OSError("the issuer of tokens is away")
+
+    door = ottla.Listener(protocol="SASL_PLAINTEXT", sasl_mechanisms=("OAUTHBEARER",))
+    given: Any = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+    with (
+        Cluster(brokers=1, listeners={"SASL_PLAINTEXT": door}) as cluster,
+        ottla.Producer(cluster.bootstrap_servers, sasl_oauthbearer_token_provider=give, **given) as producer,
+    ):
+        with pytest.raises(ottla.AuthenticationError, match=r"token\.provider raised OSError"):
+            producer.send("flights", b"v")
+        figures = producer.metrics()
+    assert figures["successful-authentication-total"] == 0
+    assert figures["failed-authentication-total"] > 0

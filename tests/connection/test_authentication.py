@@ -378,6 +378,24 @@ def test_no_token_is_a_failed_authentication(secured, token):
     line.turn()
     assert line.closed == [connection_id]
     assert isinstance(line.core.trouble(), AuthenticationError)
+    (meter,) = line.core.meters.values()
+    assert (meter.authentications, meter.authentication_failures) == (0, 1)
+
+
+def test_no_token_for_a_session_that_ends_is_a_failed_renewal(secured):
+    line, connection_id = wants_token(secured)
+    line.core.receive(TokenGiven(connection_id, "abc"), line.now_us)
+    line.turn()
+    line.answer(line.take(SaslAuthenticateRequest), SaslAuthenticateResponse(session_lifetime_ms=1000))
+    line.tell_metadata(topics={"flights": [1]})
+    line.pass_ms(960)
+    line.answer(line.take(SaslHandshakeRequest), SaslHandshakeResponse(mechanisms=["OAUTHBEARER"]))
+    line.core.receive(TokenGiven(connection_id, None, "the provider raised OSError"), line.now_us)
+    line.turn()
+    assert line.closed == [connection_id]
+    meter = line.core.meters[1]
+    assert (meter.authentications, meter.authentication_failures) == (1, 0)
+    assert (meter.reauthentications, meter.reauthentication_failures) == (0, 1)
 
 
 def test_a_token_that_never_comes_is_given_up_in_time(secured):
