@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import ottla
@@ -169,3 +173,60 @@ def test_a_closed_admin_says_so(kafka_cluster: ottla.Cluster) -> None:
     admin.close()
     with pytest.raises(ottla.ClosedError, match="this admin client is closed"):
         admin.list_topics()
+
+
+# Longer than any test: what a broker is told late, or not at all, nobody else makes up for.
+NEVER_FENCED = {"broker_session_timeout_ms": 600_000}
+
+
+def make_topic(admin: Admin, name: str) -> None:
+    admin.create_topics(name, partitions=4)
+
+
+def add_partitions(admin: Admin, name: str) -> None:
+    admin.create_partitions(name, 4)
+
+
+@pytest.mark.parametrize("make", [make_topic, add_partitions])
+def test_what_is_made_can_be_used_of_every_broker(make: Callable[[Admin, str], None], kafka_name: str) -> None:
+    """Whoever turns to another broker than the one that was asked is not told that there is no such topic."""
+    with ottla.Cluster(brokers=3, settings=NEVER_FENCED) as cluster, ThreadPoolExecutor(1) as threads:
+        others = ",".join(cluster.bootstrap_servers.split(",")[:2])
+        with Admin(others) as admin:
+            if make is add_partitions:
+                cluster.create_topic(kafka_name)
+            asked = cluster.faults.delay_request(api="Metadata", broker_id=3, delay_ms=1)
+            with cluster.faults.isolate(3):
+                making = threads.submit(make, admin, kafka_name)
+                # Broker 3 says what it knew before, and is asked again.
+                deadline = time.monotonic() + 30
+                while asked.fired < 3:
+                    assert not making.done()
+                    assert time.monotonic() < deadline
+                    time.sleep(0.005)
+                assert not making.done()
+            making.result(30)
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [ottla.Cluster.kill, ottla.Cluster.pause, lambda cluster, broker_id: cluster.faults.unplug(broker_id)],
+    ids=["killed", "paused", "unplugged"],
+)
+def test_a_topic_is_made_though_a_broker_does_not_answer(
+    lose: Callable[[ottla.Cluster, int], object], kafka_name: str
+) -> None:
+    with ottla.Cluster(brokers=3, settings=NEVER_FENCED) as cluster:
+        lose(cluster, 3)
+        with Admin(cluster.bootstrap_servers.split(",")[:2]) as admin:
+            make_topic(admin, kafka_name)
+            assert len(admin.describe(kafka_name).partitions) == 4
+
+
+def test_a_topic_is_made_though_a_broker_that_is_given_up_does_not_hear_of_it(kafka_name: str) -> None:
+    """It counts itself among the living for as long as it is cut off, and answers."""
+    with ottla.Cluster(brokers=3) as cluster, cluster.faults.isolate(3):
+        with Admin(cluster.bootstrap_servers.split(",")[2]) as admin:
+            make_topic(admin, kafka_name)
+        with Admin(cluster.bootstrap_servers.split(",")[0]) as admin:
+            assert kafka_name in admin.list_topics()

@@ -128,7 +128,10 @@ class Admin(OfOneProcess):
         replication_factor: int | None = None,
         configs: Mapping[str, Any] | None = None,
     ) -> None:
-        """Make topics and return when they can be used; the brokers' default where no replication factor is given."""
+        """Make topics and return when they can be used; the brokers' default where no replication factor is given.
+
+        That is when every broker that is alive knows them; one that does not answer within two seconds is left out.
+        """
         names = [topics] if isinstance(topics, str) else list(topics)
         settings = [
             CreatableTopicConfig(name=name, value=None if value is None else _config_text(value))
@@ -150,7 +153,7 @@ class Admin(OfOneProcess):
             )
 
         self._for_each_topic(names, ask, lambda response: response.topics)
-        self._wait_for_leaders(names)
+        self._wait_until_known(names, partitions)
 
     def delete_topics(self, topics: str | Iterable[str]) -> None:
         """Delete topics with all their records."""
@@ -215,7 +218,7 @@ class Admin(OfOneProcess):
             )
 
         self._for_each_topic([topic], ask, lambda response: response.results)
-        self._wait_for_leaders([topic])
+        self._wait_until_known([topic], count)
 
     def describe_configs(
         self, *, topic: str | None = None, broker_id: int | None = None
@@ -439,20 +442,31 @@ class Admin(OfOneProcess):
         if refused:
             raise refused[0]
 
-    def _wait_for_leaders(self, names: Sequence[str]) -> None:
-        """What the controller has made, the brokers hear of a moment later."""
+    def _wait_until_known(self, names: Sequence[str], partitions: int) -> None:
+        """Wait until all brokers that live and answer know so many partitions of each topic, and their leaders.
 
-        def attempt() -> KafkaError | None:
-            request = MetadataRequest(
-                topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
-            )
-            answer = self._driver.ask(request, ANY_NODE)
-            for topic in answer.message.topics:
-                code = topic.error_code or next((p.error_code for p in topic.partitions if p.error_code), 0)
-                if code:
-                    detail = "it is made, but cannot be used yet"
-                    return kafka_error(code, detail, topic=topic.name, broker_id=_broker_of(answer))
-            return None
+        What the controller has made, brokers hear of a moment later. Who lives is told by those that have heard of it:
+        one that is cut off from the controller never does, nor that it was given up.
+        """
+        topics = [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+        def attempt() -> OttlaError | None:
+            broker_ids = [broker.broker_id for broker in self.cluster().brokers]
+            late: dict[int, OttlaError] = {}
+            alive: list[set[int]] = []
+            answers = self._driver.ask_all([(request, broker_id) for broker_id in broker_ids], _KNOWN_MS)
+            for broker_id, answer in zip(broker_ids, answers, strict=True):
+                if answer is None or answer.message is None:
+                    continue
+                lack = _lack(answer, partitions)
+                if lack is None:
+                    alive.append({broker.node_id for broker in answer.message.brokers})
+                else:
+                    late[broker_id] = lack
+            if not alive:
+                return next(iter(late.values()), Unreachable(f"{_NOT_YET}: no broker answers within {_KNOWN_MS} ms"))
+            return next((lack for broker_id, lack in late.items() if broker_id in set.intersection(*alive)), None)
 
         self._driver.until_well(attempt)
 
@@ -471,6 +485,9 @@ class Admin(OfOneProcess):
 
 # Nothing has been done yet, and asking again may find somebody who can.
 _BUSY = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+# A broker that does not answer in so long does not tell anybody else that there is no such topic either.
+_KNOWN_MS = 2_000
+_NOT_YET = "it is made, but cannot be used yet"
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
 # Kafka's ConfigSource
@@ -493,6 +510,17 @@ def _resource_text(topic: str | None, broker_id: int | None) -> str:
     if topic is not None:
         return ""
     return "settings of all brokers" if broker_id is None else "its settings"
+
+
+def _lack(answer: Answer, partitions: int) -> KafkaError | None:
+    """What a broker does not know yet of the topics it was asked for."""
+    for topic in answer.message.topics:
+        code = topic.error_code or next((place.error_code for place in topic.partitions if place.error_code), 0)
+        if not code and len(topic.partitions) < partitions:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if code:
+            return kafka_error(code, _NOT_YET, topic=topic.name, broker_id=_broker_of(answer))
+    return None
 
 
 def _broker_of(answer: Answer) -> int | None:
