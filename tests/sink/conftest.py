@@ -16,7 +16,7 @@ from tests import exactly_once
 
 import ottla
 from ottla.sink.barriers import BARRIERS_FOLDER, Barrier
-from ottla.sink.identities import prefix_of
+from ottla.sink.identities import coordinator_id, prefix_of
 
 from . import driver
 from .driver import Job
@@ -144,6 +144,12 @@ def visible_rows(job: Job) -> dict[int, list[int]]:
 def busy(job: Job) -> list[Any]:
     """The sink's transactions that are not over."""
     return exactly_once.busy(job.bootstrap_servers, prefix_of(job.sink_id))
+
+
+def open_tasks(job: Job) -> list[str]:
+    """The transactional ids of tasks whose transactions are open."""
+    found = exactly_once.ongoing(job.bootstrap_servers, prefix_of(job.sink_id))
+    return [each.transactional_id for each in found if each.transactional_id != coordinator_id(job.sink_id)]
 
 
 def await_quiet(job: Job) -> None:

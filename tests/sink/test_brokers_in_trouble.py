@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests import exactly_once
 
 import ottla
 from ottla.sink.barriers import Barrier
-from ottla.sink.identities import coordinator_id, prefix_of
+from ottla.sink.identities import coordinator_id
 
 from . import driver
-from .conftest import Engine, assert_every_row_once
+from .conftest import Engine, assert_every_row_once, open_tasks
 from .driver import Job
 
 
@@ -20,12 +19,6 @@ from .driver import Job
 def cluster() -> Iterator[ottla.Cluster]:
     with ottla.Cluster(brokers=3) as cluster:
         yield cluster
-
-
-def open_tasks(job: Job) -> list[str]:
-    """The transactional ids of tasks whose transactions are open."""
-    found = exactly_once.ongoing(job.bootstrap_servers, prefix_of(job.sink_id))
-    return [each.transactional_id for each in found if each.transactional_id != coordinator_id(job.sink_id)]
 
 
 MOMENTS = [Barrier.PLAN_READ, Barrier.TASK_PREPARE, Barrier.COMMIT_DECISION, Barrier.COMMIT_APPLY]

@@ -17,10 +17,10 @@ import pytest
 
 import ottla
 from ottla.sink.barriers import Barrier
-from ottla.sink.identities import coordinator_id, task_transactional_id
+from ottla.sink.identities import coordinator_id
 
 from . import driver
-from .conftest import PASSES, Engine, assert_every_row_once, make_job
+from .conftest import PASSES, Engine, assert_every_row_once, make_job, open_tasks
 from .driver import Job
 
 SEEDS = range(1, 76) if os.environ.get("OTTLA_SOAK") else (1,)
@@ -64,15 +64,22 @@ class Storm:
             self.story.append(f"driver {number} ended before {barrier}")
             return
         if self._random.random() < 0.3:
-            self.story.append("coordinators move")
-            for name in (coordinator_id(self._job.sink_id), task_transactional_id(self._job.sink_id, 0, 0, 0)):
-                self._cluster.move_coordinator(transactional_id=name)
+            self._move_coordinators()
         if self._random.random() < 0.5:
             self.story.append(f"driver {number} is killed at {barrier}")
             engine.kill()
         else:
             self.story.append(f"driver {number} sleeps at {barrier}")
             self._zombies.append((engine, barrier))
+
+    def _move_coordinators(self) -> None:
+        """Those of the driver's id, and of tasks whose transactions are open; who shares one moves along with it."""
+        driver_id, tasks = coordinator_id(self._job.sink_id), open_tasks(self._job)
+        before = {each: self._cluster.coordinator(transactional_id=each) for each in (driver_id, *tasks)}
+        for transactional_id, broker_id in before.items():
+            if self._cluster.coordinator(transactional_id=transactional_id) == broker_id:
+                self._cluster.move_coordinator(transactional_id=transactional_id)
+        self.story.append(f"coordinators move: the driver's, and those of {len(tasks)} open transactions of tasks")
 
     def _wake(self, index: int) -> None:
         engine, barrier = self._zombies.pop(index)
