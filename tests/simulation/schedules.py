@@ -78,7 +78,7 @@ _IN_FORCE_US = 60_000_000
 _DOWN_US = 4_000_000
 # What a transaction may take: longer than anything here lasts, however loaded the machine is.
 _TRANSACTION_MS = 60_000
-# How far a clock is moved: by less than that. To a coordinator whose clock is hours ahead, or was hours behind when they
+# How far a clock is moved: by less than that. To a coordinator whose clock is hours ahead, or was behind when they
 # began, transactions have had their time, and whether it meets one is up to who is faster.
 _JUMPS_MS = (-_TRANSACTION_MS // 2, _TRANSACTION_MS // 2)
 # How long a replaced producer sleeps; the next one has long begun by then.
