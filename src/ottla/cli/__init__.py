@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from ottla.cli.characters import use_look_alikes
 from ottla.cli.signals import Ended, ending_in_order
 from ottla.errors import KafkaError, NotKafka, OttlaError, Unreachable, UserMistake
 from ottla.printable import printable
@@ -49,6 +50,7 @@ _OUTSIDE = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (`sys.argv` by default) and return its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    use_look_alikes()
     if given in (["--version"], ["-V"]):
         from ottla import __version__
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from ottla.broker.log.survey import SEGMENT_KINDS, Damage, Kind, Row, Survey, kind_of
+from ottla.cli.characters import show_exactly
 from ottla.cli.options import whole
 from ottla.cli.output import counted, has_colors
 from ottla.errors import UserMistake
@@ -80,6 +81,8 @@ def inspect(
     if records and not any(kind.name in SEGMENT_KINDS for _, kind in kinds):
         raise UserMistake(f"{path} is no segment, and only segments hold records: leave --records out")
     job = _Job(path, kinds, records, limit)
+    # JSON is UTF-8 wherever it goes.
+    show_exactly("utf-8" if json_file == "-" else None)
     if json_file is not None:
         _to_json(job, json_file)
     if json_file != "-":

@@ -54,7 +54,7 @@ def read_plan(path: Path) -> Kept:
 
 def _content(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UserMistake(f"{path} cannot be read ({why}): {_GIVE}") from None

@@ -109,7 +109,7 @@ def showing_steps(console: Console) -> Iterator[Steps]:
         yield Steps(console, None)
         return
     progress = Progress(
-        _Mark(finished_text="[green]✓[/]"),
+        _Mark("line" if console.options.ascii_only else "dots", finished_text="[green]✓[/]"),
         TextColumn("{task.description}", markup=False),
         # What the other columns need at most, in one line each.
         BarColumn(bar_width=max(6, min(30, console.width - 74))),
