@@ -60,6 +60,11 @@ def test_a_seed_gives_the_same_trace_whatever_python_hashes_strings_to() -> None
     assert one["messages"] >= 1000
 
 
+def test_a_trace_hash_is_whole_on_a_narrow_terminal() -> None:
+    shown = simulate("--seed", "3", COLUMNS="40").stdout
+    assert execute(draw(3)).trace_hash in "".join(line[16:].rstrip() for line in shown.splitlines())
+
+
 def test_many_seeds_are_summed_up() -> None:
     outcome = as_json("--seeds", "5", "--first-seed", "60", "--jobs", "2")
     assert (outcome["first_seed"], outcome["seeds"], outcome["runs"]) == (60, 5, 5)

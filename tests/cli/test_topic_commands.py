@@ -118,6 +118,24 @@ def test_headings_stay_whole_on_a_narrow_terminal(
     assert max(map(len, shown.splitlines())) <= 60
 
 
+def test_a_topic_is_shown_whole_on_a_very_narrow_terminal(
+    servers: tuple[str, str], kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert ottla("produce", kafka_topic, *servers, given="a\n" * 1_000).returncode == 0
+    lines = [line.rstrip() for line in ottla("topics", kafka_topic, *servers).stdout.splitlines()]
+    blocks = [dict(line.split("  ", 1) for line in block.splitlines()) for block in "\n".join(lines).split("\n\n")]
+    assert [block["partition"].strip() for block in blocks] == ["0", "1", "2"]
+    assert all(
+        block.keys() == {"partition", "leader", "replicas", "in sync", "first offset", "end offset"} for block in blocks
+    )
+    assert all(len(block["in sync"].split()) == 3 for block in blocks)
+    assert sum(int(block["end offset"]) for block in blocks) == 1_000
+    listed = [line.split() for line in ottla("topics", *servers).stdout.splitlines()]
+    assert ["records", "1,000"] in listed
+    assert max(map(len, lines)) <= 40
+
+
 def test_topics_are_made_changed_shown_and_deleted(servers: tuple[str, str]) -> None:
     def done(*arguments: str) -> str:
         ended = ottla("topics", *arguments, *servers)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container
-from typing import TYPE_CHECKING
+from collections.abc import Container, Iterable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+# Between the columns of a table, and what text that is folded needs to be read.
+_GAP = 2
+_TEXT_COLUMNS_MIN = 16
+
 
 def tell(what: Table | str) -> None:
-    """Print a table, or a line however long it is."""
+    """Print a table, in blocks where it is too wide, or a line however long it is."""
     from ottla.trial.screen import open_console
 
-    open_console().print(what, soft_wrap=isinstance(what, str))
+    console = open_console()
+    if isinstance(what, str):
+        console.print(what, soft_wrap=True)
+    else:
+        console.print(_fitted(what, console.width))
 
 
 def new_table(*names: str, right: Container[str]) -> Table:
@@ -23,12 +31,47 @@ def new_table(*names: str, right: Container[str]) -> Table:
 
     table = plain_table(has_heading=True)
     for name in names:
-        if name in right:
-            # A heading of several words may be broken between them.
-            table.add_column(name, justify="right", no_wrap=" " not in name)
-        else:
-            table.add_column(name, overflow="fold")
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
     return table
+
+
+def _fitted(table: Table, width: int) -> Table:
+    """The table, or one that loses nothing in `width` columns: narrower headings, then folded text, then blocks."""
+    columns = table.columns
+    gaps = _GAP * (len(columns) - 1)
+    if sum(_columns([column.header, *column.cells]) for column in columns) + gaps <= width:
+        return table
+    needed = 0
+    for column in columns:
+        # A heading of several words may be broken between them.
+        words = _columns([*str(column.header).split(), *column.cells])
+        if column.justify == "right":
+            # Folding and cutting are for the others.
+            column.width = words
+        needed += words if column.justify == "right" else min(words, _TEXT_COLUMNS_MIN)
+    return table if needed + gaps <= width else _in_blocks(table)
+
+
+def _in_blocks(table: Table) -> Table:
+    """A block of lines for each row, as `heading  cell`; empty cells are left out."""
+    from ottla.trial.screen import plain_table
+
+    blocks = plain_table()
+    blocks.add_column(style="bold", no_wrap=True)
+    blocks.add_column(overflow="fold")
+    for number, row in enumerate(zip(*(column.cells for column in table.columns), strict=True)):
+        if number:
+            blocks.add_row()
+        for column, cell in zip(table.columns, row, strict=True):
+            if cell:
+                blocks.add_row(column.header, cell)
+    return blocks
+
+
+def _columns(words: Iterable[Any]) -> int:
+    from rich.cells import cell_len
+
+    return max(map(cell_len, words))
 
 
 def counted(number: int, noun: str) -> str:

@@ -221,7 +221,8 @@ def _summary(title: str, tally: Tally, wanted: int) -> Text:
 def _table() -> Table:
     table = plain_table()
     table.add_column(no_wrap=True, style="dim")
-    table.add_column()
+    # The trace hash, too, is shown whole.
+    table.add_column(overflow="fold")
     return table
 
 
