@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from ottla.cli.inspect import inspect
+from ottla.cli.narrow_help import Command, Group
 from ottla.cli.produce import produce
 from ottla.cli.read import read
 from ottla.cli.run import run
@@ -14,6 +15,7 @@ from ottla.cli.sink import sink
 from ottla.cli.topics import topics
 
 app = typer.Typer(
+    cls=Group,
     help="Send to Kafka from Python, and prove that every record arrived exactly once.",
     epilog=(
         "`ottla run` is the place to begin. Each command explains itself with --help.\n\n"
@@ -29,7 +31,7 @@ app = typer.Typer(
 app.add_typer(topics, name="topics")
 app.add_typer(sink, name="sink")
 for command in (run, serve, produce, read, inspect, simulate):
-    app.command()(command)
+    app.command(cls=Command)(command)
 
 
 @app.callback()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
+from ottla.cli.narrow_help import Command, Group
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json
 from ottla.cli.output import counted, new_table, tell
 from ottla.errors import UserMistake
@@ -31,13 +32,14 @@ ControlTopic = Annotated[
 ]
 
 sink = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     help="Show which micro-batch an exactly-once sink wrote where, and bring to an end what a dead driver has left.\n\n"
     "For example: `ottla sink show orders -b localhost:9092`",
 )
 
 
-@sink.command()
+@sink.command(cls=Command)
 def show(
     sink_id: SinkId,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,
@@ -62,7 +64,7 @@ def show(
         _show(state, history)
 
 
-@sink.command()
+@sink.command(cls=Command)
 def recover(
     sink_id: SinkId,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP,

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from ottla.cli.command_config import CommandConfig, client_arguments
+from ottla.cli.narrow_help import Command, Group
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, Json, whole
 from ottla.cli.output import new_table, tell
 from ottla.errors import UserMistake
@@ -36,7 +36,7 @@ Configs = Annotated[
 ]
 
 
-class _TopicsGroup(TyperGroup):
+class _TopicsGroup(Group):
     """A word that is no verb is the name of a topic to be shown."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -79,7 +79,7 @@ def overview(
         tell(f"no topics at {bootstrap_servers}")
 
 
-@topics.command()
+@topics.command(cls=Command)
 def describe(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
@@ -112,7 +112,7 @@ def describe(
         tell("settings: " + ", ".join(f"{name}={value}" for name, value in configs.items()))
 
 
-@topics.command()
+@topics.command(cls=Command)
 def create(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
@@ -139,7 +139,7 @@ def create(
         admin.create_topics(topic, partitions=partitions, replication_factor=replication_factor, configs=_pairs(config))
 
 
-@topics.command()
+@topics.command(cls=Command)
 def alter(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
@@ -171,7 +171,7 @@ def alter(
             admin.create_partitions(topic, partitions)
 
 
-@topics.command()
+@topics.command(cls=Command)
 def delete(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
@@ -183,7 +183,7 @@ def delete(
         admin.delete_topics(names)
 
 
-@topics.command()
+@topics.command(cls=Command)
 def trim(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],

@@ -1,0 +1,79 @@
+"""`--help` on a terminal of fewer than 80 columns: each option in lines of its own, what it is for indented below.
+
+typer draws options as a table, which cuts their names off there ("--bootstrap-serv…") and leaves a few letters a line
+for the words about them. `Command` and `Group` are what every command is declared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_WIDE = 80
+
+
+class Command(TyperCommand):
+    """A command whose help can be read on any terminal."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if not _narrow_help(self, ctx):
+            super().format_help(ctx, formatter)
+
+
+class Group(TyperGroup):
+    """A group of commands whose help can be read on any terminal."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if not _narrow_help(self, ctx):
+            super().format_help(ctx, formatter)
+
+
+def _narrow_help(command: Any, ctx: Any) -> bool:
+    """Print the help where the terminal is narrow, and say whether it is."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if console.width >= _WIDE:
+        return False
+    for part in _parts(command, ctx):
+        console.print(part, overflow="fold")
+    return True
+
+
+def _parts(command: Any, ctx: Any) -> Iterator[RenderableType]:
+    from inspect import cleandoc
+
+    from rich.markdown import Markdown
+    from rich.text import Text
+
+    # click has broken it into lines, for other widths.
+    yield Text(" ".join(command.get_usage(ctx).split()), "bold")
+    yield ""
+    yield Markdown(cleandoc(command.help or ""))
+    for kind, title in (("argument", "Arguments:"), ("option", "Options:")):
+        params = [each for each in command.get_params(ctx) if each.param_type_name == kind]
+        yield from _entries(title, [record for each in params if (record := each.get_help_record(ctx))])
+    if isinstance(command, TyperGroup):
+        inner = [(name, cleandoc(command.commands[name].help or "")) for name in command.list_commands(ctx)]
+        yield from _entries("Commands:", [(name, words.split("\n\n")[0].replace("\n", " ")) for name, words in inner])
+    if command.epilog:
+        yield ""
+        yield Markdown(command.epilog)
+
+
+def _entries(title: str, entries: list[tuple[str, str]]) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if entries:
+        yield ""
+        yield Text(title, "bold")
+    for name, words in entries:
+        yield Padding(Text(name, "bold cyan"), (0, 0, 0, 2))
+        # Some versions of typer write [default: 1] as rich's markup wants it.
+        yield Padding(Text(words.replace("\\[", "[")), (0, 0, 0, 6))

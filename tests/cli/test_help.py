@@ -1,0 +1,86 @@
+"""`--help` of every command: on wide terminals as typer draws it, on narrow ones whole all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer.main
+
+from ottla.cli import main
+from ottla.cli.app import app
+
+
+def commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, *path, name)
+
+
+def params(path: tuple[str, ...]) -> list[Any]:
+    command: Any = typer.main.get_command(app)
+    for name in path:
+        command = command.commands[name]
+    return list(command.params)
+
+
+def shown(
+    path: tuple[str, ...], width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main([*path, "--help"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert max(map(len, said.out.splitlines())) <= width
+    return said.out
+
+
+ALL = pytest.mark.parametrize(
+    "path", list(commands(typer.main.get_command(app))), ids=lambda path: " ".join(path) or "ottla"
+)
+
+
+@ALL
+@pytest.mark.parametrize("width", [20, 40, 60, 79])
+def test_everything_can_be_read_on_a_narrow_terminal(
+    path: tuple[str, ...], width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = shown(path, width, monkeypatch, capsys)
+    assert "…" not in text
+    # A long word is broken where a line ends.
+    unbroken = "".join(text.split())
+    for param in params(path):
+        names = [*param.opts, *param.secondary_opts] if param.param_type_name == "option" else []
+        assert all(name in (unbroken if width < 40 else text) for name in names)
+        for words in (param.metavar or "", param.help or ""):
+            assert "".join(words.split()) in unbroken
+
+
+@ALL
+def test_on_a_wide_terminal_options_stand_in_columns(
+    path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = shown(path, 80, monkeypatch, capsys)
+    assert "╭─ Options ─" in text
+    assert "…" not in text
+
+
+def test_a_narrow_help_names_commands_arguments_and_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line.rstrip() for line in shown(("produce",), 40, monkeypatch, capsys).splitlines()]
+    at = lines.index("Options:")
+    assert lines[at + 1 : at + 5] == [
+        "  -b, --bootstrap-servers ADDRESSES",
+        "      Where the brokers are: host:port,",
+        "      several with commas.  [default:",
+        "      localhost:9092]",
+    ]
+    lines = [line.rstrip() for line in shown(("topics",), 40, monkeypatch, capsys).splitlines()]
+    at = lines.index("Commands:")
+    assert lines[at + 1 : at + 4] == [
+        "  describe",
+        "      Show a topic's partitions, and the",
+        "      settings it has of its own.",
+    ]
