@@ -86,7 +86,10 @@ def test_addresses_on_the_command_line_go_before_the_files(config: Path, address
     ("change", "said"),
     [
         (("SCRAM-SHA-256", "GSSAPI"), "sasl.mechanism='GSSAPI' is not known; allowed are PLAIN"),
-        (("group.id", "gruop.it"), "gruop.it is not a setting this client knows"),
+        (
+            ("group.id", "gruop.it"),
+            "client.properties: gruop.it is not a setting of Kafka's clients; did you mean group.id?",
+        ),
         (("group.id", "ssl.truststore.password"), "ssl.truststore.password is for JKS and PKCS12"),
         (("ScramLoginModule", "Krb5LoginModule"), "login module that ottla does not have"),
         ((PASSWORD, "byron-1788"), "does not take user 'ada' with this password"),
@@ -107,3 +110,91 @@ def test_a_file_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
     done = ottla("read", "orders", "--command-config", str(tmp_path / "none"))
     assert done.returncode == 2
     assert "cannot be read (no such file" in " ".join(done.stderr.split())
+
+
+COMMANDS = pytest.mark.parametrize(
+    "command", [("topics",), ("read", "orders"), ("produce", "orders"), ("sink", "show", "orders")], ids=" ".join
+)
+# Nobody listens there: who comes so far has taken the file.
+NOWHERE = ("-b", "127.0.0.1:1")
+FAST = ("default.api.timeout.ms=100", "max.block.ms=100")
+
+
+def with_lines(folder: Path, command: tuple[str, ...], *lines: str) -> subprocess.CompletedProcess[str]:
+    (folder / "client.properties").write_text("".join(f"{line}\n" for line in lines))
+    return ottla(*command, *NOWHERE, "--command-config", str(folder / "client.properties"))
+
+
+@COMMANDS
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "securty.protocol=SSL",
+            "securty.protocol is not a setting of Kafka's clients; did you mean security.protocol?",
+        ),
+        ("gruop.id=a", "gruop.id is not a setting of Kafka's clients; did you mean group.id?"),
+        ("Linger.ms=5", "Linger.ms is not a setting of Kafka's clients; did you mean linger.ms?"),
+        ("sasl.mechanisms=PLAIN", "sasl.mechanisms is called sasl.mechanism here"),
+        ("ssl.provider=Sun", "ssl.provider chooses among Java's security providers"),
+        ("security.protocol=TLS", "security.protocol='TLS' is not known"),
+    ],
+)
+def test_every_command_refuses_a_mistake_with_the_name_of_the_file(
+    command: tuple[str, ...], line: str, said: str, tmp_path: Path
+) -> None:
+    done = with_lines(tmp_path, command, "client.id=ada", line)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"ottla: {tmp_path / 'client.properties'}: {said}" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@COMMANDS
+def test_what_other_clients_are_told_is_not_refused(command: tuple[str, ...], tmp_path: Path) -> None:
+    done = with_lines(
+        tmp_path,
+        command,
+        "acks=all",
+        "fetch.min.bytes=1",
+        "prefetch.max.bytes=1000000",
+        "max.poll.records=5",
+        *FAST,
+        "security_protocol=PLAINTEXT",
+        "key.serializer=io.confluent.kafka.serializers.KafkaAvroSerializer",
+        "value.deserializer=org.apache.kafka.common.serialization.StringDeserializer",
+        "interceptor.classes=io.confluent.monitoring.clients.interceptor.MonitoringProducerInterceptor",
+        "metric.reporters=org.apache.kafka.common.metrics.JmxReporter",
+    )
+    assert "no Kafka broker could be reached" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@COMMANDS
+def test_settings_of_other_programs_are_passed_over_by_name(command: tuple[str, ...], tmp_path: Path) -> None:
+    others = ("schema.registry.url", "basic.auth.user.info", "schema.registry.ssl.truststore.location", "producer.acks")
+    done = with_lines(tmp_path, command, *(f"{name}={PASSWORD}" for name in others), *FAST)
+    passed_over, failed = done.stderr.splitlines()
+    path = tmp_path / "client.properties"
+    assert passed_over == f"ottla: {path}: not settings of Kafka's clients, so passed over: {', '.join(others)}"
+    assert "no Kafka broker could be reached" in failed
+
+
+def test_a_key_that_is_not_continued_is_never_shown(tmp_path: Path) -> None:
+    secret = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+    done = with_lines(tmp_path, ("topics",), "ssl.keystore.key=-----BEGIN PRIVATE KEY-----", secret, "-----END")
+    assert done.returncode == 2
+    assert "client.properties: a line sets nothing" in done.stderr
+    assert secret not in done.stderr
+
+
+def test_lines_go_as_they_are_whatever_serializer_a_java_client_has(config: Path) -> None:
+    names = ("key.serializer", "value.serializer")
+    config.write_text(
+        config.read_text()
+        + "".join(f"{name}=org.apache.kafka.common.serialization.IntegerSerializer\n" for name in names)
+    )
+    told = ("--command-config", str(config))
+    assert ottla("topics", "create", "lines", *told).returncode == 0
+    sent = ottla("produce", "lines", *told, given="one\n")
+    assert sent.returncode == 0, sent.stderr
+    assert ottla("read", "lines", *told, "--format", "value").stdout == "one\n"
