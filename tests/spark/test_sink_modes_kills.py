@@ -6,7 +6,7 @@ writing passes. Beside them, writes fail while one of their tasks lives on, and 
 Afterwards every row is there once, each key's rows in order, and no transaction is open on any broker.
 
 One driver has a query for every barrier and way, and one kill hits all. Without OTTLA_SOAK=1, which goes through all
-barriers of all ways, over Apache Kafka, too, these are one for each kind of process and of what is decided by then.
+barriers of all ways, over Apache Kafka, too, these are in a task, around the decision, and amid an abort.
 """
 
 from __future__ import annotations
@@ -31,14 +31,7 @@ PASSED = {
     "foreachBatch": STEPS,
     "batch": [*STEPS, *ABORTS],
 }
-SOME = (
-    Barrier.PLAN_SWEEP,
-    Barrier.TASK_PREPARE,
-    Barrier.COMMIT_DECISION,
-    Barrier.COMMIT_APPLY,
-    Barrier.COMMIT_BETWEEN,
-    *ABORTS,
-)
+SOME = (Barrier.TASK_PREPARE, Barrier.COMMIT_DECISION, Barrier.COMMIT_APPLY, Barrier.COMMIT_BETWEEN, *ABORTS)
 STOPS = {
     f"{mode}-{barrier}": Stop(barrier)
     for mode, passed in PASSED.items()
