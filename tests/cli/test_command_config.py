@@ -198,3 +198,21 @@ def test_lines_go_as_they_are_whatever_serializer_a_java_client_has(config: Path
     sent = ottla("produce", "lines", *told, given="one\n")
     assert sent.returncode == 0, sent.stderr
     assert ottla("read", "lines", *told, "--format", "value").stdout == "one\n"
+
+
+def test_lines_are_sent_in_no_transaction(config: Path) -> None:
+    config.write_text(config.read_text() + "transactional.id=lines\n")
+    refused = ottla("produce", "lines", "--command-config", str(config), given="one\n")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"ottla: {config}: transactional.id is for programs that begin and commit")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_nothing_is_called_acknowledged_that_nobody_was_asked_about(config: Path) -> None:
+    config.write_text(config.read_text() + "acks=0\n")
+    told = ("--command-config", str(config))
+    assert ottla("topics", "create", "unasked", *told).returncode == 0
+    sent = ottla("produce", "unasked", *told, given="one\ntwo\n")
+    assert sent.returncode == 0
+    assert sent.stderr == "2 records sent to unasked, and with acks=0 nobody says whether they arrived\n"
+    assert ottla("read", "unasked", *told, "--format", "value").stdout == "one\ntwo\n"

@@ -53,13 +53,19 @@ def produce(
     bootstrap_servers, settings = client_arguments(
         command_config, PRODUCER_SETTINGS, bootstrap_servers, DEFAULT_BOOTSTRAP, max_block_ms=_PATIENCE_MS
     )
+    if settings.get("transactional_id"):
+        raise UserMistake(
+            f"{command_config}: transactional.id is for programs that begin and commit transactions; `ottla produce` "
+            "sends each record by itself: leave that line out"
+        )
     if compression is not None:
         settings["compression_type"] = compression
     if input_file is None:
         count = _send_lines(bootstrap_servers, topic, key_separator, settings)
     else:
         count = _send_rows(bootstrap_servers, topic, input_file, key, settings)
-    typer.echo(f"{counted(count, 'record')} sent to {topic}, all acknowledged", err=True)
+    told = "and with acks=0 nobody says whether they arrived" if settings.get("acks") == "0" else "all acknowledged"
+    typer.echo(f"{counted(count, 'record')} sent to {topic}, {told}", err=True)
 
 
 def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, settings: dict[str, Any]) -> int:
