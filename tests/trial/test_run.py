@@ -253,7 +253,13 @@ def run_that_leaves_nothing(folder: Path, words: str) -> Iterator[subprocess.Pop
     assert list((folder / "tmp").iterdir()) == []
 
 
-@pytest.mark.parametrize("words", ["read ", "send at-least-once", "start Spark", "PySpark audits each topic"])
+# While Spark starts, in CI its Java process is killed instead (below).
+STARTING = pytest.param(
+    "start Spark", marks=pytest.mark.skipif(not os.environ.get("OTTLA_SOAK"), reason="takes minutes: set OTTLA_SOAK=1")
+)
+
+
+@pytest.mark.parametrize("words", ["read ", "send at-least-once", STARTING, "PySpark audits each topic"])
 def test_interrupted_run_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, words: str) -> None:
     with run_that_leaves_nothing(tmp_path, words) as running:
         # As a terminal does it: every process of the foreground group gets the signal.
@@ -263,7 +269,7 @@ def test_interrupted_run_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, 
         assert running.stderr.read() == "ottla: interrupted\n"
 
 
-@pytest.mark.parametrize("words", ["read ", "send at-least-once", "start Spark"])
+@pytest.mark.parametrize("words", ["read ", "send at-least-once", STARTING])
 def test_terminated_run_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, words: str) -> None:
     with run_that_leaves_nothing(tmp_path, words) as running:
         # As `timeout` does it: the program first, then every process of its group, the program again among them.
