@@ -17,20 +17,18 @@ if TYPE_CHECKING:
 _WIDE = 80
 
 
-class Command(TyperCommand):
+class _Narrow:
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if not _narrow_help(self, ctx):
+            super().format_help(ctx, formatter)  # type: ignore[misc]
+
+
+class Command(_Narrow, TyperCommand):
     """A command whose help can be read on any terminal."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        if not _narrow_help(self, ctx):
-            super().format_help(ctx, formatter)
 
-
-class Group(TyperGroup):
+class Group(_Narrow, TyperGroup):
     """A group of commands whose help can be read on any terminal."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        if not _narrow_help(self, ctx):
-            super().format_help(ctx, formatter)
 
 
 def _narrow_help(command: Any, ctx: Any) -> bool:
