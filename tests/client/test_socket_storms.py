@@ -6,11 +6,11 @@ the real ones. OTTLA_SOAK=1 runs 40.
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
 import pytest
+from tests.soak import IS_SOAK
 
 import ottla
 from ottla.client.producer import Producer
@@ -18,7 +18,7 @@ from ottla.client.reader import Reader
 from ottla.errors import DeliveryFailed, DeliveryUnknown
 from ottla.records.plain import decode_batches
 
-SEEDS = 40 if os.environ.get("OTTLA_SOAK") else 3
+SEEDS = 40 if IS_SOAK else 3
 RECORDS = 900
 
 

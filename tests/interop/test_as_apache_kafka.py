@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.soak import IS_SOAK
 
 from ottla.broker.apis import VERSIONS
 from ottla.cluster.cluster import Cluster
@@ -139,7 +140,7 @@ def seeds() -> list[int]:
     if given:
         first, _, last = given.partition("-")
         return list(range(int(first), int(last or first) + 1))
-    return list(range(_SOAK_SEEDS if os.environ.get("OTTLA_SOAK") else _SEEDS))
+    return list(range(_SOAK_SEEDS if IS_SOAK else _SEEDS))
 
 
 @pytest.fixture(scope="module")

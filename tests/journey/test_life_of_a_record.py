@@ -6,12 +6,12 @@ disks. What differs is who drives the cores; what is asserted does not. The stat
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from tests.soak import IS_SOAK
 
 import ottla
 from ottla.audit.history import PartitionHistory, Sent, Stored
@@ -36,7 +36,7 @@ HEADERS = ((SEQUENCE_HEADER, pack_sequence(SEQUENCE)),)
 PARTITION = partition_for_key(KEY, PARTITIONS)
 FOR_EVER_MS = 100_000
 
-SEEDS = range(1000) if os.environ.get("OTTLA_SOAK") else range(20)
+SEEDS = range(1000) if IS_SOAK else range(20)
 
 
 class Ground(Protocol):

@@ -12,11 +12,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from tests.soak import IS_SOAK
+
 from ottla.audit.findings import STUCK
 from ottla.trial.seeds import run_seeds
 
-SEEDS = int(os.environ.get("OTTLA_SEEDS") or (10_000 if os.environ.get("OTTLA_SOAK") else 1_000))
-LEADS = 0 if os.environ.get("OTTLA_SOAK") else 1
+SEEDS = int(os.environ.get("OTTLA_SEEDS") or (10_000 if IS_SOAK else 1_000))
+LEADS = 0 if IS_SOAK else 1
 FIRST_SEED = int.from_bytes(os.urandom(4), "big")
 
 

@@ -7,11 +7,11 @@ is cut, the topic syncs each batch: nothing else is promised then.
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
 import pytest
+from tests.soak import IS_SOAK
 
 from ottla.faults.rule import FaultRule
 from ottla.records.plain import decode_batches
@@ -19,7 +19,7 @@ from ottla.simulation.world import World
 
 TOPIC = "flights"
 BROKERS = (0, 1, 2)
-SEEDS = range(500) if os.environ.get("OTTLA_SOAK") else range(5)
+SEEDS = range(500) if IS_SOAK else range(5)
 RECORDS = 30
 VALUES = [b"value %2d " % number * 8 for number in range(RECORDS)]
 MOMENTS = ("request", "append", "ack")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 
 import pytest
+from tests.soak import IS_SOAK
 
 from ottla.audit.findings import STUCK, UNDER_REPLICATED, UNSETTLED
 from ottla.simulation.chance import Chance
@@ -15,7 +15,7 @@ from ottla.simulation.outcome import Outcome, kinds_of
 from ottla.simulation.run import Run, conclude
 from ottla.weaknesses import Weaknesses
 
-SEEDS = range(1_000) if os.environ.get("OTTLA_SOAK") else range(25)
+SEEDS = range(1_000) if IS_SOAK else range(25)
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,11 @@ controller knows of it nothing else happens. That is what Kafka promises to surv
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
 import pytest
+from tests.soak import IS_SOAK
 
 from ottla.errors import BufferFull, KafkaError
 from ottla.ledger.schema import ACKED, UNKNOWN
@@ -21,7 +21,7 @@ from ottla.simulation.world import CONTROLLER, World
 from ottla.weaknesses import Weaknesses
 
 SEEDS_PER_TEST = 10
-SEEDS = 20_000 if os.environ.get("OTTLA_SOAK") else 100
+SEEDS = 20_000 if IS_SOAK else 100
 TOPIC = "flights"
 BROKERS = (0, 1, 2)
 SETTINGS = {

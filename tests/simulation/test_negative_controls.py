@@ -9,13 +9,13 @@ is missing.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from random import Random
 from typing import get_args
 
 import pytest
+from tests.soak import IS_SOAK
 
 from ottla.audit.findings import REPEATED
 from ottla.simulation.draw import draw
@@ -23,7 +23,6 @@ from ottla.simulation.run import execute
 from ottla.simulation.weaknesses import WEAKNESSES
 from ottla.weaknesses import Weakness, Weaknesses
 
-SOAKS = bool(os.environ.get("OTTLA_SOAK"))
 SEEDS_MOST = 2_000
 
 
@@ -44,7 +43,7 @@ def found(seed: int, weaknesses: Weaknesses = ()) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("weakness", get_args(Weakness))
 def test_a_weakness_is_found(weakness: Weakness, say: Callable[[str], None]) -> None:
-    begin = Random().randrange(1 << 32) if SOAKS else 0
+    begin = Random().randrange(1 << 32) if IS_SOAK else 0
     for seed in range(begin, begin + SEEDS_MOST):
         kinds = found(seed, (weakness,))
         if any(kind in WEAKNESSES[weakness].convicted_of for kind in kinds) and not found(seed):
@@ -55,7 +54,7 @@ def test_a_weakness_is_found(weakness: Weakness, say: Callable[[str], None]) -> 
 
 def test_copies_beyond_those_the_application_made_are_found(say: Callable[[str], None]) -> None:
     """Nothing can be taken out of a core that makes an application's copies: what is taken out makes more of them."""
-    begin = Random().randrange(1 << 32) if SOAKS else 640
+    begin = Random().randrange(1 << 32) if IS_SOAK else 640
     for seed in range(begin, begin + SEEDS_MOST):
         if REPEATED in found(seed, ("no_sequence_check",)) and not found(seed):
             say(f"{REPEATED}: seed {seed}, the {seed - begin + 1}. looked at")

@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.soak import IS_SOAK
 
 from ottla.simulation.run import Run
 from ottla.weaknesses import Weakness
@@ -25,7 +26,7 @@ from .agreement import World, differences
 from .reality import carry_out
 from .schedules import TIMED, Schedule, draw_schedule
 
-SEEDS = 400 if os.environ.get("OTTLA_SOAK") else 20
+SEEDS = 400 if IS_SOAK else 20
 # Most of the time everybody waits: for a request to time out, for a broker to be given up.
 SIDE_BY_SIDE = 3
 # Each shows in another way: twice in a log, under other numbers, in what is told, in a transaction.

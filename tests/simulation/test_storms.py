@@ -6,12 +6,12 @@ absent, a wrong offset), and with idempotence nothing may be stored twice or out
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import pytest
+from tests.soak import IS_SOAK
 
 from ottla.audit import findings as kinds
 from ottla.audit.history import PartitionHistory, Sent, Stored
@@ -24,7 +24,7 @@ from ottla.simulation.clients import SimulatedProducer
 from ottla.simulation.world import World
 
 SEEDS_PER_TEST = 10
-SEEDS = 20_000 if os.environ.get("OTTLA_SOAK") else 200
+SEEDS = 20_000 if IS_SOAK else 200
 # What a broker may say before it appended, retriable or not; -1, 7 and 13 leave it open whether it did.
 REFUSALS = (2, 3, 5, 6, 7, 10, 13, 19, 29, 45, 47, 56, 59, 87, -1)
 # What it may say although it did: a leader that lost its office, or waited for replicas in vain.

@@ -8,11 +8,11 @@ and where the producer says that nobody knows, all or none. OTTLA_SOAK=1 runs 20
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
 import pytest
+from tests.soak import IS_SOAK
 
 from ottla.errors import BufferFull, OttlaError, TransactionUnfinished, TransactionUnknown
 from ottla.faults.rule import FaultRule
@@ -21,7 +21,7 @@ from ottla.simulation.clients import SimulatedProducer
 from ottla.simulation.world import World
 
 SEEDS_PER_TEST = 10
-SEEDS = 20_000 if os.environ.get("OTTLA_SOAK") else 200
+SEEDS = 20_000 if IS_SOAK else 200
 TOPIC = "flights"
 BROKERS = (0, 1, 2)
 APIS = (

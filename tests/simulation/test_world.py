@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import pytest
+from tests.soak import IS_SOAK
 
 from ottla.audit.history import PartitionHistory, Sent, Stored
 from ottla.audit.partition import Audit, add_audits, audit_partition
@@ -36,7 +36,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     AT_LEAST_ONCE: {"acks": "all", "enable_idempotence": False},
     EXACTLY_ONCE: {"acks": "all", "enable_idempotence": True},
 }
-SEEDS = range(2000) if os.environ.get("OTTLA_SOAK") else range(60)
+SEEDS = range(2000) if IS_SOAK else range(60)
 
 
 def run(seed: int, guarantee: str, *, through_bytes: bool = False, in_flight: int = 5) -> tuple[Audit, World]:

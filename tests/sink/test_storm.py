@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
+from tests.soak import IS_SOAK
 
 import ottla
 from ottla.sink.barriers import Barrier
@@ -23,7 +23,7 @@ from . import driver
 from .conftest import PASSES, Engine, assert_every_row_once, make_job, open_tasks
 from .driver import Job
 
-SEEDS = range(1, 76) if os.environ.get("OTTLA_SOAK") else (1,)
+SEEDS = range(1, 76) if IS_SOAK else (1,)
 _DRIVERS = 6
 _APIS = ("EndTxn", "InitProducerId", "ListTransactions", "DescribeTransactions", "FindCoordinator", "Produce", "Fetch")
 

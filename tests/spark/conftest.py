@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.spark.sink_engine import SOAK, Brokers
+from tests.soak import SOAK
+from tests.spark.sink_engine import Brokers
 from tools.apache_kafka import QUICK_FAILOVER, ApacheKafka
 from tools.kafka_jars import JarsUnavailable
 

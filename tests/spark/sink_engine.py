@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import pytest
 from tests import exactly_once
 from tests.spark import sink_driver
 from tests.spark.sink_driver import KEYS, ROWS, Job
@@ -29,8 +28,6 @@ from ottla.sink.barriers import BARRIERS_FOLDER, Barrier
 from ottla.sink.identities import coordinator_id, prefix_of
 from ottla.sink.settings import CONTROL_TOPIC
 
-IS_SOAK = bool(os.environ.get("OTTLA_SOAK"))
-SOAK = pytest.mark.skipif(not IS_SOAK, reason="takes minutes: set OTTLA_SOAK=1")
 PATIENCE_S = 240
 QUIET_S = 10
 TASKS = 2

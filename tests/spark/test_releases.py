@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from tests import exactly_once
+from tests.soak import SOAK
 from tests.spark import release_job
-from tests.spark.sink_engine import SOAK
 
 import ottla
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.spark.sink_engine import IS_SOAK, SOAK, TASKS, Brokers, Engine, Stop, running_engine
+from tests.soak import IS_SOAK, SOAK
+from tests.spark.sink_engine import TASKS, Brokers, Engine, Stop, running_engine
 from tests.spark.sink_kills import (
     CONTROLS,
     KINDS,

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from tests.spark.sink_engine import ROWS, SOAK, Brokers, Engine, Stop, running_engine
+from tests.soak import SOAK
+from tests.spark.sink_engine import ROWS, Brokers, Engine, Stop, running_engine
 from tests.spark.sink_kills import (
     CONTROLS,
     KINDS,

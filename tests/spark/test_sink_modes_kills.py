@@ -15,7 +15,8 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from tests.spark.sink_engine import IS_SOAK, TASKS, Brokers, Engine, Stop, running_engine, send_signal
+from tests.soak import IS_SOAK
+from tests.spark.sink_engine import TASKS, Brokers, Engine, Stop, running_engine, send_signal
 from tests.spark.sink_kills import CORES, STEPS, Say, Strike, kill_driver
 
 from ottla.sink.barriers import Barrier

@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from tests.soak import SOAK
 
 from ottla.cluster.cluster import Cluster
 from ottla.ledger.reader import read_ledger
@@ -254,9 +255,7 @@ def run_that_leaves_nothing(folder: Path, words: str) -> Iterator[subprocess.Pop
 
 
 # While Spark starts, in CI its Java process is killed instead (below).
-STARTING = pytest.param(
-    "start Spark", marks=pytest.mark.skipif(not os.environ.get("OTTLA_SOAK"), reason="takes minutes: set OTTLA_SOAK=1")
-)
+STARTING = pytest.param("start Spark", marks=SOAK)
 
 
 @pytest.mark.parametrize("words", ["read ", "send at-least-once", STARTING, "PySpark audits each topic"])
