@@ -63,6 +63,7 @@ TURNS = [
     "ottla.client.callers_turn",
     "ottla.client.channel",
     "ottla.client.delivery_books",
+    "ottla.client.event_loops_turn",
     "ottla.client.io_loop",
     "ottla.client.known_topics",
     "ottla.client.poller",

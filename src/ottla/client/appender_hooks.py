@@ -66,8 +66,8 @@ class AppenderHooks:
         if self._forked or self.crash is not None or self._closing:
             raise self._why_unusable()
 
-    def check_awaitable(self) -> None:
-        """Raise where nobody would let go who awaits a delivery: in a child of the process whose producer it is."""
+    def is_awaited(self, batch: SealedBatch) -> None:
+        """Somebody begins to await it; raise where nobody would let go who does: in a child of the process."""
         if self._forked:
             raise lifetime.forked("producer")
 

@@ -1,14 +1,15 @@
 """The producer's driver for an event loop: nothing here blocks, and the loop is woken once for many deliveries.
 
-The I/O thread stays what it is (`ProducerDriver`); an event loop only takes the place of the user's threads. What the
-I/O thread has for it (callbacks of settled batches, futures of those who wait) it puts on `_landing`, and rings once
-at the end of its turn, however much that is. The event loop empties `_landing` in one go.
+The I/O thread stays what it is (`ProducerDriver`); an event loop only takes the place of the user's threads, and its
+turn where it sends one record at a time and awaits it (`event_loops_turn.py`). What the I/O thread has for it
+(callbacks of settled batches, futures of those who wait) it puts on `landing`, and rings once at the end of its turn,
+however much that is. The event loop empties `landing` in one go.
 
 Where `send` would have to wait, the appender hands over to `send_later`, a coroutine. It appends last of all: whoever
 is cancelled before has not sent. Those who wait for memory stand in line; others may not overtake them while the
 first of them waits, so that nobody starves.
 
-Invariants: nothing lands without a ring after it (`_is_rung` is taken back before `_landing` is emptied). A producer
+Invariants: nothing lands without a ring after it (`_is_rung` is taken back before `landing` is emptied). A producer
 belongs to the event loop it was first used in; callbacks run there and nowhere else.
 """
 
@@ -24,6 +25,7 @@ from typing import Any
 
 from ottla.client import lifetime
 from ottla.client.channel import SocketBuffers
+from ottla.client.event_loops_turn import REQUEST_TIMEOUT_US_MIN, EventLoopsTurn
 from ottla.client.producer_driver import LAST_REPORT_S, ProducerDriver
 from ottla.client.waiting import seconds
 from ottla.errors import OttlaError
@@ -39,12 +41,18 @@ class AsyncProducerDriver(ProducerDriver):
     """`ProducerDriver` with an event loop on the users' side; other threads may use it as they use that one."""
 
     def __init__(self, settings: ProducerSettings, rng: Random, buffers: SocketBuffers) -> None:
-        self._landing: deque[list[Any]] = deque()
+        self.landing: deque[list[Any]] = deque()
         self._turns: deque[asyncio.Future[None]] = deque()
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._line = asyncio.Lock()
         self._is_rung = False
-        super().__init__(settings, rng, buffers, self._landing)
+        self._event_loops_turn: EventLoopsTurn | None = None
+        super().__init__(settings, rng, buffers, self.landing)
+
+    def _make_callers_turn(self, request_timeout_us: int) -> EventLoopsTurn | None:
+        if request_timeout_us >= REQUEST_TIMEOUT_US_MIN:
+            self._event_loops_turn = EventLoopsTurn(self, self.loop, self._core, request_timeout_us)
+        return self._event_loops_turn
 
     # ---- what the appender calls, in the event loop -------------------------------------------------------------
 
@@ -170,9 +178,11 @@ class AsyncProducerDriver(ProducerDriver):
             )
         return event_loop
 
-    def check_awaitable(self) -> None:
+    def is_awaited(self, batch: SealedBatch) -> None:
         """Callbacks run in the producer's event loop; where that is over, nobody would let go who waits in another."""
-        self.bind()
+        event_loop = self.bind()
+        if self._event_loops_turn is not None:
+            self._event_loops_turn.begin_to_await(batch, event_loop)
 
     async def topic_known(self, topic: str, deadline_s: float) -> None:
         """Wait until the topic's partitions are known; raise as `topic_missing` does."""
@@ -239,7 +249,7 @@ class AsyncProducerDriver(ProducerDriver):
             nonlocal told
             if not told:
                 told = True
-                self._landing.append([future, _let_go])
+                self.landing.append([future, _let_go])
 
         waiter = self._waiting.watch(done, tell)
         try:
@@ -254,48 +264,60 @@ class AsyncProducerDriver(ProducerDriver):
         """Take what is sealed, as ever, and let go those who gave way for it."""
         super().feed(now_us)
         while self._turns:
-            self._landing.append([self._turns.popleft(), _let_go])
+            self.landing.append([self._turns.popleft(), _let_go])
 
     def turn_ended(self) -> None:
         """Look whom to let go, and ring for all of them at once."""
         super().turn_ended()
-        self._ring()
+        self.ring()
 
     def crashed(self, error: BaseException) -> None:
         """Settle everything, and let go everybody."""
         super().crashed(error)
         while self._turns:
-            self._landing.append([self._turns.popleft(), _let_go])
-        self._ring()
+            self.landing.append([self._turns.popleft(), _let_go])
+        self.ring()
 
-    def _ring(self) -> None:
-        if not self._landing or self._is_rung or self._event_loop is None:
+    def ring(self) -> None:
+        if not self.landing or self._is_rung or self._event_loop is None:
             return
         self._is_rung = True
-        try:
-            self._event_loop.call_soon_threadsafe(self._land)
-        except RuntimeError:
-            # Its event loop is closed: nobody is left to be told. Outcomes stay known to deliveries, flush and close.
+        if not _call_soon(self._event_loop, self.land):
+            # Nobody is left to be told. Outcomes stay known to deliveries, flush and close.
             self._is_rung = False
-            if not self._event_loop.is_closed():
-                raise
-            self._landing.clear()
+            self.landing.clear()
+
+    def _end(self) -> None:
+        super()._end()
+        if self._event_loops_turn is not None and self._event_loop is not None:
+            _call_soon(self._event_loop, self._event_loops_turn.end)
 
     # ---- what the I/O thread has the event loop call --------------------------------------------------------------
 
-    def _land(self) -> None:
+    def land(self) -> None:
         self._is_rung = False
-        landing = self._landing
+        landing = self.landing
         try:
             # What lands meanwhile rings again, so that others get their turn in between.
             for _ in range(len(landing)):
                 run_callbacks(landing.popleft())
         finally:
-            self._ring()
+            self.ring()
 
 
 def _in_event_loop() -> bool:
     return asyncio._get_running_loop() is not None
+
+
+def _call_soon(event_loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> bool:
+    """Have the event loop call it; False where the event loop is closed."""
+    try:
+        event_loop.call_soon_threadsafe(callback)
+    except RuntimeError:
+        if not event_loop.is_closed():
+            raise
+        return False
+    return True
 
 
 def _let_go(future: asyncio.Future[None]) -> None:

@@ -15,7 +15,8 @@ strike inside the core, and signals that come meanwhile are heard as soon as the
 
 Only where there is epoll, and only for a thread that is alone: where several send and wait, the I/O thread puts their
 records into common requests, which is worth more. Who does not wait for a record, or is not alone any more, wakes the
-I/O thread with the next one.
+I/O thread with the next one. An event loop is such a thread, too, but awaits answers in its own way
+(`event_loops_turn.py`).
 """
 
 from __future__ import annotations
@@ -59,17 +60,20 @@ class CallersTurn:
         self._waits = 0
         # Where the record went that was sent last, until somebody waits.
         self._begun: Channel | None = None
+        # Whether callbacks are called later and elsewhere, so that batches which have some may be settled here.
+        self._settles_all = False
         # How many turns there were (for tests), and when it was last seen that they are of use.
         self.taken = 0
         self._used_us = 0
 
     def send_at_once(self) -> bool:
         """Send what was just appended; False where the I/O thread must be woken, to do it or for its deadline."""
-        loop, begun = self._loop, self._begun
-        self._begun = None
-        if get_ident() != self._caller or (begun is not None and begun.awaited):
+        loop = self._loop
+        if get_ident() != self._caller or not self._is_alone():
+            self._begun = None
             self._leave_to_thread()
             return False
+        self._begun = None
         if not self._driver.is_at_ease or not loop.turn.acquire(False):
             return False
         try:
@@ -78,7 +82,7 @@ class CallersTurn:
                 return False
             self.taken += 1
             self._used_us = now_us
-            self._driver.feed(now_us)
+            self._driver.take_sealed(now_us)
             self._begun = self._carry_out(now_us)
             return self._begun is not None and loop.wakes_us <= now_us + self._request_timeout_us
         except BaseException as error:
@@ -89,6 +93,22 @@ class CallersTurn:
 
     def await_answer(self, batch: SealedBatch, timeout_s: float | None) -> None:
         """Wait a while for what was sent at once; returns at once where it was not."""
+        channel = self._waits_now()
+        if channel is None or batch.outcome or not self._borrow(channel):
+            return
+        self._await(channel, ANSWER_MS_MAX if timeout_s is None else min(ANSWER_MS_MAX, int(timeout_s * 1000)))
+
+    def thread_looks(self) -> None:
+        """On the I/O thread, after a turn of its own: whoever sent one by one may have ended that a while ago."""
+        if self._driver.appender.is_eager and time.monotonic_ns() // 1000 - self._used_us > LOOK_US:
+            self._leave_to_thread()
+
+    def _is_alone(self) -> bool:
+        """Whether nothing else that was sent at once is still on its way."""
+        return self._begun is None or not self._begun.awaited
+
+    def _waits_now(self) -> Channel | None:
+        """Somebody waits for a record: count that; where the record was sent at once, the connection."""
         channel, self._begun = self._begun, None
         ident = get_ident()
         if ident != self._caller:
@@ -100,24 +120,23 @@ class CallersTurn:
             self._driver.appender.is_eager = True
             self._loop.sleep_max_s = LOOK_US / 1_000_000
             self._loop.wake()
-        if channel is None or batch.outcome:
-            return
+        return channel
+
+    def _borrow(self, channel: Channel) -> bool:
+        """Have the I/O thread leave the answer here; False where there is none to wait for, or the thread is at it."""
         loop = self._loop
         if not loop.turn.acquire(False):
-            return
+            return False
         try:
             if not channel.connected or not channel.awaited:
-                return
-            channel.borrowed = True
-            loop.watch_again(channel)
+                return False
+            self._lend(channel)
+            return True
         finally:
             loop.turn.release()
-        self._await(channel, ANSWER_MS_MAX if timeout_s is None else min(ANSWER_MS_MAX, int(timeout_s * 1000)))
 
-    def thread_looks(self) -> None:
-        """On the I/O thread, after a turn of its own: whoever sent one by one may have ended that a while ago."""
-        if self._driver.appender.is_eager and time.monotonic_ns() // 1000 - self._used_us > LOOK_US:
-            self._leave_to_thread()
+    def _lend(self, channel: Channel) -> None:
+        self._loop.lend(channel)
 
     def _leave_to_thread(self) -> None:
         self._waits = 0
@@ -142,12 +161,19 @@ class CallersTurn:
 
     def _pull(self, channel: Channel, is_readable: bool) -> None:
         """Take in the answers that have come, and give the connection back."""
-        loop, core = self._loop, self._core
+        loop = self._loop
         now_us = time.monotonic_ns() // 1000
         if not loop.is_idle(now_us):
             loop.give_back(channel, "")
             return
-        answers, lost = loop.read(channel) if is_readable else ([], "")
+        if not is_readable or self._take_in(channel, now_us):
+            loop.take_back(channel)
+        self._carry_out(now_us)
+
+    def _take_in(self, channel: Channel, now_us: int) -> bool:
+        """Give the core the answers that have come; False where the connection is lost, which the thread closes."""
+        loop, core = self._loop, self._core
+        answers, lost = loop.read(channel)
         is_left = False
         for correlation_id, message in answers:
             received = Received(channel.connection_id, correlation_id, message)
@@ -158,10 +184,8 @@ class CallersTurn:
                 core.receive(received, now_us)
         if lost:
             loop.give_back(channel, lost)
-        else:
-            channel.borrowed = False
-            loop.watch_again(channel)
-        self._carry_out(now_us)
+            return False
+        return True
 
     def _carry_out(self, now_us: int) -> Channel | None:
         """Carry out what the core says as far as it is usual, and leave the rest; the one connection written to."""
@@ -178,7 +202,7 @@ class CallersTurn:
                 kind = type(output)
                 if kind is Transmit and type(output.message) is ProduceRequest:
                     loop.enqueue(output, now_us)
-                elif kind is BatchAcked and not output.batch.has_callbacks:
+                elif kind is BatchAcked and (self._settles_all or not output.batch.has_callbacks):
                     acked.append(output)
                 else:
                     break
@@ -190,7 +214,8 @@ class CallersTurn:
                 is_sent = True
             left = outputs[count:]
             for at, output in enumerate(acked):
-                if output.batch.has_callbacks:  # another thread may have added one while this one sent
+                # Another thread may have added one while this one sent.
+                if output.batch.has_callbacks and not self._settles_all:
                     left = acked[at:] + left
                     break
                 driver.perform(output)

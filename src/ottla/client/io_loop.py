@@ -153,6 +153,8 @@ class IoLoop:
         # error that nobody knows a way out of.
         self._left: list[Any] = []
         self._given_back: deque[tuple[Channel, str]] = deque()
+        # Where who borrows connections for good watches them, if somebody does (`event_loops_turn.py`).
+        self.borrower: Any = None
         self._broken: BaseException | None = None
         self._ident = 0
         self._core_due_us: int | None = 0
@@ -249,6 +251,20 @@ class IoLoop:
         """What is waited for on a connection has changed."""
         self._poller.change(channel.fd, channel.events)
 
+    def lend(self, channel: Channel) -> None:
+        """Leave its answers to a caller, until it is taken back."""
+        channel.borrowed = True
+        self.watch_again(channel)
+        if self.borrower is not None:
+            self.borrower.watch(channel.fd, READABLE)
+
+    def take_back(self, channel: Channel) -> None:
+        """Read its answers again."""
+        if channel.borrowed and self.borrower is not None:
+            self.borrower.forget(channel.fd)
+        channel.borrowed = False
+        self.watch_again(channel)
+
     def leave(self, outputs: list[Any]) -> None:
         """Let the thread carry these out, before anything else."""
         self._left += outputs
@@ -285,6 +301,8 @@ class IoLoop:
         self._channels.clear()
         self._by_fd.clear()
         self._poller.close()
+        if self.borrower is not None:
+            self.borrower.close()
 
     # ---- the thread -------------------------------------------------------------------------------------------
 
@@ -311,7 +329,7 @@ class IoLoop:
             core.receive(self._posted.popleft(), now_us)
         self._take_resolved(now_us)
         self._take_explained(now_us)
-        self._take_back(now_us)
+        self._take_given_back(now_us)
         front.feed(now_us)
         core.tick(now_us)
         self._carry_out(now_us)
@@ -533,17 +551,16 @@ class IoLoop:
                 self.troubles[channel.host, channel.port] = Trouble(channel.host, channel.port, why)
             self._core.receive(Disconnected(channel.connection_id, why), now_us)
 
-    def _take_back(self, now_us: int) -> None:
+    def _take_given_back(self, now_us: int) -> None:
         """Watch the connections again that a caller had borrowed, and lose those found to be of no use any more."""
         while self._given_back:
             channel, lost = self._given_back.popleft()
             if channel.connection_id not in self._channels:
                 continue
-            channel.borrowed = False
             if lost:
                 self._lose(channel, lost, now_us)
             else:
-                self.watch_again(channel)
+                self.take_back(channel)
 
     def _disconnect(self, output: Disconnect) -> None:
         """The core wants it closed."""
@@ -561,6 +578,8 @@ class IoLoop:
         if not channel.served:
             self.troubles[channel.host, channel.port] = Trouble(channel.host, channel.port, reason)
         del self._channels[channel.connection_id]
+        if channel.borrowed and self.borrower is not None:
+            self.borrower.forget(channel.fd)
         if self._by_fd.pop(channel.fd, None) is not None:
             self._poller.forget(channel.fd)
         channel.close()

@@ -22,13 +22,14 @@ WRITABLE: Final = 4
 _BROKEN: Final = 8 | 16
 
 
-class _EpollPoller:
+class EpollPoller:
     """epoll without the key objects that `selectors` builds for every event."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self.watch = self._epoll.register
         self.forget = self._epoll.unregister
+        self.fileno = self._epoll.fileno
         self.close = self._epoll.close
 
     def watch_doorbell(self, doorbell: Doorbell) -> None:
@@ -78,9 +79,9 @@ def _selector_mask(mask: int) -> int:
     return (selectors.EVENT_READ if mask & READABLE else 0) | (selectors.EVENT_WRITE if mask & WRITABLE else 0)
 
 
-def new_poller() -> _EpollPoller | _SelectorPoller:
+def new_poller() -> EpollPoller | _SelectorPoller:
     """The best poller of this machine."""
-    return _EpollPoller() if HAS_EPOLL else _SelectorPoller()
+    return EpollPoller() if HAS_EPOLL else _SelectorPoller()
 
 
 def is_readable(mask: int) -> bool:

@@ -142,8 +142,7 @@ class ProducerDriver(AppenderHooks):
             security=Security.of(settings.connection.security),
         )
         if self._is_plain(settings):
-            timeout_us = settings.connection.request_timeout_ms * 1000
-            self.callers_turn = CallersTurn(self, self.loop, self._core, timeout_us)
+            self.callers_turn = self._make_callers_turn(settings.connection.request_timeout_ms * 1000)
         self._reporting = self._make_reporting()
 
     # ---- what the producer calls, on a user's thread ------------------------------------------------------------
@@ -204,6 +203,9 @@ class ProducerDriver(AppenderHooks):
             and self.interceptors is None
             and settings.connection.security.protocol == "PLAINTEXT"
         )
+
+    def _make_callers_turn(self, request_timeout_us: int) -> CallersTurn | None:
+        return CallersTurn(self, self.loop, self._core, request_timeout_us)
 
     @property
     def is_at_ease(self) -> bool:
@@ -308,6 +310,10 @@ class ProducerDriver(AppenderHooks):
     # ---- what the loop calls, on the I/O thread -----------------------------------------------------------------
 
     def feed(self, now_us: int) -> None:
+        """Give the core what users have sent since."""
+        self.take_sealed(now_us)
+
+    def take_sealed(self, now_us: int) -> None:
         """Take sealed batches from the appender; all open ones too where somebody flushes."""
         closing_us = self._close_deadline_us
         asked = self._flushes_asked

@@ -98,7 +98,7 @@ _NO_NAME = cython.declare(object, object())
 class Appender:
     """All open batches of one producer; see the module's words on who calls what.
 
-    `hooks` has `topic_missing(topic)`, `memory_wanted(nbytes)`, `wake()`, `wait(batch, timeout_s)`, `check_awaitable()`
+    `hooks` has `topic_missing(topic)`, `memory_wanted(nbytes)`, `wake()`, `wait(batch, timeout_s)`, `is_awaited(batch)`
     and `check_usable()`; in an event loop also `send_later`, which takes what `send` takes. `landing`, a deque, is
     where callbacks go that an event loop is to run. `clock_us` and `clock_ms` (callables) replace the monotonic and
     the wall clock. `partitioner` is a short name of producer/partitioner_class.py; with `places`,

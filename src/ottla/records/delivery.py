@@ -393,7 +393,7 @@ class Delivery:
         outcome: cython.int = batch.outcome
         if outcome == 0:
             if self._batch._hooks is not None:
-                self._batch._hooks.check_awaitable()
+                self._batch._hooks.is_awaited(batch)
             future = future_here()
             self._add_callback(releasing(future))
         elif outcome == 1:

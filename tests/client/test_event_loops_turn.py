@@ -1,0 +1,352 @@
+"""An event loop that awaits its records one by one sends them and takes their answers itself; all else is as ever."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from tests.cluster.patience import until
+
+import ottla
+from ottla.client import event_loops_turn
+from ottla.client.callers_turn import ALONE_AFTER
+from ottla.client.event_loops_turn import EventLoopsTurn
+from ottla.protocol.error_codes import ErrorCode
+from ottla.records.plain import decode_batches
+
+IS_COMPILED = event_loops_turn.__file__.endswith(tuple(EXTENSION_SUFFIXES))
+ALONE = 2 * ALONE_AFTER + 20
+
+
+def turns(producer: ottla.AsyncProducer) -> EventLoopsTurn:
+    """What counts the turns that the event loop has taken."""
+    found = producer._driver.callers_turn
+    assert isinstance(found, EventLoopsTurn)
+    return found
+
+
+def stored(cluster: ottla.Cluster, topic: str) -> list[bytes]:
+    found: list[bytes] = []
+    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
+        for fetched in reader.iter_raw():
+            for _, records in decode_batches(fetched.records):
+                found.extend(bytes(record.value or b"") for record in records)
+    return found
+
+
+async def get_alone(producer: ottla.AsyncProducer, topic: str) -> None:
+    """Await one by one until the event loop takes its own turns, and has borrowed the connection."""
+    for n in range(ALONE):
+        await (await producer.send(topic, b"alone %d" % n, partition=0))
+    assert turns(producer).taken > 0
+    assert turns(producer)._lent
+
+
+@asynccontextmanager
+async def alone(cluster: ottla.Cluster, topic: str, **settings: Any) -> AsyncIterator[ottla.AsyncProducer]:
+    """A producer whose event loop takes its own turns, and has sent ALONE records."""
+    async with ottla.AsyncProducer(cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=1, **settings) as producer:
+        await get_alone(producer, topic)
+        yield producer
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    async def in_time() -> None:
+        async with asyncio.timeout(60):
+            await work
+
+    asyncio.run(in_time())
+
+
+def test_every_record_is_stored_once_and_in_order(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with alone(kafka_cluster, kafka_topic) as producer:
+            taken = turns(producer).taken
+            for n in range(500):
+                told = await (await producer.send(kafka_topic, b"%d" % n, partition=0))
+                assert told.offset == ALONE + n
+            assert turns(producer).taken > taken
+
+    run(work())
+    assert stored(kafka_cluster, kafka_topic)[ALONE:] == [b"%d" % n for n in range(500)]
+
+
+def test_several_brokers_lend_their_connections(tmp_path: Path) -> None:
+    async def work(cluster: ottla.Cluster) -> None:
+        async with ottla.AsyncProducer(cluster.bootstrap_servers, linger_ms=0) as producer:
+            for n in range(300):
+                await (await producer.send("spread", b"%d" % n, partition=n % 3))
+            assert len(turns(producer)._lent) == 3
+            assert turns(producer).taken > 0
+
+    with ottla.Cluster(brokers=3) as cluster:
+        cluster.create_topic("spread", partitions=3)
+        assert len({cluster.leader("spread", partition) for partition in range(3)}) == 3
+        run(work(cluster))
+        assert sorted(stored(cluster, "spread")) == sorted(b"%d" % n for n in range(300))
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="without a compiler everything is interpreted")
+@pytest.mark.parametrize("settings", [{}, {"acks": 1, "enable_idempotence": False}], ids=str)
+def test_no_handler_of_a_signal_can_strike_within_a_turn(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, settings: dict[str, Any]
+) -> None:
+    """Python runs them where an interpreted function is called; none of ours is but these, outside the turn."""
+    called: set[str] = set()
+    package = os.path.dirname(ottla.__file__)
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            called.add(frame.f_code.co_name)
+
+    async def work() -> None:
+        async with alone(kafka_cluster, kafka_topic, **settings) as producer:
+            taken = turns(producer).taken
+            sys.setprofile(note)
+            try:
+                for _ in range(200):
+                    await (await producer.send(kafka_topic, b"x", partition=0))
+            finally:
+                sys.setprofile(None)
+            assert turns(producer).taken > taken
+
+    run(work())
+    assert called == {"is_awaited", "bind", "land", "ring"}
+
+
+@pytest.mark.parametrize("fault", ["refuse", "lose_ack", "lose_request"])
+def test_what_goes_wrong_is_the_io_threads_and_every_record_arrives_once(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, fault: str
+) -> None:
+    faults = kafka_cluster.faults
+    rules = {
+        "refuse": lambda: faults.refuse(topic=kafka_topic, every=3, error=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        "lose_ack": lambda: faults.lose_ack(topic=kafka_topic, every=5),
+        "lose_request": lambda: faults.lose_request(topic=kafka_topic, every=5),
+    }
+
+    async def work() -> None:
+        async with alone(kafka_cluster, kafka_topic) as producer:
+            with rules[fault]() as rule:
+                for n in range(60):
+                    await (await producer.send(kafka_topic, b"%d" % n, partition=0))
+                assert rule.fired
+
+    run(work())
+    assert stored(kafka_cluster, kafka_topic)[-60:] == [b"%d" % n for n in range(60)]
+
+
+def test_a_record_that_is_refused_for_good_fails_and_the_next_one_arrives(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    async def work() -> None:
+        async with alone(kafka_cluster, kafka_topic) as producer:
+            with kafka_cluster.faults.refuse(topic=kafka_topic, times=1, error=ErrorCode.INVALID_RECORD):
+                refused = await producer.send(kafka_topic, b"refused", partition=0)
+                with pytest.raises(ottla.DeliveryFailed, match="INVALID_RECORD"):
+                    await refused
+            await (await producer.send(kafka_topic, b"taken", partition=0))
+
+    run(work())
+    assert stored(kafka_cluster, kafka_topic)[-1] == b"taken"
+
+
+def test_a_broker_that_is_killed_and_comes_back_costs_nothing() -> None:
+    async def work(cluster: ottla.Cluster) -> None:
+        broker = cluster.leader("killed", 0)
+        async with alone(cluster, "killed") as producer:
+            for n in range(3):
+                await (await producer.send("killed", b"before %d" % n, partition=0))
+                cluster.kill(broker)
+                restart = threading.Thread(target=cluster.start, args=(broker,))
+                delivery = await producer.send("killed", b"meanwhile %d" % n, partition=0)
+                restart.start()
+                await delivery
+                restart.join()
+                await get_alone(producer, "killed")
+
+    with ottla.Cluster(brokers=1) as cluster:
+        cluster.create_topic("killed")
+        run(work(cluster))
+        assert len(stored(cluster, "killed")) == 4 * ALONE + 6
+
+
+@pytest.mark.parametrize("request_timeout_ms", [200, 5000])
+def test_an_answer_that_never_comes_is_noticed_in_time(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, request_timeout_ms: int
+) -> None:
+    """Where a request must be given up before the I/O thread could take a connection back, none is lent."""
+
+    async def work() -> None:
+        settings: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 1, "request_timeout_ms": request_timeout_ms}
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, **settings) as producer:
+            for n in range(ALONE):
+                await (await producer.send(kafka_topic, b"%d" % n, partition=0))
+            assert (producer._driver.callers_turn is None) == (request_timeout_ms == 200)
+            with kafka_cluster.faults.drop_ack(topic=kafka_topic, times=1) as rule:
+                await (await producer.send(kafka_topic, b"again", partition=0))
+                assert rule.fired == 1
+
+    run(work())
+    assert stored(kafka_cluster, kafka_topic).count(b"again") == 1
+
+
+def test_while_the_event_loop_is_held_up_the_io_thread_takes_the_answer(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    async def work() -> None:
+        async with alone(kafka_cluster, kafka_topic) as producer:
+            taken = turns(producer).taken
+            delivery = await producer.send(kafka_topic, b"meanwhile", partition=0)
+            assert turns(producer).taken == taken + 1
+            awaiting = asyncio.ensure_future(_outcome(delivery))
+            await asyncio.sleep(0)
+            until(delivery.done, "the record acknowledged")
+            assert not producer._driver.appender.is_eager
+            assert (await awaiting).offset == ALONE
+            await get_alone(producer, kafka_topic)
+
+    run(work())
+
+
+async def _outcome(delivery: ottla.Delivery) -> ottla.RecordMetadata:
+    return await delivery
+
+
+def test_several_at_once_are_the_io_threads_again(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def send(producer: ottla.AsyncProducer, value: bytes) -> int:
+        return (await (await producer.send(kafka_topic, value, partition=0))).offset
+
+    async def work() -> None:
+        async with alone(kafka_cluster, kafka_topic) as producer:
+            for burst in range(5):
+                taken = turns(producer).taken
+                values = [b"%d of burst %d" % (n, burst) for n in range(100)]
+                offsets = await asyncio.gather(*(send(producer, value) for value in values))
+                assert turns(producer).taken <= taken + 1
+                assert not producer._driver.appender.is_eager
+                assert offsets == sorted(set(offsets))
+                await get_alone(producer, kafka_topic)
+
+    run(work())
+    assert len(stored(kafka_cluster, kafka_topic)) == 500 + 6 * ALONE
+
+
+def test_a_wait_that_is_given_up_changes_nothing_about_the_record(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    async def work() -> None:
+        async with alone(kafka_cluster, kafka_topic) as producer:
+            with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=300):
+                delivery = await producer.send(kafka_topic, b"late", partition=0)
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.001):
+                        await delivery
+                assert (await delivery).offset == ALONE
+            await (await producer.send(kafka_topic, b"and on", partition=0))
+
+    run(work())
+    assert stored(kafka_cluster, kafka_topic)[-2:] == [b"late", b"and on"]
+
+
+@pytest.mark.parametrize("acks", ["all", 0])
+def test_callbacks_run_in_the_event_loop(kafka_cluster: ottla.Cluster, kafka_topic: str, acks: Any) -> None:
+    async def work() -> None:
+        called_in: list[asyncio.AbstractEventLoop] = []
+
+        def note(_delivery: ottla.Delivery) -> None:
+            called_in.append(asyncio.get_running_loop())
+
+        here = asyncio.get_running_loop()
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=0, acks=acks) as producer:
+            for _ in range(100):
+                await (await producer.send(kafka_topic, b"x", partition=0, on_delivery=note))
+            # Nobody awaits this one.
+            await producer.send(kafka_topic, b"x", partition=0, on_delivery=note)
+            await producer.flush()
+            assert turns(producer).taken > 0
+        assert called_in == [here] * 101
+
+    run(work())
+
+
+def test_another_thread_sends_and_waits_beside_it(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    def send_and_wait(producer: ottla.AsyncProducer) -> None:
+        for _ in range(300):
+            producer._driver.appender.send(kafka_topic, b"other", partition=0).result(60)
+
+    async def work() -> None:
+        async with alone(kafka_cluster, kafka_topic) as producer:
+            other = asyncio.ensure_future(asyncio.to_thread(send_and_wait, producer))
+            sent = 0
+            while not other.done():
+                await (await producer.send(kafka_topic, b"own %d" % sent, partition=0))
+                sent += 1
+            await other
+            found = [value for value in stored(kafka_cluster, kafka_topic) if not value.startswith(b"alone")]
+            assert found.count(b"other") == 300
+            assert [value for value in found if value != b"other"] == [b"own %d" % n for n in range(sent)]
+
+    run(work())
+
+
+@pytest.mark.parametrize("end", ["close", "drop"])
+def test_nothing_stays_with_the_event_loop(kafka_cluster: ottla.Cluster, kafka_topic: str, end: str) -> None:
+    async def work() -> None:
+        event_loop = asyncio.get_running_loop()
+        producer: ottla.AsyncProducer | None
+        producer = ottla.AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=0)
+        await get_alone(producer, kafka_topic)
+        turn, driver = turns(producer), producer._driver
+        if end == "close":
+            await producer.close()
+        else:
+            producer = None
+            until(lambda: driver.has_ended, "the dropped producer's end")
+            await asyncio.sleep(0)
+        # True where there was one.
+        assert not event_loop.remove_reader(turn._poller.fileno())
+
+    run(work())
+
+
+def test_an_event_loop_that_is_over_holds_nothing_up(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> ottla.AsyncProducer:
+        producer = ottla.AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=0)
+        await get_alone(producer, kafka_topic)
+        return producer
+
+    producer = asyncio.run(work())
+    delivery = producer._driver.appender.send(kafka_topic, b"without it", partition=0)
+    assert delivery.result(60).offset == ALONE
+    producer._driver.close(60)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_is_told_so_and_the_parent_goes_on(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with alone(kafka_cluster, kafka_topic) as producer:
+            with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=500):
+                delivery = await producer.send(kafka_topic, b"parent's", partition=0)
+                child = os.fork()
+                if not child:
+                    told = 0
+                    try:
+                        await delivery
+                    except ottla.ForkError:
+                        told = 1
+                    os._exit(0 if told else 1)
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+                assert (await delivery).offset == ALONE
+            await get_alone(producer, kafka_topic)
+
+    run(work())
