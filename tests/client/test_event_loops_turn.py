@@ -273,7 +273,8 @@ def test_callbacks_run_in_the_event_loop(kafka_cluster: ottla.Cluster, kafka_top
             # Nobody awaits this one.
             await producer.send(kafka_topic, b"x", partition=0, on_delivery=note)
             await producer.flush()
-            assert turns(producer).taken > 0
+            # Without answers a record may be settled before it is awaited, and then nobody waits.
+            assert turns(producer).taken > 0 or not acks
         assert called_in == [here] * 101
 
     run(work())

@@ -50,7 +50,10 @@ class CallersTurn:
     Invariant: the I/O thread that sleeps on while a request is sent wakes up before that request's timeout.
     """
 
-    def __init__(self, driver: ProducerDriver, loop: IoLoop, core: Any, request_timeout_us: int) -> None:
+    def __init__(
+        self, driver: ProducerDriver, loop: IoLoop, core: Any, request_timeout_us: int, *, settles_all: bool = False
+    ) -> None:
+        """With `settles_all` callbacks are called later and elsewhere: batches that have some may be settled here."""
         self._driver = driver
         self._loop = loop
         self._core = core
@@ -60,8 +63,7 @@ class CallersTurn:
         self._waits = 0
         # Where the record went that was sent last, until somebody waits.
         self._begun: Channel | None = None
-        # Whether callbacks are called later and elsewhere, so that batches which have some may be settled here.
-        self._settles_all = False
+        self._settles_all = settles_all
         # How many turns there were (for tests), and when it was last seen that they are of use.
         self.taken = 0
         self._used_us = 0

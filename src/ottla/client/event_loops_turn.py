@@ -40,8 +40,7 @@ class EventLoopsTurn(CallersTurn):
     """
 
     def __init__(self, driver: AsyncProducerDriver, loop: IoLoop, core: Any, request_timeout_us: int) -> None:
-        super().__init__(driver, loop, core, request_timeout_us)
-        self._settles_all = True
+        super().__init__(driver, loop, core, request_timeout_us, settles_all=True)
         self._landing = driver.landing
         self._land = driver.land
         self._lent: list[Channel] = []
