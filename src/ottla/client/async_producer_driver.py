@@ -269,16 +269,16 @@ class AsyncProducerDriver(ProducerDriver):
     def turn_ended(self) -> None:
         """Look whom to let go, and ring for all of them at once."""
         super().turn_ended()
-        self.ring()
+        self._ring()
 
     def crashed(self, error: BaseException) -> None:
         """Settle everything, and let go everybody."""
         super().crashed(error)
         while self._turns:
             self.landing.append([self._turns.popleft(), _let_go])
-        self.ring()
+        self._ring()
 
-    def ring(self) -> None:
+    def _ring(self) -> None:
         if not self.landing or self._is_rung or self._event_loop is None:
             return
         self._is_rung = True
@@ -295,6 +295,7 @@ class AsyncProducerDriver(ProducerDriver):
     # ---- what the I/O thread has the event loop call --------------------------------------------------------------
 
     def land(self) -> None:
+        """In the event loop: call and let go all that has landed."""
         self._is_rung = False
         landing = self.landing
         try:
@@ -302,7 +303,7 @@ class AsyncProducerDriver(ProducerDriver):
             for _ in range(len(landing)):
                 run_callbacks(landing.popleft())
         finally:
-            self.ring()
+            self._ring()
 
 
 def _in_event_loop() -> bool:

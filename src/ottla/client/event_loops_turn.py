@@ -93,9 +93,10 @@ class EventLoopsTurn(CallersTurn):
         """Leave it to a thread that is not the event loop's to wait: it has no turn of its own."""
 
     def thread_looks(self) -> None:
-        """On the I/O thread, after a turn of its own: take connections back from an event loop that is not alone."""
+        """On the I/O thread, after a turn of its own: take connections back where an event loop does not need them."""
         CallersTurn.thread_looks(self)
-        if self._lent and not self._driver.appender.is_eager:
+        # Who closes may well have no event loop any more.
+        if self._lent and not (self._driver.appender.is_eager and self._driver.is_at_ease):
             self._take_all_back()
 
     def end(self) -> None:
