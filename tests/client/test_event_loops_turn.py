@@ -24,7 +24,6 @@ from ottla.protocol.error_codes import ErrorCode
 from ottla.records.plain import decode_batches
 
 IS_COMPILED = event_loops_turn.__file__.endswith(tuple(EXTENSION_SUFFIXES))
-ALONE = 2 * ALONE_AFTER + 20
 
 
 def turns(producer: ottla.AsyncProducer) -> EventLoopsTurn:
@@ -43,20 +42,22 @@ def stored(cluster: ottla.Cluster, topic: str) -> list[bytes]:
     return found
 
 
-async def get_alone(producer: ottla.AsyncProducer, topic: str) -> None:
-    """Await one by one until the event loop takes its own turns, and has borrowed the connection."""
-    for n in range(ALONE):
-        await (await producer.send(topic, b"alone %d" % n, partition=0))
-    assert turns(producer).taken > 0
-    assert turns(producer)._lent
+async def get_alone(producer: ottla.AsyncProducer, topic: str) -> int:
+    """Await one by one until the event loop takes its own turns, and has borrowed the connection; the last offset."""
+    turn = turns(producer)
+    taken, offset, sent = turn.taken, -1, 0
+    # How soon that is depends on when the I/O thread sleeps.
+    while sent < 2 * ALONE_AFTER or turn.taken == taken or not turn._lent:
+        offset = (await (await producer.send(topic, b"alone %d" % sent, partition=0))).offset
+        sent += 1
+    return offset
 
 
 @asynccontextmanager
-async def alone(cluster: ottla.Cluster, topic: str, **settings: Any) -> AsyncIterator[ottla.AsyncProducer]:
-    """A producer whose event loop takes its own turns, and has sent ALONE records."""
+async def alone(cluster: ottla.Cluster, topic: str, **settings: Any) -> AsyncIterator[tuple[ottla.AsyncProducer, int]]:
+    """A producer whose event loop takes its own turns, and the next offset."""
     async with ottla.AsyncProducer(cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=1, **settings) as producer:
-        await get_alone(producer, topic)
-        yield producer
+        yield producer, await get_alone(producer, topic) + 1
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -69,30 +70,31 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 def test_every_record_is_stored_once_and_in_order(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     async def work() -> None:
-        async with alone(kafka_cluster, kafka_topic) as producer:
+        async with alone(kafka_cluster, kafka_topic) as (producer, first):
             taken = turns(producer).taken
             for n in range(500):
                 told = await (await producer.send(kafka_topic, b"%d" % n, partition=0))
-                assert told.offset == ALONE + n
+                assert told.offset == first + n
             assert turns(producer).taken > taken
+            assert stored(kafka_cluster, kafka_topic)[first:] == [b"%d" % n for n in range(500)]
 
     run(work())
-    assert stored(kafka_cluster, kafka_topic)[ALONE:] == [b"%d" % n for n in range(500)]
 
 
 def test_several_brokers_lend_their_connections(tmp_path: Path) -> None:
     async def work(cluster: ottla.Cluster) -> None:
         async with ottla.AsyncProducer(cluster.bootstrap_servers, linger_ms=0) as producer:
-            for n in range(300):
-                await (await producer.send("spread", b"%d" % n, partition=n % 3))
-            assert len(turns(producer)._lent) == 3
+            sent = 0
+            while sent < 300 or len(turns(producer)._lent) < 3:
+                await (await producer.send("spread", b"%d" % sent, partition=sent % 3))
+                sent += 1
             assert turns(producer).taken > 0
+            assert sorted(stored(cluster, "spread")) == sorted(b"%d" % n for n in range(sent))
 
     with ottla.Cluster(brokers=3) as cluster:
         cluster.create_topic("spread", partitions=3)
         assert len({cluster.leader("spread", partition) for partition in range(3)}) == 3
         run(work(cluster))
-        assert sorted(stored(cluster, "spread")) == sorted(b"%d" % n for n in range(300))
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="without a compiler everything is interpreted")
@@ -109,7 +111,7 @@ def test_no_handler_of_a_signal_can_strike_within_a_turn(
             called.add(frame.f_code.co_name)
 
     async def work() -> None:
-        async with alone(kafka_cluster, kafka_topic, **settings) as producer:
+        async with alone(kafka_cluster, kafka_topic, **settings) as (producer, _first):
             taken = turns(producer).taken
             sys.setprofile(note)
             try:
@@ -135,7 +137,7 @@ def test_what_goes_wrong_is_the_io_threads_and_every_record_arrives_once(
     }
 
     async def work() -> None:
-        async with alone(kafka_cluster, kafka_topic) as producer:
+        async with alone(kafka_cluster, kafka_topic) as (producer, _first):
             with rules[fault]() as rule:
                 for n in range(60):
                     await (await producer.send(kafka_topic, b"%d" % n, partition=0))
@@ -149,7 +151,7 @@ def test_a_record_that_is_refused_for_good_fails_and_the_next_one_arrives(
     kafka_cluster: ottla.Cluster, kafka_topic: str
 ) -> None:
     async def work() -> None:
-        async with alone(kafka_cluster, kafka_topic) as producer:
+        async with alone(kafka_cluster, kafka_topic) as (producer, _first):
             with kafka_cluster.faults.refuse(topic=kafka_topic, times=1, error=ErrorCode.INVALID_RECORD):
                 refused = await producer.send(kafka_topic, b"refused", partition=0)
                 with pytest.raises(ottla.DeliveryFailed, match="INVALID_RECORD"):
@@ -163,21 +165,24 @@ def test_a_record_that_is_refused_for_good_fails_and_the_next_one_arrives(
 def test_a_broker_that_is_killed_and_comes_back_costs_nothing() -> None:
     async def work(cluster: ottla.Cluster) -> None:
         broker = cluster.leader("killed", 0)
-        async with alone(cluster, "killed") as producer:
-            for n in range(3):
-                await (await producer.send("killed", b"before %d" % n, partition=0))
+        sent = [b"before 0", b"meanwhile 0", b"before 1", b"meanwhile 1", b"before 2", b"meanwhile 2"]
+        async with alone(cluster, "killed") as (producer, _first):
+            for before, meanwhile in zip(sent[::2], sent[1::2], strict=True):
+                await (await producer.send("killed", before, partition=0))
                 cluster.kill(broker)
                 restart = threading.Thread(target=cluster.start, args=(broker,))
-                delivery = await producer.send("killed", b"meanwhile %d" % n, partition=0)
+                delivery = await producer.send("killed", meanwhile, partition=0)
                 restart.start()
                 await delivery
                 restart.join()
-                await get_alone(producer, "killed")
+                last = await get_alone(producer, "killed")
+            found = stored(cluster, "killed")
+            assert len(found) == last + 1
+            assert [value for value in found if not value.startswith(b"alone")] == sent
 
     with ottla.Cluster(brokers=1) as cluster:
         cluster.create_topic("killed")
         run(work(cluster))
-        assert len(stored(cluster, "killed")) == 4 * ALONE + 6
 
 
 @pytest.mark.parametrize("request_timeout_ms", [200, 5000])
@@ -189,9 +194,10 @@ def test_an_answer_that_never_comes_is_noticed_in_time(
     async def work() -> None:
         settings: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 1, "request_timeout_ms": request_timeout_ms}
         async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, **settings) as producer:
-            for n in range(ALONE):
-                await (await producer.send(kafka_topic, b"%d" % n, partition=0))
-            assert (producer._driver.callers_turn is None) == (request_timeout_ms == 200)
+            if request_timeout_ms == 200:
+                assert producer._driver.callers_turn is None
+            else:
+                await get_alone(producer, kafka_topic)
             with kafka_cluster.faults.drop_ack(topic=kafka_topic, times=1) as rule:
                 await (await producer.send(kafka_topic, b"again", partition=0))
                 assert rule.fired == 1
@@ -204,15 +210,12 @@ def test_while_the_event_loop_is_held_up_the_io_thread_takes_the_answer(
     kafka_cluster: ottla.Cluster, kafka_topic: str
 ) -> None:
     async def work() -> None:
-        async with alone(kafka_cluster, kafka_topic) as producer:
-            taken = turns(producer).taken
+        async with alone(kafka_cluster, kafka_topic) as (producer, first):
             delivery = await producer.send(kafka_topic, b"meanwhile", partition=0)
-            assert turns(producer).taken == taken + 1
             awaiting = asyncio.ensure_future(_outcome(delivery))
             await asyncio.sleep(0)
             until(delivery.done, "the record acknowledged")
-            assert not producer._driver.appender.is_eager
-            assert (await awaiting).offset == ALONE
+            assert (await awaiting).offset == first
             await get_alone(producer, kafka_topic)
 
     run(work())
@@ -222,36 +225,49 @@ async def _outcome(delivery: ottla.Delivery) -> ottla.RecordMetadata:
     return await delivery
 
 
-def test_several_at_once_are_the_io_threads_again(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+def test_who_overtakes_another_leaves_it_to_the_io_thread(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    async def work() -> None:
+        async with alone(kafka_cluster, kafka_topic) as (producer, first):
+            with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=200):
+                one = asyncio.ensure_future(_outcome(await producer.send(kafka_topic, b"one", partition=0)))
+                await asyncio.sleep(0)
+                two = await producer.send(kafka_topic, b"two", partition=0)
+                three = asyncio.ensure_future(_outcome(two))
+                await asyncio.sleep(0)
+                assert not producer._driver.appender.is_eager
+                assert [(await one).offset, (await three).offset] == [first, first + 1]
+            await get_alone(producer, kafka_topic)
+
+    run(work())
+
+
+def test_bursts_between_single_records_arrive_in_order(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     async def send(producer: ottla.AsyncProducer, value: bytes) -> int:
         return (await (await producer.send(kafka_topic, value, partition=0))).offset
 
     async def work() -> None:
-        async with alone(kafka_cluster, kafka_topic) as producer:
+        async with alone(kafka_cluster, kafka_topic) as (producer, first):
             for burst in range(5):
-                taken = turns(producer).taken
                 values = [b"%d of burst %d" % (n, burst) for n in range(100)]
                 offsets = await asyncio.gather(*(send(producer, value) for value in values))
-                assert turns(producer).taken <= taken + 1
-                assert not producer._driver.appender.is_eager
-                assert offsets == sorted(set(offsets))
-                await get_alone(producer, kafka_topic)
+                assert offsets == list(range(first, first + 100))
+                assert stored(kafka_cluster, kafka_topic)[first:] == values
+                first = await get_alone(producer, kafka_topic) + 1
 
     run(work())
-    assert len(stored(kafka_cluster, kafka_topic)) == 500 + 6 * ALONE
 
 
 def test_a_wait_that_is_given_up_changes_nothing_about_the_record(
     kafka_cluster: ottla.Cluster, kafka_topic: str
 ) -> None:
     async def work() -> None:
-        async with alone(kafka_cluster, kafka_topic) as producer:
+        async with alone(kafka_cluster, kafka_topic) as (producer, first):
             with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=300):
                 delivery = await producer.send(kafka_topic, b"late", partition=0)
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.001):
                         await delivery
-                assert (await delivery).offset == ALONE
+                assert (await delivery).offset == first
             await (await producer.send(kafka_topic, b"and on", partition=0))
 
     run(work())
@@ -286,7 +302,7 @@ def test_another_thread_sends_and_waits_beside_it(kafka_cluster: ottla.Cluster, 
             producer._driver.appender.send(kafka_topic, b"other", partition=0).result(60)
 
     async def work() -> None:
-        async with alone(kafka_cluster, kafka_topic) as producer:
+        async with alone(kafka_cluster, kafka_topic) as (producer, _first):
             other = asyncio.ensure_future(asyncio.to_thread(send_and_wait, producer))
             sent = 0
             while not other.done():
@@ -321,29 +337,28 @@ def test_nothing_stays_with_the_event_loop(kafka_cluster: ottla.Cluster, kafka_t
 
 
 def test_an_event_loop_that_is_over_holds_nothing_up(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
-    async def work() -> ottla.AsyncProducer:
+    async def work() -> tuple[ottla.AsyncProducer, int]:
         producer = ottla.AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=0)
-        await get_alone(producer, kafka_topic)
-        return producer
+        return producer, await get_alone(producer, kafka_topic) + 1
 
-    producer = asyncio.run(work())
+    producer, first = asyncio.run(work())
     delivery = producer._driver.appender.send(kafka_topic, b"without it", partition=0)
-    assert delivery.result(60).offset == ALONE
+    assert delivery.result(60).offset == first
     producer._driver.close(60)
 
 
 def test_closing_takes_the_connections_back(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     """Whoever closes without an event loop hears of the last answer at once."""
 
-    async def work() -> tuple[ottla.AsyncProducer, ottla.Delivery]:
+    async def work() -> tuple[ottla.AsyncProducer, int, ottla.Delivery]:
         producer = ottla.AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=0)
-        await get_alone(producer, kafka_topic)
-        return producer, await producer.send(kafka_topic, b"last", partition=0)
+        first = await get_alone(producer, kafka_topic) + 1
+        return producer, first, await producer.send(kafka_topic, b"last", partition=0)
 
-    producer, delivery = asyncio.run(work())
+    producer, first, delivery = asyncio.run(work())
     turn = turns(producer)
     producer._driver.close(60)
-    assert delivery.result(0).offset == ALONE
+    assert delivery.result(0).offset == first
     assert not turn._lent
     # Nobody waited until it looked as if the event loop had ended.
     assert producer._driver.appender.is_eager
@@ -352,7 +367,7 @@ def test_closing_takes_the_connections_back(kafka_cluster: ottla.Cluster, kafka_
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_child_is_told_so_and_the_parent_goes_on(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     async def work() -> None:
-        async with alone(kafka_cluster, kafka_topic) as producer:
+        async with alone(kafka_cluster, kafka_topic) as (producer, first):
             with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=500):
                 delivery = await producer.send(kafka_topic, b"parent's", partition=0)
                 child = os.fork()
@@ -364,7 +379,7 @@ def test_a_forked_child_is_told_so_and_the_parent_goes_on(kafka_cluster: ottla.C
                         told = 1
                     os._exit(0 if told else 1)
                 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-                assert (await delivery).offset == ALONE
+                assert (await delivery).offset == first
             await get_alone(producer, kafka_topic)
 
     run(work())
