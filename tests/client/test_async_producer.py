@@ -10,38 +10,22 @@ import mmap
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.client.in_time import run
+from tests.read_back import stored_records
 
 import ottla
 from ottla.client.async_producer import AsyncProducer
 from ottla.protocol.error_codes import ErrorCode
-from ottla.records.plain import Record, decode_batches
-
-
-def stored(cluster: ottla.Cluster, topic: str) -> dict[int, list[Record]]:
-    found: dict[int, list[Record]] = {}
-    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
-        for fetched in reader.iter_raw():
-            for _, records in decode_batches(fetched.records):
-                found.setdefault(fetched.partition, []).extend(records)
-    return found
 
 
 def count(cluster: ottla.Cluster, topic: str) -> int:
-    return sum(len(records) for records in stored(cluster, topic).values())
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    async def in_time() -> None:
-        async with asyncio.timeout(60):
-            await work
-
-    asyncio.run(in_time())
+    return sum(len(records) for records in stored_records(cluster, topic).values())
 
 
 def test_a_record_is_stored_as_it_was_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -57,7 +41,7 @@ def test_a_record_is_stored_as_it_was_sent(kafka_cluster: ottla.Cluster, kafka_t
             assert delivery.result() == told
 
     run(work())
-    [record] = stored(kafka_cluster, kafka_topic)[1]
+    [record] = stored_records(kafka_cluster, kafka_topic)[1]
     assert (record.timestamp_ms, bytes(record.key or b""), bytes(record.value or b"")) == (1234, b"key", b"value")
     assert [(name, None if value is None else bytes(value)) for name, value in record.headers] == [
         ("h", b"1"),
@@ -75,7 +59,10 @@ def test_every_record_arrives_once_and_in_order(kafka_cluster: ottla.Cluster, ka
             assert len(set(offsets)) == 20_000
 
     run(work())
-    values = [[int(record.value or 0) for record in records] for records in stored(kafka_cluster, kafka_topic).values()]
+    values = [
+        [int(record.value or 0) for record in records]
+        for records in stored_records(kafka_cluster, kafka_topic).values()
+    ]
     assert sorted(value for part in values for value in part) == list(range(20_000))
     assert all(part == sorted(part) for part in values)
 
@@ -183,7 +170,7 @@ def test_what_is_sent_may_be_a_task_and_many_at_once(kafka_cluster: ottla.Cluste
     run(work())
     assert sorted(offsets) == list(range(52))
     assert offsets[50:] == [50, 51]
-    values = [int(record.value or 0) for record in stored(kafka_cluster, kafka_topic)[0]]
+    values = [int(record.value or 0) for record in stored_records(kafka_cluster, kafka_topic)[0]]
     assert [values[offset] for offset in offsets] == list(range(52))
 
 
@@ -226,7 +213,7 @@ def test_a_full_buffer_is_waited_for_and_nothing_is_lost(kafka_cluster: ottla.Cl
 
     run(work())
     found: dict[bytes, list[int]] = {}
-    for records in stored(kafka_cluster, kafka_topic).values():
+    for records in stored_records(kafka_cluster, kafka_topic).values():
         for record in records:
             sender, part = bytes(record.value or b"").split(b"-")
             found.setdefault(sender, []).append(int(part))
@@ -263,7 +250,7 @@ def test_who_is_cancelled_while_waiting_for_room_has_not_sent(kafka_cluster: ott
             assert [isinstance(one, asyncio.CancelledError) for one in done] == [True, False, True, False]
 
     run(work())
-    values = [bytes(record.value or b"")[:1] for record in stored(kafka_cluster, kafka_topic)[0]]
+    values = [bytes(record.value or b"")[:1] for record in stored_records(kafka_cluster, kafka_topic)[0]]
     assert values == [b"f", b"1", b"3"]
 
 
@@ -300,7 +287,7 @@ def test_what_is_changed_while_send_waits_is_sent_as_it_was(
             await (await waiting)
 
     run(work())
-    [record] = stored(kafka_cluster, kafka_topic)[0]
+    [record] = stored_records(kafka_cluster, kafka_topic)[0]
     for told in (record.value, record.key, record.headers[0][1]):
         assert bytes(told or b"") == b"before" * 1000
 
@@ -314,7 +301,7 @@ def test_headers_that_can_be_asked_for_once_only_outlast_the_waiting(
                 await producer.send(kafka_topic, b"x", headers=(("h", b"v") for _ in range(2)), partition=0)
 
     run(work())
-    for record in stored(kafka_cluster, kafka_topic)[0]:
+    for record in stored_records(kafka_cluster, kafka_topic)[0]:
         assert [(name, bytes(content or b"")) for name, content in record.headers] == [("h", b"v")] * 2
 
 
@@ -582,7 +569,7 @@ def test_a_table_is_sent_and_told_row_by_row(kafka_cluster: ottla.Cluster, kafka
             assert len(delivery) == 10_000
             told = await delivery
             assert told["error"].null_count == 10_000
-            found = stored(kafka_cluster, kafka_topic)
+            found = stored_records(kafka_cluster, kafka_topic)
             for row, (partition, offset) in enumerate(zip(*told.select([0, 1]).to_pydict().values(), strict=True)):
                 assert bytes(found[partition][offset].value or b"") == b"%d" % row
             with pytest.raises(ottla.RecordError, match="no column 'valeu'"):

@@ -10,10 +10,10 @@ import asyncio
 from random import Random
 
 import pytest
+from tests.read_back import stored
 
 import ottla
 from ottla.client.async_producer import AsyncProducer
-from ottla.records.plain import decode_batches
 
 SENDERS = 20
 EACH = 150
@@ -80,14 +80,10 @@ def test_what_send_returned_for_is_stored_once_and_nothing_else(
 
     with kafka_cluster.faults.lose_ack(topic=kafka_topic, every=17):
         sent, cancelled, called = asyncio.run(work())
-    stored: list[str] = []
-    with ottla.Reader(kafka_cluster.bootstrap_servers, kafka_topic) as reader:
-        for fetched in reader.iter_raw():
-            for _, records in decode_batches(fetched.records):
-                stored += [bytes(record.value or b"").decode() for record in records]
-    assert sorted(stored) == sorted(sent)
+    there = [value.decode() for value in stored(kafka_cluster, kafka_topic)]
+    assert sorted(there) == sorted(sent)
     assert called == len(sent)
     assert cancelled
     for number in range(SENDERS):
-        parts = [int(value.split("-")[1]) for value in stored if value.startswith(f"{number}-")]
+        parts = [int(value.split("-")[1]) for value in there if value.startswith(f"{number}-")]
         assert parts == sorted(parts)

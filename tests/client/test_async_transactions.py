@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.client.in_time import run
 
 import ottla
 from ottla.client.async_producer import AsyncProducer
 from ottla.protocol.error_codes import ErrorCode
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    async def in_time() -> None:
-        async with asyncio.timeout(60):
-            await work
-
-    asyncio.run(in_time())
 
 
 def producer_of(cluster: ottla.Cluster, name: str, **settings: Any) -> AsyncProducer:

@@ -8,22 +8,18 @@ from itertools import count
 
 import pytest
 from tests.client.crooked_proxy import CrookedProxy
+from tests.read_back import stored_records
 from tests.wrong_answers import WRONG, Crook, as_it_is
 
 import ottla
 from ottla.protocol.error_codes import ErrorCode
-from ottla.records.plain import decode_batches
 
 _numbers = count()
 
 
 def stored(cluster: ottla.Cluster, topic: str) -> dict[int, list[bytes]]:
-    found: dict[int, list[bytes]] = {}
-    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
-        for fetched in reader.iter_raw():
-            for _, records in decode_batches(fetched.records):
-                found.setdefault(fetched.partition, []).extend(bytes(record.value) for record in records)
-    return found
+    found = stored_records(cluster, topic)
+    return {partition: [bytes(record.value or b"") for record in records] for partition, records in found.items()}
 
 
 @pytest.fixture(scope="module")

@@ -13,19 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.read_back import stored
 
 import ottla
-from ottla.records.plain import decode_batches
-
-
-def stored(cluster: ottla.Cluster, topic: str) -> list[bytes]:
-    """All values, by partition and offset."""
-    found: list[bytes] = []
-    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
-        for fetched in reader.iter_raw():
-            for _, records in decode_batches(fetched.records):
-                found += [bytes(record.value) for record in records]
-    return found
 
 
 class Unbuffered:

@@ -7,23 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.read_back import stored
 
 import ottla
-from ottla.records.plain import decode_batches
 
 NO_TOPICS: list[Any] = [None, 5, b"t", ["t"], ""]
 SENTENCE = "A topic is a non-empty str, not "
-
-
-def stored(cluster: ottla.Cluster, topic: str) -> list[bytes]:
-    with ottla.Reader(cluster.bootstrap_servers, topic, isolation_level="read_committed") as reader:
-        return [
-            bytes(record.value)
-            for fetched in reader.iter_raw()
-            for header, records in decode_batches(fetched.records)
-            for record in records
-            if not header.is_control
-        ]
 
 
 def first_partition(keys: ottla.KeyColumn, view: ottla.ClusterView) -> Any:
@@ -54,7 +43,7 @@ def test_it_may_be_the_first_thing_that_is_sent(
             with pytest.raises(ottla.RecordError, match=SENTENCE):
                 producer.send(topic, b"x")
             producer.send(kafka_topic, value, partition=0)
-    assert stored(kafka_cluster, kafka_topic) == [b"1", b"2"]
+    assert stored(kafka_cluster, kafka_topic, isolation_level="read_committed") == [b"1", b"2"]
 
 
 @pytest.mark.parametrize("topic", NO_TOPICS, ids=repr)
@@ -69,7 +58,7 @@ def test_an_interceptor_may_put_it_in_place_of_the_topic(
         with pytest.raises(ottla.RecordError, match=SENTENCE):
             producer.send(kafka_topic, b"x")
         producer.send(kafka_topic, b"1")
-    assert stored(kafka_cluster, kafka_topic) == [b"1"]
+    assert stored(kafka_cluster, kafka_topic, isolation_level="read_committed") == [b"1"]
 
 
 @pytest.mark.parametrize("topic", NO_TOPICS, ids=repr)
@@ -83,7 +72,7 @@ def test_a_transaction_goes_on_without_it(
         with pytest.raises(ottla.RecordError, match=SENTENCE):
             producer.send(topic, b"x")
         producer.send(kafka_topic, b"1")
-    assert stored(kafka_cluster, kafka_topic) == [b"1"]
+    assert stored(kafka_cluster, kafka_topic, isolation_level="read_committed") == [b"1"]
 
 
 @pytest.mark.parametrize("topic", NO_TOPICS, ids=repr)
@@ -95,7 +84,7 @@ def test_coroutines_are_told_too(kafka_cluster: ottla.Cluster, kafka_topic: str,
             await producer.send(kafka_topic, b"1")
 
     asyncio.run(work())
-    assert stored(kafka_cluster, kafka_topic) == [b"1"]
+    assert stored(kafka_cluster, kafka_topic, isolation_level="read_committed") == [b"1"]
 
 
 @pytest.mark.parametrize("topic", NO_TOPICS, ids=repr)
@@ -108,7 +97,7 @@ def test_it_has_no_partitions_and_takes_no_table(kafka_cluster: ottla.Cluster, k
             producer.send_table(topic, table, value="v")
         assert producer.partitions_for(kafka_topic) == [0, 1, 2]
         producer.send_table(kafka_topic, table, value="v")
-    assert stored(kafka_cluster, kafka_topic) == [b"1"]
+    assert stored(kafka_cluster, kafka_topic, isolation_level="read_committed") == [b"1"]
 
 
 @pytest.mark.parametrize("topic", NO_TOPICS, ids=repr)
@@ -125,4 +114,4 @@ def test_coroutines_find_no_partitions_of_it(kafka_cluster: ottla.Cluster, kafka
             await producer.send_table(kafka_topic, table, value="v")
 
     asyncio.run(work())
-    assert stored(kafka_cluster, kafka_topic) == [b"1"]
+    assert stored(kafka_cluster, kafka_topic, isolation_level="read_committed") == [b"1"]

@@ -13,12 +13,13 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from tests.client.mishaps import MISHAPS
+from tests.read_back import stored
 
 import ottla
 from ottla.client import callers_turn
 from ottla.client.callers_turn import ALONE_AFTER, CallersTurn
 from ottla.protocol.error_codes import ErrorCode
-from ottla.records.plain import decode_batches
 
 IS_COMPILED = callers_turn.__file__.endswith(tuple(EXTENSION_SUFFIXES))
 
@@ -36,15 +37,6 @@ def get_alone(producer: ottla.Producer, topic: str) -> int:
         producer.send(topic, b"alone %d" % n, partition=0).result(60)
     assert turns(producer).taken > 0
     return 2 * ALONE_AFTER + 100
-
-
-def stored(cluster: ottla.Cluster, topic: str) -> list[bytes]:
-    found: list[bytes] = []
-    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
-        for fetched in reader.iter_raw():
-            for _, records in decode_batches(fetched.records):
-                found.extend(bytes(record.value) for record in records)
-    return found
 
 
 @pytest.fixture
@@ -100,17 +92,11 @@ def test_nothing_interpreted_is_called_on_the_callers_thread(
     assert called == []
 
 
-@pytest.mark.parametrize("fault", ["refuse", "lose_ack", "lose_request"])
+@pytest.mark.parametrize("fault", MISHAPS)
 def test_what_goes_wrong_is_the_io_threads_and_every_record_arrives_once(
     kafka_cluster: ottla.Cluster, kafka_topic: str, producer: ottla.Producer, fault: str
 ) -> None:
-    faults = kafka_cluster.faults
-    rules = {
-        "refuse": lambda: faults.refuse(topic=kafka_topic, every=3, error=ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        "lose_ack": lambda: faults.lose_ack(topic=kafka_topic, every=5),
-        "lose_request": lambda: faults.lose_request(topic=kafka_topic, every=5),
-    }
-    with rules[fault]() as rule:
+    with MISHAPS[fault](kafka_cluster.faults, kafka_topic) as rule:
         for n in range(60):
             producer.send(kafka_topic, b"%d" % n, partition=0).result(60)
         assert rule.fired

@@ -6,22 +6,26 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from random import Random
 from types import FrameType
 from typing import Any
 
 import pytest
+from tests.client.in_time import run
+from tests.client.mishaps import MISHAPS
 from tests.cluster.patience import until
+from tests.read_back import stored
+from tests.soak import IS_SOAK
 
 import ottla
 from ottla.client import event_loops_turn
 from ottla.client.callers_turn import ALONE_AFTER
 from ottla.client.event_loops_turn import EventLoopsTurn
 from ottla.protocol.error_codes import ErrorCode
-from ottla.records.plain import decode_batches
 
 IS_COMPILED = event_loops_turn.__file__.endswith(tuple(EXTENSION_SUFFIXES))
 
@@ -30,15 +34,6 @@ def turns(producer: ottla.AsyncProducer) -> EventLoopsTurn:
     """What counts the turns that the event loop has taken."""
     found = producer._driver.callers_turn
     assert isinstance(found, EventLoopsTurn)
-    return found
-
-
-def stored(cluster: ottla.Cluster, topic: str) -> list[bytes]:
-    found: list[bytes] = []
-    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
-        for fetched in reader.iter_raw():
-            for _, records in decode_batches(fetched.records):
-                found.extend(bytes(record.value or b"") for record in records)
     return found
 
 
@@ -58,14 +53,6 @@ async def alone(cluster: ottla.Cluster, topic: str, **settings: Any) -> AsyncIte
     """A producer whose event loop takes its own turns, and the next offset."""
     async with ottla.AsyncProducer(cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=1, **settings) as producer:
         yield producer, await get_alone(producer, topic) + 1
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    async def in_time() -> None:
-        async with asyncio.timeout(60):
-            await work
-
-    asyncio.run(in_time())
 
 
 def test_every_record_is_stored_once_and_in_order(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -125,20 +112,13 @@ def test_no_handler_of_a_signal_can_strike_within_a_turn(
     assert called == {"is_awaited", "bind", "land", "_ring"}
 
 
-@pytest.mark.parametrize("fault", ["refuse", "lose_ack", "lose_request"])
+@pytest.mark.parametrize("fault", MISHAPS)
 def test_what_goes_wrong_is_the_io_threads_and_every_record_arrives_once(
     kafka_cluster: ottla.Cluster, kafka_topic: str, fault: str
 ) -> None:
-    faults = kafka_cluster.faults
-    rules = {
-        "refuse": lambda: faults.refuse(topic=kafka_topic, every=3, error=ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        "lose_ack": lambda: faults.lose_ack(topic=kafka_topic, every=5),
-        "lose_request": lambda: faults.lose_request(topic=kafka_topic, every=5),
-    }
-
     async def work() -> None:
         async with alone(kafka_cluster, kafka_topic) as (producer, _first):
-            with rules[fault]() as rule:
+            with MISHAPS[fault](kafka_cluster.faults, kafka_topic) as rule:
                 for n in range(60):
                     await (await producer.send(kafka_topic, b"%d" % n, partition=0))
                 assert rule.fired
@@ -383,3 +363,49 @@ def test_a_forked_child_is_told_so_and_the_parent_goes_on(kafka_cluster: ottla.C
             await get_alone(producer, kafka_topic)
 
     run(work())
+
+
+@pytest.mark.parametrize("seed", range(40 if IS_SOAK else 1))
+def test_whatever_is_sent_between_single_records_is_stored_once_and_in_order(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, seed: int
+) -> None:
+    rng = Random(seed)
+    sent: list[bytes] = []
+
+    async def send(producer: ottla.AsyncProducer) -> ottla.Delivery:
+        sent.append(b"%d" % len(sent))
+        return await producer.send(kafka_topic, sent[-1], partition=0)
+
+    async def one_by_one(producer: ottla.AsyncProducer) -> None:
+        for _ in range(rng.randrange(1, 60)):
+            await (await send(producer))
+
+    async def burst(producer: ottla.AsyncProducer) -> None:
+        deliveries = [await send(producer) for _ in range(rng.randrange(2, 80))]
+        await asyncio.gather(*deliveries)
+
+    async def impatient(producer: ottla.AsyncProducer) -> None:
+        waiting = asyncio.ensure_future(_outcome(await send(producer)))
+        for _ in range(rng.randrange(4)):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    async def flush(producer: ottla.AsyncProducer) -> None:
+        await send(producer)
+        await producer.flush()
+
+    async def work() -> None:
+        address, faults = kafka_cluster.bootstrap_servers, kafka_cluster.faults
+        async with ottla.AsyncProducer(address, linger_ms=0, retry_backoff_ms=1) as producer:
+            turn = turns(producer)
+            with (
+                faults.lose_ack(topic=kafka_topic, every=41),
+                faults.lose_request(topic=kafka_topic, every=53),
+                faults.refuse(topic=kafka_topic, every=67, error=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            ):
+                while len(sent) < 3000 or not turn.taken:
+                    await rng.choice((one_by_one, one_by_one, one_by_one, burst, impatient, flush))(producer)
+
+    run(work())
+    assert stored(kafka_cluster, kafka_topic) == sent

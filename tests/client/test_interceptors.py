@@ -9,15 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.read_back import stored_records
 
 import ottla
 from ottla import BatchSeen, ProducerRecord
-from ottla.records.plain import Record, decode_batches
+from ottla.records.plain import Record
 
 
 def stored(cluster: ottla.Cluster, topic: str) -> list[Record]:
-    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
-        found = [record for batch in reader.iter_raw() for _, each in decode_batches(batch.records) for record in each]
+    found = [record for records in stored_records(cluster, topic).values() for record in records]
     return sorted(found, key=lambda record: record.timestamp_ms)
 
 

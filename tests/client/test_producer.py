@@ -12,22 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.read_back import stored_records
 
 import ottla
 from ottla.client.producer import Producer
 from ottla.client.reader import Reader
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.protocol.error_codes import ErrorCode
-from ottla.records.plain import Record, decode_batches
-
-
-def stored(cluster: ottla.Cluster, topic: str) -> dict[int, list[Record]]:
-    found: dict[int, list[Record]] = {}
-    with Reader(cluster.bootstrap_servers, topic) as reader:
-        for fetched in reader.iter_raw():
-            for _, records in decode_batches(fetched.records):
-                found.setdefault(fetched.partition, []).extend(records)
-    return found
+from ottla.records.plain import decode_batches
 
 
 def test_a_wrong_keyword_is_a_config_error_that_names_the_nearest() -> None:
@@ -136,7 +128,7 @@ def test_a_record_is_stored_as_it_was_sent(kafka_cluster: ottla.Cluster, kafka_t
             kafka_topic, b"value", b"key", headers=[("h", b"1"), ("n", None)], partition=1, timestamp_ms=1234
         ).result(30)
     assert (told.topic, told.partition, told.offset, told.timestamp_ms) == (kafka_topic, 1, 0, 1234)
-    [record] = stored(kafka_cluster, kafka_topic)[1]
+    [record] = stored_records(kafka_cluster, kafka_topic)[1]
     assert (record.offset, record.timestamp_ms, bytes(record.key), bytes(record.value)) == (0, 1234, b"key", b"value")
     assert [(name, None if value is None else bytes(value)) for name, value in record.headers] == [
         ("h", b"1"),
@@ -151,7 +143,7 @@ def test_every_record_arrives_once_and_in_order(kafka_cluster: ottla.Cluster, ka
     ) as producer:
         for number in range(5000):
             producer.send(kafka_topic, b"%d" % number, b"%d" % (number % 7))
-    found = stored(kafka_cluster, kafka_topic)
+    found = stored_records(kafka_cluster, kafka_topic)
     values = [[int(record.value) for record in records] for records in found.values()]
     assert sorted(value for part in values for value in part) == list(range(5000))
     assert all(part == sorted(part) for part in values)
@@ -193,7 +185,7 @@ def test_concurrent_flushes_and_sends_lose_nothing(kafka_cluster: ottla.Cluster,
         for thread in threads:
             thread.join()
     assert wrong == []
-    assert sum(len(records) for records in stored(kafka_cluster, kafka_topic).values()) == 3200
+    assert sum(len(records) for records in stored_records(kafka_cluster, kafka_topic).values()) == 3200
 
 
 def test_no_wake_up_is_lost_however_send_and_sleep_interleave(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -207,7 +199,7 @@ def test_no_wake_up_is_lost_however_send_and_sleep_interleave(kafka_cluster: ott
             thread.start()
         for thread in threads:
             thread.join()
-    assert sum(len(records) for records in stored(kafka_cluster, kafka_topic).values()) == 900
+    assert sum(len(records) for records in stored_records(kafka_cluster, kafka_topic).values()) == 900
 
 
 def test_a_full_buffer_makes_send_wait_and_nothing_is_lost(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -215,7 +207,7 @@ def test_a_full_buffer_makes_send_wait_and_nothing_is_lost(kafka_cluster: ottla.
         for _ in range(4000):
             producer.send(kafka_topic, b"x" * 100)
         assert producer.metrics()["buffer-total-bytes"] == 65_536
-    assert sum(len(records) for records in stored(kafka_cluster, kafka_topic).values()) == 4000
+    assert sum(len(records) for records in stored_records(kafka_cluster, kafka_topic).values()) == 4000
 
 
 def test_a_buffer_that_stays_full_is_buffer_full(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -232,7 +224,7 @@ def test_acks_0_is_settled_without_an_offset(kafka_cluster: ottla.Cluster, kafka
         assert producer.send(kafka_topic, b"x").result(30).offset == -1
         for _ in range(3000):
             producer.send(kafka_topic, b"x" * 1000)
-    assert sum(len(records) for records in stored(kafka_cluster, kafka_topic).values()) == 3001
+    assert sum(len(records) for records in stored_records(kafka_cluster, kafka_topic).values()) == 3001
 
 
 def test_a_lost_ack_is_retried_and_stored_once(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -243,7 +235,13 @@ def test_a_lost_ack_is_retried_and_stored_once(kafka_cluster: ottla.Cluster, kaf
         offsets = [producer.send(kafka_topic, b"%d" % n, partition=0).result(30).offset for n in range(5)]
         assert fault.fired == 1
     assert offsets == [0, 1, 2, 3, 4]
-    assert [bytes(record.value) for record in stored(kafka_cluster, kafka_topic)[0]] == [b"0", b"1", b"2", b"3", b"4"]
+    assert [bytes(record.value) for record in stored_records(kafka_cluster, kafka_topic)[0]] == [
+        b"0",
+        b"1",
+        b"2",
+        b"3",
+        b"4",
+    ]
 
 
 def test_what_failed_and_was_not_looked_at_is_raised_once(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:

@@ -7,22 +7,12 @@ from collections.abc import Callable
 
 import pytest
 from tests.interop.wire import Wire
+from tests.read_back import stored
 
 import ottla
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.records.plain import decode_batches
-
-
-def stored(cluster: ottla.Cluster, topic: str) -> list[bytes]:
-    """The values of a topic with one partition."""
-    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
-        return [
-            bytes(record.value)
-            for fetched in reader.iter_raw()
-            for _, records in decode_batches(fetched.records)
-            for record in records
-        ]
 
 
 def epochs(cluster: ottla.Cluster, topic: str) -> list[tuple[int, int]]:

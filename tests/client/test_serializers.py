@@ -10,17 +10,17 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.read_back import stored_records
 
 import ottla
-from ottla.records.plain import Record, decode_batches
+from ottla.records.plain import Record
 
 _SERVER = {"bootstrap.servers": "127.0.0.1:9"}
 _JAVA = "org.apache.kafka.common.serialization."
 
 
 def stored(cluster: ottla.Cluster, topic: str) -> list[Record]:
-    with ottla.Reader(cluster.bootstrap_servers, topic) as reader:
-        found = [record for batch in reader.iter_raw() for _, each in decode_batches(batch.records) for record in each]
+    found = [record for records in stored_records(cluster, topic).values() for record in records]
     return sorted(found, key=lambda record: record.timestamp_ms)
 
 

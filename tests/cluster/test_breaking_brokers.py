@@ -10,6 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
+from tests.read_back import stored
 
 from ottla.client.producer import Producer
 
@@ -17,7 +18,6 @@ from ottla.client.producer import Producer
 from ottla.client.reader import Reader
 from ottla.cluster.cluster import Cluster
 from ottla.errors import ConfigError, DeliveryError, KafkaError, OttlaError, UserMistake
-from ottla.records.plain import decode_batches
 
 QUICK = {"broker_session_timeout_ms": 600, "broker_heartbeat_interval_ms": 100}
 
@@ -34,16 +34,6 @@ def send(cluster: Cluster, *values: bytes) -> None:
     with Producer(cluster.bootstrap_servers) as producer:
         for value in values:
             producer.send("flights", value)
-
-
-def values(cluster: Cluster) -> list[bytes | None]:
-    with Reader(cluster.bootstrap_servers, "flights") as reader:
-        return [
-            record.value
-            for fetched in reader.iter_raw()
-            for _, records in decode_batches(fetched.records)
-            for record in records
-        ]
 
 
 def port_of(cluster: Cluster, broker_id: int) -> int:
@@ -63,7 +53,7 @@ def test_a_killed_leader_is_replaced_and_takes_its_place_again(cluster: Cluster)
     assert sorted(cluster.await_isr("flights", 0)) == [1, 2, 3]
     assert cluster.leader("flights", 0) == new
     assert cluster.elect_leader("flights", 0) == old
-    assert values(cluster) == [b"a", b"b"]
+    assert stored(cluster, "flights") == [b"a", b"b"]
 
 
 def test_nothing_acked_is_lost_when_leaders_are_killed_in_the_middle_of_production(cluster: Cluster) -> None:
@@ -77,7 +67,7 @@ def test_nothing_acked_is_lost_when_leaders_are_killed_in_the_middle_of_producti
                 cluster.kill(cluster.await_leader("flights", 0))
             producer.send("flights", b"%d" % number)
         producer.flush()
-    assert values(cluster) == [b"%d" % number for number in range(3000)]
+    assert stored(cluster, "flights") == [b"%d" % number for number in range(3000)]
 
 
 def test_a_power_cut_of_everything_takes_what_was_not_synced_and_nothing_else(cluster: Cluster) -> None:
@@ -96,7 +86,7 @@ def test_a_power_cut_of_everything_takes_what_was_not_synced_and_nothing_else(cl
     with Reader(cluster.bootstrap_servers, "synced") as reader:
         assert sum(1 for _ in reader.iter_raw()) == 1
     send(cluster, b"next")
-    assert values(cluster) in ([b"next"], [b"lost or kept", b"next"])
+    assert stored(cluster, "flights") in ([b"next"], [b"lost or kept", b"next"])
 
 
 def test_killing_everything_loses_nothing(cluster: Cluster) -> None:
@@ -105,7 +95,7 @@ def test_killing_everything_loses_nothing(cluster: Cluster) -> None:
     cluster.start()
     cluster.await_isr("flights", 0)
     send(cluster, b"c")
-    assert values(cluster) == [b"a", b"b", b"c"]
+    assert stored(cluster, "flights") == [b"a", b"b", b"c"]
 
 
 def test_a_paused_broker_keeps_its_clients_waiting_and_goes_on(cluster: Cluster) -> None:
@@ -119,7 +109,7 @@ def test_a_paused_broker_keeps_its_clients_waiting_and_goes_on(cluster: Cluster)
         delivery.result(30)
     cluster.resume(zombie)
     cluster.await_isr("flights", 0)
-    assert values(cluster) == [b"a", b"b", b"c"]
+    assert stored(cluster, "flights") == [b"a", b"b", b"c"]
 
 
 def test_a_stopped_broker_hands_over_before_it_goes(cluster: Cluster) -> None:
@@ -130,7 +120,7 @@ def test_a_stopped_broker_hands_over_before_it_goes(cluster: Cluster) -> None:
     send(cluster, b"b")
     cluster.start(leader)
     cluster.await_isr("flights", 0)
-    assert values(cluster) == [b"a", b"b"]
+    assert stored(cluster, "flights") == [b"a", b"b"]
 
 
 def test_with_too_few_replicas_nobody_is_told_that_a_record_is_safe(cluster: Cluster) -> None:
@@ -187,7 +177,7 @@ def test_a_broker_has_its_port_again_when_it_comes_back_and_nobody_else_meanwhil
     cluster.await_isr("flights", 0)
     with Producer(f"127.0.0.1:{port}") as producer:
         producer.send("flights", b"by the old address").result(30)
-    assert values(cluster) == [b"by the old address"]
+    assert stored(cluster, "flights") == [b"by the old address"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
@@ -198,7 +188,7 @@ def test_brokers_that_are_killed_again_and_again_leave_no_descriptors_behind() -
         def left_after(lives: int) -> int:
             for _ in range(lives):
                 send(cluster, *[b"%d" % number for number in range(50)])
-                assert values(cluster)
+                assert stored(cluster, "flights")
                 cluster.kill(1)
                 cluster.start(1)
                 cluster.kill()
@@ -236,7 +226,7 @@ def lives_that_lost(end: Callable[[Cluster, int], None]) -> int:
             send(cluster, *sent)
             end(cluster, seed)
             cluster.start()
-            lost += values(cluster) != sent
+            lost += stored(cluster, "flights") != sent
     return lost
 
 
