@@ -43,6 +43,9 @@ def peer() -> Iterator[Peer]:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
     for connection in connections:
+        # Whoever reads from it learns of the end only so.
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
         connection.close()
     for thread in threads:
         thread.join(5)

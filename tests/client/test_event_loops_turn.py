@@ -6,10 +6,10 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 from random import Random
 from types import FrameType
 from typing import Any
@@ -68,20 +68,107 @@ def test_every_record_is_stored_once_and_in_order(kafka_cluster: ottla.Cluster, 
     run(work())
 
 
-def test_several_brokers_lend_their_connections(tmp_path: Path) -> None:
-    async def work(cluster: ottla.Cluster) -> None:
-        async with ottla.AsyncProducer(cluster.bootstrap_servers, linger_ms=0) as producer:
-            sent = 0
-            while sent < 300 or len(turns(producer)._lent) < 3:
-                await (await producer.send("spread", b"%d" % sent, partition=sent % 3))
-                sent += 1
-            assert turns(producer).taken > 0
-            assert sorted(stored(cluster, "spread")) == sorted(b"%d" % n for n in range(sent))
-
+@pytest.fixture
+def spread() -> Iterator[ottla.Cluster]:
+    """Three brokers, each of which leads one partition of the topic `spread`."""
     with ottla.Cluster(brokers=3) as cluster:
         cluster.create_topic("spread", partitions=3)
         assert len({cluster.leader("spread", partition) for partition in range(3)}) == 3
-        run(work(cluster))
+        yield cluster
+
+
+async def borrow_three(producer: ottla.AsyncProducer) -> int:
+    """Await records one by one until the connections to all three are lent; how many."""
+    sent = 0
+    while sent < 100 or len(turns(producer)._lent) < 3:
+        await (await producer.send("spread", b"%d" % sent, partition=sent % 3))
+        sent += 1
+    return sent
+
+
+def test_several_brokers_lend_their_connections(spread: ottla.Cluster) -> None:
+    async def work() -> None:
+        async with ottla.AsyncProducer(spread.bootstrap_servers, linger_ms=0) as producer:
+            sent = await borrow_three(producer)
+            assert turns(producer).taken > 0
+            assert sorted(stored(spread, "spread")) == sorted(b"%d" % n for n in range(sent))
+
+    run(work())
+
+
+def test_a_lent_connection_that_ends_is_noticed_while_another_one_is_awaited(spread: ottla.Cluster) -> None:
+    """It stays readable until somebody reads its end, and the event loop would turn and turn."""
+
+    async def work() -> None:
+        async with ottla.AsyncProducer(spread.bootstrap_servers, linger_ms=0) as producer:
+            await borrow_three(producer)
+            lent = list(turns(producer)._lent)
+            spread.kill(spread.leader("spread", 1))
+            with spread.faults.delay_ack(topic="spread", every=1, delay_ms=20):
+                for _ in range(200):
+                    await (await producer.send("spread", b"on", partition=0))
+                    if not all(each.connected for each in lent):
+                        break
+            assert sum(each.connected for each in lent) == 2
+
+    run(work())
+
+
+def test_what_is_awaited_late_is_the_io_threads(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    """Nobody would look after it: the event loop may be held up when the answer comes."""
+
+    async def work() -> None:
+        async with alone(kafka_cluster, kafka_topic) as (producer, first):
+            turn = turns(producer)
+            with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=3000):
+                delivery = await producer.send(kafka_topic, b"late", partition=0)
+                until(lambda: not turn._lent, "the connection taken back")
+                awaiting = asyncio.ensure_future(_outcome(delivery))
+                await asyncio.sleep(0)
+                assert not turn._lent
+                assert (await awaiting).offset == first
+
+    run(work())
+
+
+def test_callbacks_know_nothing_of_who_awaited_first(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    variable: ContextVar[str] = ContextVar("variable", default="nobody's")
+    called_with: list[str] = []
+
+    async def request(producer: ottla.AsyncProducer) -> None:
+        variable.set("the request's")
+        for _ in range(100):
+            delivery = await producer.send(
+                kafka_topic, b"x", partition=0, on_delivery=lambda _: called_with.append(variable.get())
+            )
+            await delivery
+        await get_alone(producer, kafka_topic)
+
+    async def work() -> None:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer:
+            await asyncio.create_task(request(producer))
+            await asyncio.create_task(request(producer))
+
+    run(work())
+    assert called_with == ["nobody's"] * 200
+
+
+def test_an_event_loop_that_reads_no_files_leaves_it_to_the_io_thread(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    class Deaf(asyncio.SelectorEventLoop):
+        def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
+            raise NotImplementedError
+
+    async def work() -> None:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer:
+            for n in range(200):
+                assert (await (await producer.send(kafka_topic, b"%d" % n, partition=0))).offset == n
+            assert not turns(producer)._lent
+            assert not producer._driver.appender.is_eager
+
+    with asyncio.Runner(loop_factory=Deaf) as runner:
+        runner.run(work())
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="without a compiler everything is interpreted")

@@ -104,6 +104,10 @@ class CallersTurn:
         """On the I/O thread, after a turn of its own: whoever sent one by one may have ended that a while ago."""
         if self._driver.appender.is_eager and time.monotonic_ns() // 1000 - self._used_us > LOOK_US:
             self._leave_to_thread()
+        # In this order: who becomes eager meanwhile says afterwards how long to sleep.
+        self._loop.sleep_max_s = SLEEP_MAX_S
+        if self._driver.appender.is_eager:
+            self._loop.sleep_max_s = LOOK_US / 1_000_000
 
     def _is_alone(self) -> bool:
         """Whether nothing else that was sent at once is still on its way."""
@@ -125,12 +129,13 @@ class CallersTurn:
         return channel
 
     def _borrow(self, channel: Channel) -> bool:
-        """Have the I/O thread leave the answer here; False where there is none to wait for, or the thread is at it."""
+        """Have the I/O thread leave the answer here; False where it is the thread's to take, or there is none."""
         loop = self._loop
         if not loop.turn.acquire(False):
             return False
         try:
-            if not channel.connected or not channel.awaited:
+            # The thread looks after what is lent only where somebody is eager.
+            if not channel.connected or not channel.awaited or not self._driver.appender.is_eager:
                 return False
             self._lend(channel)
             return True
@@ -143,7 +148,6 @@ class CallersTurn:
     def _leave_to_thread(self) -> None:
         self._waits = 0
         self._driver.appender.is_eager = False
-        self._loop.sleep_max_s = SLEEP_MAX_S
 
     def _await(self, channel: Channel, timeout_ms: int) -> None:
         loop = self._loop

@@ -16,6 +16,7 @@ Callbacks and those who await are let go in the event loop as ever, right after 
 from __future__ import annotations
 
 import time
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.callers_turn import LOOK_US, CallersTurn
@@ -47,8 +48,9 @@ class EventLoopsTurn(CallersTurn):
         # The batch that was awaited last.
         self._awaited: SealedBatch | None = None
         self._poller = loop.borrower = EpollPoller()
-        # Where `take_answers` is called.
+        # Where `take_answers` is called; whether it can be.
         self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._can_be_called = True
 
     def send_at_once(self) -> bool:
         """Send what was just appended; False where the I/O thread must be woken, to do it or for its deadline."""
@@ -63,16 +65,30 @@ class EventLoopsTurn(CallersTurn):
 
     def begin_to_await(self, batch: SealedBatch, event_loop: asyncio.AbstractEventLoop) -> None:
         """Somebody in the event loop awaits a record of this batch, which is on its way."""
+        if not self._can_be_called:
+            return
         channel = self._waits_now()
         before, self._awaited = self._awaited, batch
         if before is not None and not before.outcome:
             self._leave_to_thread()
             return
-        if channel is None or channel.borrowed or batch.outcome or not self._borrow(channel):
+        if channel is None or channel.borrowed or batch.outcome:
             return
-        if self._event_loop is None:
-            self._event_loop = event_loop
-            event_loop.add_reader(self._poller.fileno(), self.take_answers)
+        if self._event_loop is None and not self._read_in(event_loop):
+            return
+        self._borrow(channel)
+
+    def _read_in(self, event_loop: asyncio.AbstractEventLoop) -> bool:
+        """Have the event loop read what is lent; False where it reads no files."""
+        try:
+            # Callbacks run in no context of whoever happens to be the first to await.
+            Context().run(event_loop.add_reader, self._poller.fileno(), self.take_answers)
+        except NotImplementedError:
+            self._can_be_called = False
+            self._leave_to_thread()
+            return False
+        self._event_loop = event_loop
+        return True
 
     def take_answers(self) -> None:
         """Take in what has come on the borrowed connections, and let go who awaited it."""
@@ -111,7 +127,7 @@ class EventLoopsTurn(CallersTurn):
 
     def _is_alone(self) -> bool:
         for channel in self._lent:
-            if channel.borrowed and channel.awaited:
+            if channel.connected and channel.borrowed and channel.awaited:
                 return False
         return CallersTurn._is_alone(self)
 
@@ -119,12 +135,20 @@ class EventLoopsTurn(CallersTurn):
         if not self._loop.is_idle(now_us):
             self._take_all_back()
             return
-        # Answers are due on one connection at most while it is alone; what else can come is the end of another.
-        due = [channel for channel in self._lent if channel.borrowed and channel.awaited]
-        for channel in due or self._lent:
-            if channel.connected and channel.borrowed:
-                self._take_in(channel, now_us)
+        # Answers are due on one connection at most while it is alone; what else can come is the end of another one.
+        if not self._hear(True, now_us):
+            self._hear(False, now_us)
         self._carry_out(now_us)
+
+    def _hear(self, is_awaited: bool, now_us: int) -> bool:
+        """Take in what has come where answers are awaited, or where none are; whether anything has."""
+        is_heard = False
+        for channel in self._lent:
+            if channel.connected and channel.borrowed and bool(channel.awaited) == is_awaited:
+                before = channel.received_bytes
+                if not self._take_in(channel, now_us) or channel.received_bytes != before:
+                    is_heard = True
+        return is_heard
 
     def _take_all_back(self) -> None:
         for channel in self._lent:

@@ -41,6 +41,7 @@ cdef class IoLoop:
 
     @cython.locals(meter=LoopMeter, idle_ns=int64_t, woke_ns=int64_t, due_now=bint)
     cdef _turn(self)
+    cdef _take_posted(self, now_us)
     cdef _sleep(self)
     cdef _timeout_s(self, now_us)
     cpdef bint is_idle(self, now_us) except -1

@@ -253,10 +253,10 @@ class IoLoop:
 
     def lend(self, channel: Channel) -> None:
         """Leave its answers to a caller, until it is taken back."""
-        channel.borrowed = True
-        self.watch_again(channel)
         if self.borrower is not None:
             self.borrower.watch(channel.fd, READABLE)
+        channel.borrowed = True
+        self.watch_again(channel)
 
     def take_back(self, channel: Channel) -> None:
         """Read its answers again."""
@@ -325,8 +325,7 @@ class IoLoop:
     def _turn(self) -> None:
         core, front = self._core, self._front
         now_us = time.monotonic_ns() // 1000
-        while self._posted:
-            core.receive(self._posted.popleft(), now_us)
+        self._take_posted(now_us)
         self._take_resolved(now_us)
         self._take_explained(now_us)
         self._take_given_back(now_us)
@@ -349,7 +348,13 @@ class IoLoop:
         if self._broken is not None:
             raise self._broken
         if events:
+            # Answers that a caller left came before those that come now.
+            self._take_posted(woke_ns // 1000)
             self._handle(events, woke_ns // 1000)
+
+    def _take_posted(self, now_us: int) -> None:
+        while self._posted:
+            self._core.receive(self._posted.popleft(), now_us)
 
     def _sleep(self) -> list[tuple[int, int]]:
         """Say that the loop sleeps, look once more for something to do, and only then wait."""
