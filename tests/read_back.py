@@ -1,25 +1,36 @@
-"""What a topic holds, decoded by the plain twin of the compiled code; markers of transactions are left out."""
+"""What a topic holds, decoded by the plain twin of the compiled code."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import ottla
 from ottla.records.plain import Record, decode_batches
 
 
-def stored_records(cluster: ottla.Cluster, topic: str, **settings: Any) -> dict[int, list[Record]]:
-    """The records of each partition that has any, in the order of their offsets; `settings` are the reader's."""
+def stored_records(
+    cluster: ottla.Cluster, topic: str, isolation_level: str = "read_uncommitted"
+) -> dict[int, list[Record]]:
+    """The records of each partition that has any, in the order of their offsets.
+
+    Markers of transactions are expected, and left out, only where it is told to read what is committed.
+    """
     found: dict[int, list[Record]] = {}
-    with ottla.Reader(cluster.bootstrap_servers, topic, **settings) as reader:
+    with ottla.Reader(cluster.bootstrap_servers, topic, isolation_level=isolation_level) as reader:
         for fetched in reader.iter_raw():
             for header, records in decode_batches(fetched.records):
-                if not header.is_control:
-                    found.setdefault(fetched.partition, []).extend(records)
+                if header.is_control:
+                    assert isolation_level == "read_committed", "a marker where there are no transactions"
+                    continue
+                found.setdefault(fetched.partition, []).extend(records)
     return found
 
 
-def stored(cluster: ottla.Cluster, topic: str, **settings: Any) -> list[bytes]:
-    """All values, by partition and offset; an absent one is empty."""
-    records = stored_records(cluster, topic, **settings)
-    return [bytes(record.value or b"") for partition in sorted(records) for record in records[partition]]
+def stored_in_time(cluster: ottla.Cluster, topic: str) -> list[Record]:
+    """All records by their timestamps."""
+    found = [record for records in stored_records(cluster, topic).values() for record in records]
+    return sorted(found, key=lambda record: record.timestamp_ms)
+
+
+def stored(cluster: ottla.Cluster, topic: str, isolation_level: str = "read_uncommitted") -> list[bytes]:
+    """All values, by partition and offset; TypeError where there is a record without a value."""
+    records = stored_records(cluster, topic, isolation_level)
+    return [bytes(record.value) for partition in sorted(records) for record in records[partition]]

@@ -19,7 +19,7 @@ _numbers = count()
 
 def stored(cluster: ottla.Cluster, topic: str) -> dict[int, list[bytes]]:
     found = stored_records(cluster, topic)
-    return {partition: [bytes(record.value or b"") for record in records] for partition, records in found.items()}
+    return {partition: [bytes(record.value) for record in records] for partition, records in found.items()}
 
 
 @pytest.fixture(scope="module")

@@ -9,16 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.read_back import stored_records
+from tests.read_back import stored_in_time
 
 import ottla
 from ottla import BatchSeen, ProducerRecord
-from ottla.records.plain import Record
-
-
-def stored(cluster: ottla.Cluster, topic: str) -> list[Record]:
-    found = [record for records in stored_records(cluster, topic).values() for record in records]
-    return sorted(found, key=lambda record: record.timestamp_ms)
 
 
 class Notes:
@@ -86,7 +80,7 @@ def test_interceptors_change_a_record_one_after_the_other(kafka_cluster: ottla.C
         kafka_cluster.bootstrap_servers, interceptor_classes=[Adds("one"), Adds("two")], value_serializer="json"
     ) as producer:
         producer.send(kafka_topic, {"n": 1})
-    [record] = stored(kafka_cluster, kafka_topic)
+    [record] = stored_in_time(kafka_cluster, kafka_topic)
     assert record.value == b'{"n":1,"by":"two"}'
     assert [name for name, _ in record.headers] == ["one", "two"]
 
@@ -120,7 +114,7 @@ def test_an_interceptor_that_raises_is_logged_once_a_kind_and_counted_and_change
         producer.send(kafka_topic, b"wrong", timestamp_ms=99).result(30)
         producer.close()
     expected = [*(b"%d" % number for number in range(20)), b"wrong"]
-    assert [record.value for record in stored(kafka_cluster, kafka_topic)] == expected
+    assert [record.value for record in stored_in_time(kafka_cluster, kafka_topic)] == expected
     assert [record.value for record in notes.records] == expected
     assert len(notes.batches) == len(notes.acks) == 21
     assert producer.metrics()["ottla-interceptor-error-total"] == 20 + 1 + 21 + 21 + 1

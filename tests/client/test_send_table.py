@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.read_back import stored_records
 
 import ottla
 from ottla.client.admin import Admin
@@ -15,7 +16,7 @@ from ottla.client.producer import Producer
 from ottla.client.tables import read_table, write_table
 from ottla.protocol.error_codes import ErrorCode
 from ottla.records.batch_header import iterate_headers
-from ottla.records.plain import decode_batches, partition_for_key
+from ottla.records.plain import partition_for_key
 
 ROWS = 10_000
 
@@ -205,10 +206,7 @@ def test_headers_and_timestamps_arrive_with_their_rows(kafka_cluster: ottla.Clus
         producer.send_table(
             kafka_topic, table, value="value", headers="headers", timestamp_ms="at", partition="partition"
         ).result(60)
-    with ottla.Reader(kafka_cluster.bootstrap_servers, kafka_topic) as reader:
-        records = [
-            record for fetched in reader.iter_raw() for _, some in decode_batches(fetched.records) for record in some
-        ]
+    [records] = stored_records(kafka_cluster, kafka_topic).values()
     assert [(record.timestamp_ms, record.headers) for record in records] == [
         (1_357_084_800_123, (("h", b"1"), ("n", None))),
         (0, ()),

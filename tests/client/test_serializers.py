@@ -10,29 +10,23 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.read_back import stored_records
+from tests.read_back import stored_in_time
 
 import ottla
-from ottla.records.plain import Record
 
 _SERVER = {"bootstrap.servers": "127.0.0.1:9"}
 _JAVA = "org.apache.kafka.common.serialization."
 
 
-def stored(cluster: ottla.Cluster, topic: str) -> list[Record]:
-    found = [record for records in stored_records(cluster, topic).values() for record in records]
-    return sorted(found, key=lambda record: record.timestamp_ms)
-
-
 def values(cluster: ottla.Cluster, topic: str) -> list[bytes | None]:
-    return [record.value for record in stored(cluster, topic)]
+    return [record.value for record in stored_in_time(cluster, topic)]
 
 
 def test_functions_make_the_bytes(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     servers = kafka_cluster.bootstrap_servers
     with ottla.Producer(servers, key_serializer=str, value_serializer=json.dumps) as producer:
         producer.send(kafka_topic, {"a": [1, None]}, 17)
-    [record] = stored(kafka_cluster, kafka_topic)
+    [record] = stored_in_time(kafka_cluster, kafka_topic)
     assert (record.key, record.value) == (b"17", b'{"a": [1, null]}')
 
 
@@ -58,7 +52,7 @@ def test_objects_are_told_the_topic(kafka_cluster: ottla.Cluster, kafka_topic: s
 def test_none_stays_a_tombstone_without_key(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     with ottla.Producer(kafka_cluster.bootstrap_servers, key_serializer="json", value_serializer="json") as producer:
         producer.send(kafka_topic)
-    [record] = stored(kafka_cluster, kafka_topic)
+    [record] = stored_in_time(kafka_cluster, kafka_topic)
     assert (record.key, record.value) == (None, None)
 
 

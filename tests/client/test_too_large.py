@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
+from tests.read_back import stored_records
 
 import ottla
 from ottla.records.plain import Record, decode_batches
@@ -101,14 +102,7 @@ def test_a_transaction_with_batches_too_large_is_committed_whole(
                 for value in part:
                     producer.send(narrow_topic, value, partition=0)
         assert producer.metrics()["batch-split-total"] > 0
-    with ottla.Reader(kafka_cluster.bootstrap_servers, narrow_topic, isolation_level="read_committed") as reader:
-        found = [
-            bytes(record.value)
-            for fetched in reader.iter_raw()
-            for header, records in decode_batches(fetched.records)
-            for record in records
-            if not header.is_control
-        ]
+    found = [bytes(record.value) for record in stored_records(kafka_cluster, narrow_topic, "read_committed")[0]]
     assert found == values
 
 
