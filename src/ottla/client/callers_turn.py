@@ -156,7 +156,7 @@ class CallersTurn:
             loop.give_back(channel, "")
         else:
             try:
-                if channel.connected and channel.borrowed:
+                if channel.borrowed:
                     self._pull(channel, is_readable)
             except BaseException as error:
                 loop.break_down(error)

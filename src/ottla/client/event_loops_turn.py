@@ -122,12 +122,12 @@ class EventLoopsTurn(CallersTurn):
 
     def _lend(self, channel: Channel) -> None:
         CallersTurn._lend(self, channel)
-        self._lent = [each for each in self._lent if each.connected and each.borrowed]
+        self._lent = [each for each in self._lent if each.borrowed]
         self._lent.append(channel)
 
     def _is_alone(self) -> bool:
         for channel in self._lent:
-            if channel.connected and channel.borrowed and channel.awaited:
+            if channel.borrowed and channel.awaited:
                 return False
         return CallersTurn._is_alone(self)
 
@@ -144,7 +144,7 @@ class EventLoopsTurn(CallersTurn):
         """Take in what has come where answers are awaited, or where none are; whether anything has."""
         is_heard = False
         for channel in self._lent:
-            if channel.connected and channel.borrowed and bool(channel.awaited) == is_awaited:
+            if channel.borrowed and bool(channel.awaited) == is_awaited:
                 before = channel.received_bytes
                 if not self._take_in(channel, now_us) or channel.received_bytes != before:
                     is_heard = True
@@ -152,6 +152,6 @@ class EventLoopsTurn(CallersTurn):
 
     def _take_all_back(self) -> None:
         for channel in self._lent:
-            if channel.connected and channel.borrowed:
+            if channel.borrowed:
                 self._loop.take_back(channel)
         self._lent = []

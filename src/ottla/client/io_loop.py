@@ -583,8 +583,8 @@ class IoLoop:
         if not channel.served:
             self.troubles[channel.host, channel.port] = Trouble(channel.host, channel.port, reason)
         del self._channels[channel.connection_id]
-        if channel.borrowed and self.borrower is not None:
-            self.borrower.forget(channel.fd)
+        if channel.borrowed:
+            self.take_back(channel)
         if self._by_fd.pop(channel.fd, None) is not None:
             self._poller.forget(channel.fd)
         channel.close()
