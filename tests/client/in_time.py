@@ -1,9 +1,10 @@
-"""Coroutines that must come to an end."""
+"""What must come to an end, or come true."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
@@ -15,3 +16,12 @@ def run(work: Coroutine[Any, Any, None]) -> None:
             await work
 
     asyncio.run(in_time())
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Look again and again; AssertionError after half a minute."""
+    for _ in range(3000):
+        if true():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it did not come to that")

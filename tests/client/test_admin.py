@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.client.in_time import wait_until
 
 import ottla
 from ottla.client.admin import Admin
@@ -50,6 +51,28 @@ def test_offsets_are_asked_of_the_next_leader_where_the_last_one_has_died(kafka_
         cluster.await_isr(kafka_name, 0)
         cluster.kill(cluster.leader(kafka_name, 0))
         assert admin.delete_records(kafka_name, {0: 1}) == {0: 1}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda admin, _name: admin.list_topics(), id="any broker"),
+        pytest.param(lambda admin, name: admin.create_topics(name), id="the controller"),
+    ],
+)
+def test_a_question_whose_connection_ends_before_it_leaves_is_asked_again(
+    kafka_name: str, ask: Callable[[Admin, str], object]
+) -> None:
+    with ottla.Cluster(brokers=1) as cluster, Admin(cluster.bootstrap_servers) as admin, ThreadPoolExecutor(1) as other:
+        admin.create_topics(f"{kafka_name}-before")
+        loop = admin._driver.loop
+        # While the turn is taken the I/O thread goes on sleeping: it hears of the question and of the end at once.
+        with loop.turn:
+            cluster.kill()
+            cluster.start()
+            asked = other.submit(ask, admin, kafka_name)
+            wait_until(lambda: len(loop._posted) > 0)
+        asked.result(30)
 
 
 def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-
 import pytest
+from tests.client.in_time import wait_until
 from tests.interop.wire import Wire
 from tests.read_back import stored
 
@@ -24,14 +22,6 @@ def epochs(cluster: ottla.Cluster, topic: str) -> list[tuple[int, int]]:
             for header, _ in decode_batches(fetched.records)
         }
     return list(found)
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if true():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("it did not come to that")
 
 
 @pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])

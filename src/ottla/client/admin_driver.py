@@ -90,9 +90,7 @@ class AdminDriver(Driver):
             timeout_ms = self._settings.default_api_timeout_ms
         deadline = time.monotonic() + timeout_ms / 1000
         answer = self._ask_once(message, where, timeout_ms, reach_ms)
-        # What any broker may be asked changes nothing, or nothing more the second time: the next one is asked where one
-        # has died with the question.
-        while answer is not None and answer.message is None and answer.sent and where == ANY_NODE:
+        while answer is not None and _bears_repeating(answer, where):
             self._waiting.wait(self._is_over, self._settings.connection.retry_backoff_ms / 1000)
             left_ms = int((deadline - time.monotonic()) * 1000)
             if left_ms <= 0 or not self.loop.answered:
@@ -180,3 +178,14 @@ class AdminDriver(Driver):
         if isinstance(output, Answer):
             self._answers[output.token] = output
             self._changed = True
+
+
+def _bears_repeating(answer: Answer, where: int) -> bool:
+    """Whether a connection ended with the question, and asking it once more does nothing twice.
+
+    What never left does not; nor does what any broker may be asked: it changes nothing, or nothing more the second
+    time.
+    """
+    if answer.message is not None or answer.node_id is None or answer.unsupported or answer.unsendable:
+        return False
+    return not answer.sent or where == ANY_NODE
