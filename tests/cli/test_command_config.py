@@ -138,6 +138,7 @@ def with_lines(folder: Path, command: tuple[str, ...], *lines: str) -> subproces
         ("sasl.mechanisms=PLAIN", "sasl.mechanisms is called sasl.mechanism here"),
         ("ssl.provider=Sun", "ssl.provider chooses among Java's security providers"),
         ("security.protocol=TLS", "security.protocol='TLS' is not known"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN", "sasl.mechanism=PLAIN needs a user"),
     ],
 )
 def test_every_command_refuses_a_mistake_with_the_name_of_the_file(

@@ -9,7 +9,7 @@ about security that ottla cannot do, a value that its setting cannot have.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +18,8 @@ import typer
 from ottla.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ottla.connection.setting import Setting
+    from ottla.producer.settings import ProducerSettings
+    from ottla.reader.settings import ReaderSettings
 
 CommandConfig = Annotated[
     Path | None,
@@ -36,14 +37,37 @@ _NAME = re.compile(r"[A-Za-z][\w-]{0,39}(\.[\w-]+)*")
 _ALIKE = 0.7
 
 
-def settings_from(path: Path | None, table: Sequence[Setting], **own: Any) -> dict[str, Any]:
-    """Keywords for a client whose settings are `table`: the file's, and where it does not say, `own`; ConfigError."""
-    if path is None:
-        return own
-    from ottla.client.properties import read_properties
-    from ottla.connection.setting import read_settings
+def client_arguments(
+    path: Path | None,
+    kind: type[ProducerSettings] | type[ReaderSettings],
+    bootstrap_servers: str,
+    default: str,
+    **own: Any,
+) -> tuple[str, dict[str, Any]]:
+    """(bootstrap_servers, keywords) of a client with such settings: the file's, and where it does not say, `own`.
 
-    rows = {row.name: row for row in table if row.name not in _CODE}
+    The file's addresses count where none were given. ConfigError for what cannot be used.
+    """
+    if path is None:
+        return bootstrap_servers, own
+    found, others = _read(path, kind)
+    settings = own | found
+    try:
+        # One setting may not go with another, or want one that is not there.
+        kind({"bootstrap_servers": default, **settings})
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    if others:
+        typer.echo(f"ottla: {path}: not settings of Kafka's clients, so passed over: {', '.join(others)}", err=True)
+    told = settings.pop("bootstrap_servers", None)
+    return (told if told and bootstrap_servers == default else bootstrap_servers), settings
+
+
+def _read(path: Path, kind: type[ProducerSettings] | type[ReaderSettings]) -> tuple[dict[str, Any], list[str]]:
+    """What the file sets of such a client, and the names that are of no client; ConfigError for a mistake."""
+    from ottla.client.properties import read_properties
+
+    rows = {row.name: row for row in kind.TABLE if row.name not in _CODE}
     known = _known_names()
     found: dict[str, Any] = {}
     others: list[str] = []
@@ -56,22 +80,7 @@ def settings_from(path: Path | None, table: Sequence[Setting], **own: Any) -> di
             raise ConfigError(f"{path}: {fault}")
         elif name not in known:
             others.append(given)
-    try:
-        read_settings(table, found)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    if others:
-        typer.echo(f"ottla: {path}: not settings of Kafka's clients, so passed over: {', '.join(others)}", err=True)
-    return {**own, **found}
-
-
-def client_arguments(
-    path: Path | None, table: Sequence[Setting], bootstrap_servers: str, default: str, **own: Any
-) -> tuple[str, dict[str, Any]]:
-    """(bootstrap_servers, keywords) of a client: the file's addresses count where none were given."""
-    settings = settings_from(path, table, **own)
-    told = settings.pop("bootstrap_servers", None)
-    return (told if told and bootstrap_servers == default else bootstrap_servers), settings
+    return found, others
 
 
 def _known_names() -> Set[str]:

@@ -48,10 +48,10 @@ def produce(
         raise UserMistake("--key-separator is for lines, --key for files: give one of the two")
     if key_separator == "":
         raise UserMistake("--key-separator is empty: give the text between key and value, such as :")
-    from ottla.producer.settings_table import PRODUCER_SETTINGS
+    from ottla.producer.settings import ProducerSettings
 
     bootstrap_servers, settings = client_arguments(
-        command_config, PRODUCER_SETTINGS, bootstrap_servers, DEFAULT_BOOTSTRAP, max_block_ms=_PATIENCE_MS
+        command_config, ProducerSettings, bootstrap_servers, DEFAULT_BOOTSTRAP, max_block_ms=_PATIENCE_MS
     )
     if settings.get("transactional_id"):
         raise UserMistake(

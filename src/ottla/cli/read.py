@@ -71,10 +71,10 @@ def read(
     if output is not None and follow:
         raise UserMistake("--follow never ends and --output needs an end: give one of the two")
     from ottla.client.reader import Reader
-    from ottla.reader.settings import READER_SETTINGS
+    from ottla.reader.settings import ReaderSettings
 
     bootstrap_servers, settings = client_arguments(
-        command_config, READER_SETTINGS, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
+        command_config, ReaderSettings, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
     )
     with Reader(
         bootstrap_servers, topic, start=_parse_start(start), end=None if follow else "latest", **settings

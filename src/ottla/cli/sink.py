@@ -113,11 +113,11 @@ def _unknown(settings: SinkSettings) -> UserMistake:
 
 
 def _settings(sink_id: str, bootstrap_servers: str, command_config: Path | None, control_topic: str) -> SinkSettings:
-    from ottla.reader.settings import READER_SETTINGS
+    from ottla.reader.settings import ReaderSettings
     from ottla.sink.settings import SinkSettings
 
     addresses, settings = client_arguments(
-        command_config, READER_SETTINGS, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
+        command_config, ReaderSettings, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
     )
     return SinkSettings(sink_id, addresses, settings, control_topic=control_topic, transaction_timeout_ms=_TIMEOUT_MS)
 

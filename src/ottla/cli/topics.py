@@ -226,12 +226,12 @@ def _offsets(given: list[str] | None) -> dict[int, int]:
 def _admin(context: typer.Context, bootstrap_servers: str | None = None, command_config: Path | None = None) -> Admin:
     """What stands behind the verb goes before what stands before it."""
     from ottla.client.admin import Admin
-    from ottla.reader.settings import READER_SETTINGS
+    from ottla.reader.settings import ReaderSettings
 
     given_servers, given_config = context.obj
     addresses, settings = client_arguments(
         command_config or given_config,
-        READER_SETTINGS,
+        ReaderSettings,
         bootstrap_servers or given_servers,
         DEFAULT_BOOTSTRAP,
         default_api_timeout_ms=_PATIENCE_MS,

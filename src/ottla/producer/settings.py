@@ -13,7 +13,7 @@ producer's `repr` and metrics.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ottla.connection.setting import INT32_MAX, read_settings
 from ottla.connection.settings import CONNECTION_SETTINGS, TEXT_BYTES_MAX, ConnectionSettings
@@ -37,6 +37,8 @@ class ProducerSettings:
     no request is answered, and each counts only until the socket has taken it. `warnings` are sentences for the client
     to log. `connection` holds the part all clients share.
     """
+
+    TABLE: ClassVar = PRODUCER_SETTINGS
 
     acks: int
     batch_size: int

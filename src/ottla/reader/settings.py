@@ -7,7 +7,7 @@ Two defaults differ from Kafka's consumer on purpose, because what is read here 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ottla.connection.setting import INT32_MAX, Setting, read_settings
 from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings
@@ -89,6 +89,8 @@ READER_SETTINGS: tuple[Setting, ...] = (
 
 class ReaderSettings:
     """The settings of `READER_SETTINGS`, one attribute each, checked; the connection's under `.connection`."""
+
+    TABLE: ClassVar = READER_SETTINGS
 
     check_crcs: bool
     connection: ConnectionSettings
