@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.papers import Papers
 
 import ottla
 from ottla.client.channel import CLOSED_EARLY, CLOSED_UNANSWERED, Channel, Lost, SocketBuffers
+from ottla.client.tls import TlsSocket
 from ottla.connection.settings import ConnectionSettings
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_request, encode_response
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -249,3 +253,27 @@ def test_the_refusal_of_a_broker_that_is_older_is_read(line: Line) -> None:
     refusal = ApiVersionsResponse(error_code=35)
     line.broker.sendall(b"".join(encode_response(7, refusal, 0)))
     assert line.pull() == ([(7, refusal)], "")
+
+
+def test_what_a_broker_said_before_it_hung_up_is_said_to_everyone_who_asks(papers: Papers) -> None:
+    """The request that is sent next meets it, and so does who reads before the connection is given up."""
+    there = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    there.load_cert_chain(papers.server)
+    there.load_verify_locations(papers.ca)
+    there.verify_mode = ssl.CERT_REQUIRED
+    here = ssl.create_default_context(cafile=str(papers.ca))
+    here.load_cert_chain(papers.stranger)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = TlsSocket(socket.create_connection(listener.getsockname()), here, "localhost")
+        broker = there.wrap_socket(listener.accept()[0], server_side=True, do_handshake_on_connect=False)
+    with ThreadPoolExecutor(1) as other, broker:
+        refused = other.submit(broker.do_handshake)
+        assert client.shake_hands() == 0
+        assert isinstance(refused.exception(10), ssl.SSLError)
+    # The end has come: what it had not read of ours makes it a reset.
+    with pytest.raises(Lost, match="does not know who issued"):
+        client.sendmsg([b"a request"])
+    for _ in range(2):
+        with pytest.raises(Lost, match="does not know who issued"):
+            client.recv_into(memoryview(bytearray(9)))
+    client.close()

@@ -210,12 +210,14 @@ class TlsSocket:
     Where nothing can be done now, BlockingIOError is raised, as by a plain socket.
     """
 
-    __slots__ = ("_put_off", "_socket")
+    __slots__ = ("_last_words", "_put_off", "_socket")
 
     def __init__(self, sock: socket, context: ssl.SSLContext, host: str) -> None:
         self._socket = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
         # What OpenSSL was given and did not take: it must be given the same again.
         self._put_off: memoryview | None = None
+        # Why the broker hung up. OpenSSL says it once; a read may come between the send that meets it and the end.
+        self._last_words = ""
 
     def shake_hands(self) -> int:
         """Go on with the handshake: 0 when it is done, else the events to wait for. Raises Lost, OSError."""
@@ -233,6 +235,8 @@ class TlsSocket:
 
     def recv_into(self, buffer: memoryview) -> int:
         """As a plain socket's; less than the buffer holds only where nothing is left to be had without waiting."""
+        if self._last_words:
+            raise Lost(self._last_words)
         filled = 0
         try:
             while filled < len(buffer):
@@ -247,7 +251,8 @@ class TlsSocket:
             pass  # ended without a goodbye, or with one: frames say themselves whether they are whole
         except ssl.SSLError as error:
             # With TLS 1.3 the broker's refusal of a certificate comes with the first read.
-            raise Lost(explain(error)) from None
+            self._last_words = explain(error)
+            raise Lost(self._last_words) from None
         return filled
 
     def sendmsg(self, pieces: Sequence[Any]) -> int:
