@@ -177,7 +177,7 @@ def test_what_is_sent_may_be_a_task_and_many_at_once(kafka_cluster: ottla.Cluste
 def test_the_event_loop_goes_on_while_send_waits_for_the_topic(kafka_cluster: ottla.Cluster) -> None:
     async def work() -> None:
         turns = 0
-        async with AsyncProducer(kafka_cluster.bootstrap_servers, max_block_ms=300) as producer:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, max_block_ms=1_000) as producer:
             send = asyncio.ensure_future(producer.send("no-such-topic", b"x"))
             while not send.done():
                 turns += 1
@@ -222,9 +222,9 @@ def test_a_full_buffer_is_waited_for_and_nothing_is_lost(kafka_cluster: ottla.Cl
 
 def test_a_buffer_that_stays_full_is_buffer_full(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     async def work() -> None:
-        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=20_000, max_block_ms=300) as producer:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=20_000, max_block_ms=1_000) as producer:
             await producer.partitions_for(kafka_topic)
-            with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=1500, times=1):
+            with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=3000, times=1):
                 await producer.send(kafka_topic, b"x" * 15_000)
                 with pytest.raises(ottla.BufferFull, match=r"buffer\.memory .20000 bytes. stayed full") as caught:
                     await producer.send(kafka_topic, b"x" * 15_000)

@@ -33,7 +33,7 @@ def told(use: Callable[[str], Any]) -> str:
 
 
 def produce(address: str, **settings: Any) -> None:
-    with ottla.Producer(address, max_block_ms=200, **settings) as producer:
+    with ottla.Producer(address, max_block_ms=1_000, **settings) as producer:
         names = {thread.name for thread in threading.enumerate()}
         tag = next(iter(producer.metrics().all())).tags["client-id"]
         assert f"ottla-producer-{tag}" in names
@@ -41,12 +41,12 @@ def produce(address: str, **settings: Any) -> None:
 
 
 def administer(address: str) -> None:
-    with ottla.Admin(address, default_api_timeout_ms=200) as admin:
+    with ottla.Admin(address, default_api_timeout_ms=1_000) as admin:
         admin.list_topics()
 
 
 def read(address: str) -> None:
-    with ottla.Reader(address, "flights", default_api_timeout_ms=200) as reader:
+    with ottla.Reader(address, "flights", default_api_timeout_ms=1_000) as reader:
         next(iter(reader))
 
 

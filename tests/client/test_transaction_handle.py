@@ -76,7 +76,7 @@ def test_a_lost_answer_is_asked_for_again(cluster: ottla.Cluster, name: str) -> 
 def test_a_coordinator_that_does_not_answer_leaves_it_unfinished(cluster: ottla.Cluster, name: str) -> None:
     identity = prepared(cluster, name, name, b"kept")
     with cluster.faults.lose_request(api="EndTxn"):
-        impatient = handle(cluster, identity, default_api_timeout_ms=300)
+        impatient = handle(cluster, identity, default_api_timeout_ms=2_000)
         with pytest.raises(ottla.TransactionUnfinished, match="the same verdict") as caught:
             impatient.end(committed=True)
     assert caught.value.retriable
