@@ -14,11 +14,12 @@ from typing import NamedTuple
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 from tools.apache_kafka import Java
 
 from ottla.broker.apis import API_VERSIONS, FETCH, METADATA, PRODUCE, VERSIONS
 
+from ..kafka_python_member import member
 from .lossy_proxy import Asked
 from .sides import Side
 
@@ -45,12 +46,11 @@ def by_kafka_python(_: pytest.FixtureRequest, address: str, topic: str, client_i
     for number in range(_RECORDS):
         producer.send(topic, b"%d" % number)
     producer.close(_PATIENCE_S)
-    consumer = KafkaConsumer(
+    consumer = member(
         topic,
         bootstrap_servers=address,
         client_id=client_id,
         group_id=f"{topic}-{client_id}",
-        auto_offset_reset="earliest",
         consumer_timeout_ms=_PATIENCE_S * 1000,
     )
     assert len(list(itertools.islice(consumer, _RECORDS))) == _RECORDS

@@ -9,6 +9,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import TopicAlreadyExistsError
+from tests.kafka_python_member import member
 
 import ottla
 from ottla.cluster.cluster import Cluster
@@ -60,26 +61,18 @@ def test_kafka_python_reads_what_ottla_wrote(cluster: Cluster, topic: str, excha
 
 
 def test_a_kafka_python_group_goes_on_where_it_stopped(cluster: Cluster, topic: str) -> None:
-    def member() -> KafkaConsumer:
-        return KafkaConsumer(
-            topic,
-            bootstrap_servers=cluster.bootstrap_servers,
-            group_id=topic,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-        )
-
+    told = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": topic, "enable_auto_commit": False}
     with ottla.Producer(cluster.bootstrap_servers) as producer:
         for number in range(30):
             producer.send(topic, b"%d" % number, partition=number % _PARTITIONS)
-    consumer = member()
+    consumer = member(topic, **told)
     first = read(consumer, 30)
     assert sorted(int(row[1]) for row in first.values()) == list(range(30))
     consumer.commit()
     consumer.close()
     with ottla.Producer(cluster.bootstrap_servers) as producer:
         producer.send(topic, b"new", partition=1)
-    consumer = member()
+    consumer = member(topic, **told)
     (row,) = read(consumer, 1).values()
     assert row[1] == b"new"
     places = [TopicPartition(topic, number) for number in range(_PARTITIONS)]
