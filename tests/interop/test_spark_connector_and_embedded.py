@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.spark.sink_driver import QUICK_START
 
 import ottla
 from ottla.cluster.cluster import Cluster
@@ -31,9 +32,9 @@ import sys
 from ottla.errors import UserMistake
 from ottla.spark.session import local_session
 
-servers, jars = sys.argv[1:]
+servers, settings = sys.argv[1:]
 try:
-    spark = local_session("ottla-tests", settings={"spark.jars": jars})
+    spark = local_session("ottla-tests", settings=json.loads(settings))
 except UserMistake as reason:
     print(json.dumps({"missing": str(reason)}))
     sys.exit()
@@ -90,7 +91,8 @@ def test_spark_reads_what_ottla_sent_and_ottla_what_spark_wrote(
         ]
     stored = [delivery.result(0) for delivery in sent]
     program = _PROGRAM.replace("ROWS", str(_ROWS)).replace("SINCE", str(_FIRST_MS + _ROWS // 2))
-    command = [sys.executable, "-c", program, cluster.bootstrap_servers, ",".join(spark_connector)]
+    settings = QUICK_START | {"spark.jars": ",".join(spark_connector)}
+    command = [sys.executable, "-c", program, cluster.bootstrap_servers, json.dumps(settings)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout.splitlines()[-1])

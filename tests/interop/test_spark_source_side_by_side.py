@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 import pytest
+from tests.spark.sink_driver import QUICK_START
 
 import ottla
 from ottla.cluster.cluster import Cluster
@@ -29,9 +30,9 @@ import sys
 from ottla.errors import UserMistake
 from ottla.spark.session import local_session
 
-servers, jars, cases = sys.argv[1:]
+servers, settings, cases = sys.argv[1:]
 try:
-    spark = local_session("ottla-tests", settings={"spark.jars": jars})
+    spark = local_session("ottla-tests", settings=json.loads(settings))
 except UserMistake as reason:
     print(json.dumps({"missing": str(reason)}))
     sys.exit()
@@ -128,7 +129,8 @@ def told(spark_connector: list[str]) -> dict[str, Any]:
     """What the program says."""
     with Cluster() as cluster:
         fill(cluster)
-        arguments = [cluster.bootstrap_servers, ",".join(spark_connector), json.dumps(CASES)]
+        settings = QUICK_START | {"spark.jars": ",".join(spark_connector)}
+        arguments = [cluster.bootstrap_servers, json.dumps(settings), json.dumps(CASES)]
         command = [sys.executable, "-c", _PROGRAM, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.soak import SOAK
+from tests.spark.sink_driver import QUICK_JAVA
 from tests.spark.sink_engine import Brokers
 from tools.apache_kafka import QUICK_FAILOVER, ApacheKafka
 from tools.kafka_jars import JarsUnavailable
@@ -51,7 +52,7 @@ def spark() -> Iterator[SparkSession]:
     from ottla.spark.session import local_session
 
     try:
-        session = local_session("ottla-tests")
+        session = local_session("ottla-tests", settings={"spark.driver.extraJavaOptions": QUICK_JAVA})
     except UserMistake as reason:
         lacking("spark", reason)
     yield session

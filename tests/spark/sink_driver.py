@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 ROWS = 40
 KEYS = 10
 # What a session costs at its start is mostly the compilers' work; these sessions are too short for it to pay.
+QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 QUICK_START = {
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": QUICK_JAVA,
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.streaming.pollingDelay": "50ms",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.spark.sink_driver import QUICK_JAVA
 from tests.spark.sink_engine import Engine, Stop, running_engine, send_signal
 from tests.spark.sink_kills import Say, Strike
 
@@ -23,7 +24,7 @@ STOPS = {"orders": Stop(Barrier.TASK_PREPARE), "control": Stop(Barrier.TASK_END)
 READ = {"streamed": "topic", "read": "topicBatch"}
 SETTINGS = {
     "spark.master": "local-cluster[2,2,1024]",
-    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": QUICK_JAVA,
 }
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.spark.sink_driver import QUICK_JAVA
 from tests.spark.sink_engine import TASKS, Engine, await_true
 from tools.ports import free_ports
 
@@ -27,11 +28,10 @@ pytestmark = [
 ]
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 SETTINGS = {
     "spark.executor.cores": str(TASKS),
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": QUICK_JAVA,
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
     "spark.speculation.task.duration.threshold": "1s",
@@ -52,7 +52,7 @@ class Daemons:
             "JAVA_HOME": str(lay_java_home(*java_of_this_machine(), folder / "java")),
             "SPARK_HOME": str(home),
             "SPARK_CONF_DIR": str(folder / "conf"),
-            "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
+            "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
             "SPARK_WORKER_DIR": str(folder / "work"),
             BARRIERS_FOLDER: str(barriers_folder),
         }
