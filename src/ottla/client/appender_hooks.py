@@ -16,7 +16,7 @@ from ottla.client.bootstrap import LastingTrouble, unreachable
 from ottla.client.io_loop import IoLoop
 from ottla.client.known_topics import KnownTopics
 from ottla.client.spent_time import SpentTime
-from ottla.client.waiting import Waiting, seconds
+from ottla.client.waiting import Waiting
 from ottla.errors import BufferFull, ClosedError, OttlaError
 from ottla.producer.cluster_view import ClusterView
 from ottla.producer.events import TopicWanted
@@ -155,15 +155,14 @@ class AppenderHooks:
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome; False when there is none after `timeout_s`."""
-        longest_s = seconds(timeout_s)
         if self.callers_turn is not None and not self._forked and not self.loop.is_own_thread():
             began_ns = time.monotonic_ns()
-            self.callers_turn.await_answer(batch, longest_s)
+            self.callers_turn.await_answer(batch, timeout_s)
             if batch.outcome:
                 return True
-            if longest_s is not None:
-                longest_s = max(0, longest_s - (time.monotonic_ns() - began_ns) / 1e9)
-        return self.wait_for(lambda: batch.outcome != 0, longest_s)
+            if timeout_s is not None:
+                timeout_s = max(0, timeout_s - (time.monotonic_ns() - began_ns) / 1e9)
+        return self.wait_for(lambda: batch.outcome != 0, timeout_s)
 
     def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait for what settling batches brings about; False when it is not so after `timeout_s`."""

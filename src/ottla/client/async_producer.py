@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.client.async_producer_driver import AsyncProducerDriver
 from ottla.client.producer_front import Headers, ProducerFront, log_closing
 from ottla.client.table_sender import TableGate
-from ottla.client.waiting import seconds
 from ottla.errors import OttlaError
+from ottla.timeouts import seconds
 
 if TYPE_CHECKING:
     from uuid import UUID

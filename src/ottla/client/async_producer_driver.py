@@ -27,12 +27,12 @@ from ottla.client import lifetime
 from ottla.client.channel import SocketBuffers
 from ottla.client.event_loops_turn import REQUEST_TIMEOUT_US_MIN, EventLoopsTurn
 from ottla.client.producer_driver import LAST_REPORT_S, ProducerDriver
-from ottla.client.waiting import seconds
 from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 from ottla.records.awaiting import MustWait
 from ottla.records.delivery import Delivery, SealedBatch, run_callbacks
 from ottla.records.record_parts import checked_topic, header_pairs, text_or_bytes
+from ottla.timeouts import seconds
 
 _log = logging.getLogger("ottla.producer")
 

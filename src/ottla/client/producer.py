@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.client.producer_driver import ProducerDriver
 from ottla.client.producer_front import Headers, ProducerFront, log_closing
 from ottla.client.table_sender import TableGate
-from ottla.client.waiting import seconds
 from ottla.errors import OttlaError
+from ottla.timeouts import seconds
 
 if TYPE_CHECKING:
     from uuid import UUID

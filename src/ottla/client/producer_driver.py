@@ -30,7 +30,6 @@ from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import Security, unguessable
 from ottla.client.spent_time import SpentTime
 from ottla.client.transaction_verbs import TransactionVerbs
-from ottla.client.waiting import seconds
 from ottla.errors import ClosedError, DeliveryError, OttlaError
 from ottla.producer.cluster_view import ClusterView
 from ottla.producer.core import ProducerCore
@@ -57,6 +56,7 @@ from ottla.producer.settings import ProducerSettings
 from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
 from ottla.records.record_parts import checked_topic
+from ottla.timeouts import seconds
 
 if TYPE_CHECKING:
     from ottla.client.interceptors import Interceptors

@@ -10,8 +10,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.arrow import need_pyarrow
-from ottla.client.waiting import seconds
 from ottla.records.delivery import ACKED, UNKNOWN, SealedBatch
+from ottla.timeouts import seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,11 +25,10 @@ from typing import Any, Literal, get_args
 from ottla.async_functions import is_async
 from ottla.errors import ConfigError
 from ottla.nearest import nearest_name as nearest_name
+from ottla.shown import shown as shown
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
-# The longest names of cipher suites are no longer.
-_SHORT_WORD = 50
 
 Group = Literal[
     "The cluster",
@@ -235,21 +234,6 @@ def _unknown(name: str, table: Sequence[Setting]) -> str:
         nearest = nearest.replace(".", "_")  # as keywords are written
     hint = f"did you mean {nearest}?" if nearest else "known are " + ", ".join(row.name for row in table) + "."
     return f"{name} is not a setting this client knows; {hint}"
-
-
-def shown(value: Any, *, is_private: bool = True) -> str:
-    """What an error tells of a value: a number or text, of a private setting one short word at most.
-
-    Passwords, keys, addresses with a password in them and whole configurations are easily given in the wrong place.
-    """
-    if isinstance(value, str):
-        may_be_secret = is_private and (len(value) > _SHORT_WORD or len(value.split()) > 1)
-        if may_be_secret or any(sign in value for sign in "@=\n"):
-            return "[hidden]"
-        return f"{value!r:.60}"
-    # Python refuses to write down numbers of thousands of digits.
-    is_number = isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 128)
-    return repr(value) if is_number else f"<{type(value).__name__}>"
 
 
 def refuse_coroutine(what: str, function: Any) -> None:

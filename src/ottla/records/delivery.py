@@ -39,6 +39,7 @@ from cython.cimports.ottla.records.wire import (
 from ottla.errors import ClosedError, DeliveryFailed, DeliveryUnknown
 from ottla.records.awaiting import releasing
 from ottla.records.compression import CODEC_IDS, compress
+from ottla.timeouts import seconds
 
 PENDING, ACKED, FAILED, UNKNOWN, SPLIT = 0, 1, 2, 3, 4
 _WORDS = ("pending", "acked", "failed", "unknown", "split")
@@ -402,9 +403,11 @@ class Delivery:
 
     def exception(self, timeout: object = None) -> Exception | None:
         """Wait as `result` does and return what it would raise, or None for a stored record."""
+        # Also where nobody has to wait: whether it is refused must not hang on how fast the broker was.
+        longest_s = None if timeout is None else seconds(timeout)
         batch: SealedBatch = self._place()
         if batch.outcome == 0:
-            batch = self._wait(timeout)
+            batch = self._wait(longest_s)
         if batch.outcome == 1:
             return None
         if not self._is_looked:
@@ -421,10 +424,10 @@ class Delivery:
         return error
 
     @cython.cfunc
-    def _wait(self, timeout: object) -> SealedBatch:
+    def _wait(self, longest_s: object) -> SealedBatch:
         """Wait for the outcome of the record's batch, or of the parts it is split into meanwhile."""
         began_ns: int64_t = monotonic_ns()
-        left: object = timeout
+        left: object = longest_s
         while True:
             batch: SealedBatch = self._place()
             hooks = batch._hooks
@@ -432,11 +435,11 @@ class Delivery:
                 hooks.wait(batch, left)
             if batch.outcome != 4:
                 break
-            if timeout is not None:
-                left = max(0, timeout - (monotonic_ns() - began_ns) / 1e9)
+            if longest_s is not None:
+                left = max(0, longest_s - (monotonic_ns() - began_ns) / 1e9)
         if batch.outcome == 0:
             raise TimeoutError(
-                f"The record for {batch.topic}-{batch.partition} has no outcome after {timeout} s; it may still "
+                f"The record for {batch.topic}-{batch.partition} has no outcome after {longest_s} s; it may still "
                 "get one."
             )
         return batch

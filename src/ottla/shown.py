@@ -1,0 +1,23 @@
+"""What an error may tell of a value that somebody gave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# The longest names of cipher suites are no longer.
+_SHORT_WORD = 50
+
+
+def shown(value: Any, *, is_private: bool = True) -> str:
+    """What an error tells of a value: a number or text, of a private setting one short word at most.
+
+    Passwords, keys, addresses with a password in them and whole configurations are easily given in the wrong place.
+    """
+    if isinstance(value, str):
+        may_be_secret = is_private and (len(value) > _SHORT_WORD or len(value.split()) > 1)
+        if may_be_secret or any(sign in value for sign in "@=\n"):
+            return "[hidden]"
+        return f"{value!r:.60}"
+    # Python refuses to write down numbers of thousands of digits.
+    is_number = isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 128)
+    return repr(value) if is_number else f"<{type(value).__name__}>"
