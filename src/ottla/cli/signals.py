@@ -4,6 +4,9 @@ terminal).
 Both become an exception in the main thread, as Python does with Ctrl+C, so that every `with` block on the way out
 stops its brokers and removes its folders. Once one has come, further ones are ignored: `timeout` sends SIGTERM twice,
 and the second must not strike in the middle of tidying up.
+
+Libraries on the way out may fail over an interruption (PySpark does where it struck in the middle of an answer from
+Java), and what they raise then takes its place; it stays an interruption all the same.
 """
 
 from __future__ import annotations
@@ -29,7 +32,10 @@ class Ended(BaseException):
 
 @contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Within the block, SIGTERM and SIGHUP raise Ended, unless whoever started us had them ignored or handled."""
+    """Within the block, SIGTERM and SIGHUP raise Ended, unless whoever started us had them ignored or handled.
+
+    An error that was raised while an interruption was on its way becomes that interruption again.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -44,6 +50,18 @@ def ending_in_order() -> Iterator[None]:
         signal.signal(number, leave)
     try:
         yield
+    except Exception as error:
+        interruption = _interruption_under(error)
+        if interruption is None:
+            raise
+        raise interruption from None
     finally:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _interruption_under(error: BaseException | None) -> BaseException | None:
+    """The KeyboardInterrupt or Ended in whose way out this error came up."""
+    while error is not None and not isinstance(error, KeyboardInterrupt | Ended):
+        error = error.__context__
+    return error
