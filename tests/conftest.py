@@ -45,13 +45,17 @@ def say(record_property: Callable[[str, object], None]) -> Callable[[str], None]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What tests said, also those that other processes ran, whose own output nobody sees."""
+    """What tests said, also those that other processes ran, whose own output nobody sees; and why what failed did."""
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", "") == "call":
                 for key, line in report.user_properties:
                     if key == _SAID:
                         terminalreporter.write_line(line)
+    # All of it in one place: the reports themselves lie thousands of lines apart.
+    for report in (*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")):
+        crash = getattr(report.longrepr, "reprcrash", None)
+        terminalreporter.write_line(f"why {report.nodeid} failed: {report.longrepr if crash is None else crash}")
 
 
 @pytest.fixture

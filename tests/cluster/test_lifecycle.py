@@ -8,11 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interrupting import interrupted_after
 from tools.ports import free_ports
 
 from ottla.cluster.cluster import Cluster
@@ -84,6 +86,15 @@ def test_ctrl_c_leaves_no_temporary_folder(hold: Callable[..., Holder]) -> None:
     os.killpg(holder.process.pid, signal.SIGINT)
     holder.finish()
     assert not os.path.exists(holder.data_dir)
+
+
+def test_ctrl_c_leaves_no_temporary_folder_where_it_strikes_just_when_that_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt), interrupted_after(os.mkdir):
+        Cluster(brokers=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for a process that is not a child of its own")

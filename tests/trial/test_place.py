@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.interrupting import interrupted_after
 
 from ottla.errors import UserMistake
-from ottla.trial.place import make_place
+from ottla.trial.place import make_place, temporary_folder
 
 
 def contents(folder: Path) -> list[str]:
@@ -75,3 +79,22 @@ def test_disk_without_room_is_refused_before_anything_is_written(tmp_path: Path)
         place.check_room(Size(1))  # type: ignore[arg-type]
         with pytest.raises(UserMistake, match=r"MiB free, and the run would write about .* make room"):
             place.check_room(Size(shutil.disk_usage(tmp_path).total))  # type: ignore[arg-type]
+
+
+def test_temporary_folder_is_gone_after_its_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with temporary_folder() as folder:
+        (folder / "something").write_text("of a run")
+        assert folder.parent == tmp_path
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert contents(tmp_path) == []
+
+
+@pytest.mark.parametrize("folder", [temporary_folder(), make_place(None)], ids=["temporary folder", "place"])
+def test_folder_is_gone_where_ctrl_c_strikes_just_when_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: AbstractContextManager[object]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt), interrupted_after(os.mkdir), folder:
+        pass
+    assert contents(tmp_path) == []

@@ -43,6 +43,7 @@ with weakened("no_sequence_check"):
     sys.exit(main())
 """
 TIMEOUT_S = 240
+ENDS_S = 60
 
 
 def ottla(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -236,7 +237,7 @@ def run_that_leaves_nothing(folder: Path, words: str) -> Iterator[subprocess.Pop
     with subprocess.Popen(
         [sys.executable, "-u", "-m", "ottla.cli", *arguments],
         cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder / "tmp")},
+        env={**os.environ, "TMPDIR": str(folder / "tmp"), "PYTHONFAULTHANDLER": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -246,12 +247,26 @@ def run_that_leaves_nothing(folder: Path, words: str) -> Iterator[subprocess.Pop
         for line in running.stdout:
             if line.startswith(words):
                 break
+        else:
+            assert running.stderr is not None
+            pytest.fail(f"the run never came to {words!r}: {running.stderr.read()}")
         yield running
         # The pipe's other ends are gone too: no JVM and no worker has outlived the program.
         assert select.select([running.stdout], [], [], 30)[0]
         assert running.stdout.read().count("Traceback") == 0
     assert sorted(path.name for path in folder.iterdir()) == ["orders.csv", "tmp"]
     assert list((folder / "tmp").iterdir()) == []
+
+
+def how_it_ended(running: subprocess.Popen[str]) -> tuple[int, str]:
+    """Exit status and stderr; where it does not end, what each of its threads is doing."""
+    assert running.stderr is not None
+    try:
+        status = running.wait(ENDS_S)
+    except subprocess.TimeoutExpired:
+        running.send_signal(signal.SIGABRT)
+        status = running.wait()
+    return status, running.stderr.read()
 
 
 # While Spark starts, in CI its Java process is killed instead (below).
@@ -263,9 +278,7 @@ def test_interrupted_run_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, 
     with run_that_leaves_nothing(tmp_path, words) as running:
         # As a terminal does it: every process of the foreground group gets the signal.
         os.killpg(running.pid, signal.SIGINT)
-        assert running.wait(30) == 130
-        assert running.stderr is not None
-        assert running.stderr.read() == "ottla: interrupted\n"
+        assert how_it_ended(running) == (130, "ottla: interrupted\n")
 
 
 @pytest.mark.parametrize("words", ["read ", "send at-least-once", STARTING])
@@ -274,18 +287,15 @@ def test_terminated_run_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, w
         # As `timeout` does it: the program first, then every process of its group, the program again among them.
         os.kill(running.pid, signal.SIGTERM)
         os.killpg(running.pid, signal.SIGTERM)
-        assert running.wait(30) == 143
-        assert running.stderr is not None
-        assert running.stderr.read() == "ottla: terminated\n"
+        assert how_it_ended(running) == (143, "ottla: terminated\n")
 
 
 @pytest.mark.parametrize("words", ["send exactly-once", "start Spark"])
 def test_a_java_process_that_was_killed_is_reported_in_one_sentence(tmp_path: Path, words: str) -> None:
     with run_that_leaves_nothing(tmp_path, words) as running:
         os.kill(java_process(running.pid), signal.SIGKILL)
-        assert running.wait(60) == 1
-        assert running.stderr is not None
-        said = running.stderr.read()
+        status, said = how_it_ended(running)
+        assert status == 1
         assert said.startswith("ottla: Spark's Java process ended ")
         assert "signal 9" in said
         assert said.count("\n") == 1

@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -62,12 +62,14 @@ class Cluster:
         self._brokers = brokers
         self._owner_pid = os.getpid()
         self._temporary = data_dir is None
-        self._data_dir = _make_temporary() if data_dir is None else os.path.abspath(os.fspath(data_dir))
+        self._data_dir = _temporary_name() if data_dir is None else os.path.abspath(os.fspath(data_dir))
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         self._control: ControlClient | None = None
         atexit.register(self.close)
         try:
+            if self._temporary:
+                _make_temporary(self._data_dir)
             self._control = ControlClient(self._launch(in_process))
             self._addresses: dict[str, list[tuple[str, int]]] = self._ask(
                 "start",
@@ -351,11 +353,24 @@ def _check_arguments(brokers: int, port: int) -> None:
         raise ConfigError(f"port={port!r} must be 0 (free ports) or leave room for {brokers} brokers: 1 to {port_max}")
 
 
-def _make_temporary() -> str:
+def _temporary_name() -> str:
+    """Known before it is made: an interruption that strikes in between would leave a folder nobody knows of."""
+    import secrets
     import tempfile
 
+    with _saying_what_to_do():
+        return os.path.join(tempfile.gettempdir(), f"ottla-{secrets.token_hex(8)}")
+
+
+def _make_temporary(folder: str) -> None:
+    with _saying_what_to_do():
+        os.mkdir(folder, 0o700)
+
+
+@contextlib.contextmanager
+def _saying_what_to_do() -> Iterator[None]:
     try:
-        return tempfile.mkdtemp(prefix="ottla-")
+        yield
     except OSError as error:
         raise UserMistake(
             f"no temporary folder can be made ({(error.strerror or str(error)).lower()}): "

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -30,7 +29,7 @@ from ottla.trial.guarantees import GUARANTEES
 from ottla.trial.inputs import Source, describe, first_rows, open_source, read_source
 from ottla.trial.outcome import KILL_DRIVER, LOSE_ACK, LOSE_REQUEST, RunOutcome, Streamed
 from ottla.trial.patience import comes_within
-from ottla.trial.place import Place, make_place
+from ottla.trial.place import Place, make_place, temporary_folder
 from ottla.trial.screen import Steps, open_console, show_story, showing_steps
 from ottla.trial.whole_file import check_place
 
@@ -282,11 +281,9 @@ def _stream(
 
     with (
         steps.step("PySpark streams exactly-once on, its driver killed once"),
-        tempfile.TemporaryDirectory(prefix="ottla-run-") as folder,
+        temporary_folder() as folder,
     ):
-        killed = stream_and_kill(
-            cluster, topic, result, records.count, records.partitions, Path(folder), look_while_dead
-        )
+        killed = stream_and_kill(cluster, topic, result, records.count, records.partitions, folder, look_while_dead)
     with steps.step("PySpark audits what was streamed", unit="tasks") as step, watching(spark, step):
         streamed = Streamed(judge_result(spark, cluster.bootstrap_servers, topic, result), killed)
     witness.choose_part()

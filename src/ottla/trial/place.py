@@ -10,6 +10,7 @@ its end leaves nothing: what it made is removed again, the data folder itself in
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -89,8 +90,9 @@ def make_place(data_dir: Path | None) -> Iterator[Place]:
 def _make(data_dir: Path | None, made: list[Path]) -> Place:
     try:
         if data_dir is None:
-            folder = Path(tempfile.mkdtemp(prefix="ottla-run-"))
+            folder = _temporary_name()
             made.append(folder)
+            folder.mkdir(0o700)
         else:
             made.extend(_make_parents(data_dir.absolute()))
             folder = _next_run(data_dir)
@@ -105,6 +107,22 @@ def _make(data_dir: Path | None, made: list[Path]) -> Place:
             f"{where} cannot hold the run's files ({error.strerror}): name another folder with --data-dir"
         ) from None
     return place
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder of the system's temporary ones, gone at the end wherever an interruption strikes."""
+    folder = _temporary_name()
+    try:
+        folder.mkdir(0o700)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _temporary_name() -> Path:
+    """Known before it is made: an interruption that strikes in between would leave a folder nobody knows of."""
+    return Path(tempfile.gettempdir(), f"ottla-run-{secrets.token_hex(8)}")
 
 
 def _make_parents(folder: Path) -> list[Path]:
