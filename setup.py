@@ -104,6 +104,7 @@ TURNS = [
     "ottla.simulation.scheduler",
     "ottla.simulation.trace",
     "ottla.simulation.witness",
+    "ottla.timeouts",
     "ottla.value",
 ]
 
