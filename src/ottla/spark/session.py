@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,8 +73,7 @@ def local_session(
         try:
             return builder.getOrCreate()
         except Exception as error:
-            exited = "JAVA_GATEWAY_EXITED" in str(error)
-            ending = "it said why above, if it did" if exited else how_java_ended(_JAVA_ENDS_S)
+            ending = _how_it_ended(_java_that_never_came_up(error), _JAVA_ENDS_S) or how_java_ended(_JAVA_ENDS_S)
             if ending is None:
                 raise
             raise OttlaError(f"Spark's Java process ended before Spark was up ({ending}); it was {java}") from error
@@ -86,7 +86,19 @@ def how_java_ended(patience_s: float) -> str | None:
     """
     from pyspark import SparkContext
 
-    java: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    return _how_it_ended(getattr(SparkContext._gateway, "proc", None), patience_s)
+
+
+def _java_that_never_came_up(error: BaseException) -> subprocess.Popen[bytes] | None:
+    """The Java process that PySpark has waited for in vain: it tells nobody of it, but its frame still knows it."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        process = frame.f_locals.get("proc")
+        if isinstance(process, subprocess.Popen):
+            return process
+    return None
+
+
+def _how_it_ended(java: subprocess.Popen[bytes] | None, patience_s: float) -> str | None:
     if java is None:
         return None
     try:
