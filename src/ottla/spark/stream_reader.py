@@ -47,8 +47,9 @@ from ottla.spark.stream_offsets import (
 _log = logging.getLogger("ottla.spark")
 
 _PARTITIONS_MAX_AGE_S = 1.0
-# Longer would hold the stream up, and the next micro-batch's offsets come after these.
+# Longer would hold the stream up, and the next micro-batch's offsets come after these; AvailableNow has a last one.
 _COMMIT_TIMEOUT_MS = 1_000
+_COMMIT_TIMEOUT_AVAILABLE_NOW_MS = 30_000
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -182,8 +183,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         group_id = self._options.group_id
         if group_id is None or not offsets or offsets == self._committed:
             return
+        timeout_ms = _COMMIT_TIMEOUT_AVAILABLE_NOW_MS if self._available_now else _COMMIT_TIMEOUT_MS
         try:
-            self._opened().lookup.commit(group_id, offsets, _COMMIT_TIMEOUT_MS)
+            self._opened().lookup.commit(group_id, offsets, timeout_ms)
             self._committed = offsets
         except OttlaError as error:
             if not error.retriable:
