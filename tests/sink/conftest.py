@@ -15,7 +15,7 @@ import pytest
 from tests import exactly_once
 
 import ottla
-from ottla.sink.barriers import BARRIERS_FOLDER, Barrier
+from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
 from ottla.sink.identities import coordinator_id, prefix_of
 
 from . import driver
@@ -62,7 +62,7 @@ class Engine:
 
     def hold(self, barrier: str, *, after: int = 0) -> None:
         """Let it wait at this barrier, once it has passed it so often."""
-        (self._folder / f"{barrier}.hold").write_text(str(after))
+        hold(self._folder, barrier, after)
 
     def release(self, barrier: str) -> None:
         (self._folder / f"{barrier}.hold").unlink()
@@ -153,8 +153,8 @@ def open_tasks(job: Job) -> list[str]:
 
 
 def await_quiet(job: Job) -> None:
-    """Wait until no transaction is open; that takes moments, for the timeout is a minute."""
-    deadline = time.monotonic() + 10
+    """Wait until no transaction is open; that takes moments, for most of these tests' timeout is a minute."""
+    deadline = time.monotonic() + 30
     while busy(job):
         assert time.monotonic() < deadline, busy(job)
         time.sleep(0.005)

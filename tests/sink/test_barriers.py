@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, reach
+from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold, reach
 
 
 def is_held(folder: Path) -> bool:
@@ -27,13 +27,12 @@ def is_held(folder: Path) -> bool:
 
 def test_passes_are_counted_anew_for_each_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(BARRIERS_FOLDER, str(tmp_path))
-    hold = tmp_path / f"{Barrier.COMMIT_BETWEEN}.hold"
     for _ in range(2):
-        hold.write_text("2")
+        hold(tmp_path, Barrier.COMMIT_BETWEEN, 2)
         assert [is_held(tmp_path) for _ in range(5)] == [False, False, True, False, False]
-    hold.write_text("2")
+    held_by = hold(tmp_path, Barrier.COMMIT_BETWEEN, 2)
     assert not is_held(tmp_path)
-    hold.unlink()
+    held_by.unlink()
     assert not is_held(tmp_path)
-    hold.write_text("2")
+    hold(tmp_path, Barrier.COMMIT_BETWEEN, 2)
     assert [is_held(tmp_path) for _ in range(3)] == [False, False, True]

@@ -24,7 +24,7 @@ from tests.spark import sink_driver
 from tests.spark.sink_driver import KEYS, ROWS, Job
 
 import ottla
-from ottla.sink.barriers import BARRIERS_FOLDER, Barrier
+from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
 from ottla.sink.identities import coordinator_id, prefix_of
 from ottla.sink.settings import CONTROL_TOPIC
 
@@ -309,7 +309,7 @@ class Engine:
         for name in sorted(stops, key=lambda name: list(Barrier).index(stops[name].barrier), reverse=True):
             barrier, after = stops[name]
             # Whoever is held there already looks only at whether there is such a file.
-            (self._barriers / f"{barrier}.hold").write_text(str(after))
+            hold(self._barriers, barrier, after)
             before = self.held(barrier)
             # All tasks come to a task's barrier; from a topic, as many as rows had come to when the micro-batch began.
             all_come = barrier.startswith("task-") and self.job.source(name) is None
@@ -325,13 +325,12 @@ class Engine:
 
     def _fail(self, name: str) -> None:
         """Begin a micro-batch, of which one task dies amid its rows when another one is done."""
-        hold = self._barriers / f"{Barrier.TASK_PREPARE}.hold"
-        hold.write_text("0")
+        held_by = hold(self._barriers, Barrier.TASK_PREPARE)
         self.add_file(name)
         self.driver.await_true(lambda: len(self.held(Barrier.TASK_PREPARE)) == TASKS, f"{name} sent not all rows")
         dies = min(self.held(Barrier.TASK_PREPARE))
         send_signal(dies, signal.SIGSTOP)
-        hold.unlink()
+        held_by.unlink()
         # Spark uses the process of the other task again.
         for held in self._barriers.glob(f"{Barrier.TASK_PREPARE}.*.held"):
             held.unlink()
@@ -340,18 +339,17 @@ class Engine:
 
     def slow_down(self, name: str, barrier: str) -> set[int]:
         """Begin a micro-batch and hold its tasks at a barrier that others pass; who is held."""
-        hold = self._barriers / f"{barrier}.hold"
-        hold.write_text("0")
+        hold(self._barriers, barrier)
         before = self.held(barrier)
         self.add_file(name)
         self.driver.await_true(lambda: len(self.held(barrier) - before) >= TASKS, f"{name} came not to {barrier}")
-        hold.write_text(str(sys.maxsize))
+        hold(self._barriers, barrier, sys.maxsize)
         return self.held(barrier) - before
 
     def release(self) -> None:
         """Let all go on that are held and alive."""
-        for hold in self._barriers.glob("*.hold"):
-            hold.unlink()
+        for held_by in self._barriers.glob("*.hold"):
+            held_by.unlink()
 
     def held(self, barrier: str) -> set[int]:
         """The processes that were held there."""

@@ -55,17 +55,27 @@ def reach(barrier: Barrier) -> None:
     if folder is None:
         return
     Path(folder, f"{barrier}.{os.getpid()}.reached").touch()
-    hold = Path(folder, f"{barrier}.hold")
-    if not hold.exists():
+    held_by = Path(folder, f"{barrier}.hold")
+    try:
+        passing = int(held_by.read_text())
+    except FileNotFoundError:
         _passed.pop(barrier, None)
         return
     _passed[barrier] = passed = _passed.get(barrier, 0) + 1
-    if passed <= int(hold.read_text() or 0):
+    if passed <= passing:
         return
     Path(folder, f"{barrier}.{os.getpid()}.held").touch()
-    while hold.exists():
+    while held_by.exists():
         time.sleep(_LOOK_AGAIN_S)
     _passed.pop(barrier, None)
+
+
+def hold(folder: Path, barrier: Barrier | str, passing: int = 0) -> Path:
+    """Have whoever comes there be held, once it has passed so often; who is held goes on when this file is gone."""
+    # In one step: whoever comes there meanwhile must not read half of it.
+    written = Path(folder, f"{barrier}.hold.new")
+    written.write_text(str(passing))
+    return written.rename(Path(folder, f"{barrier}.hold"))
 
 
 def steps(all_at_once: Sequence[_Step], between: Barrier) -> Iterator[Sequence[_Step]]:
