@@ -112,7 +112,7 @@ def test_a_write_that_lost_rows_says_under_which_id_it_is_to_be_run_again() -> N
 
 
 def test_downtime_beyond_the_timeout_before_the_decision(job: Job, engine: Engine) -> None:
-    job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 1_000
+    job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 5_000
     job.margin_ms = engine.job.margin_ms = 0
     engine.kill_at(Barrier.COMMIT_DECISION)
     # The coordinators' timers end what the killed one left; no plan does.
@@ -124,7 +124,7 @@ def test_downtime_beyond_the_timeout_before_the_decision(job: Job, engine: Engin
 
 @pytest.mark.parametrize(("barrier", "after"), [(Barrier.COMMIT_APPLY, 0), (Barrier.COMMIT_BETWEEN, 1)])
 def test_downtime_beyond_the_timeout_after_the_decision(barrier: str, after: int, job: Job, engine: Engine) -> None:
-    job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 1_500
+    job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 5_000
     job.margin_ms = engine.job.margin_ms = 0
     engine.kill_at(barrier, after=after)
     await_quiet(job)
@@ -156,7 +156,7 @@ def test_a_timeout_between_the_decision_and_its_commits_is_told(job: Job, monkey
 
 def test_a_driver_that_was_held_up_finds_its_decision_taken_back(job: Job, engine: Engine) -> None:
     # Between its last look at the tasks' transactions and the commit; those have most of a minute left.
-    job.margin_ms = engine.job.margin_ms = 2_000
+    engine.job.margin_ms = 10_000
     engine.hold(Barrier.COMMIT_ASKED, after=1)
     engine.start()
     engine.await_held(Barrier.COMMIT_ASKED)

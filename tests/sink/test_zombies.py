@@ -79,14 +79,14 @@ def test_abort_before_the_decision_makes_way_for_readers(job: Job) -> None:
 
 
 def test_abort_leaves_all_as_it_is_where_nobody_can_tell_what_is_decided(cluster: ottla.Cluster, job: Job) -> None:
-    settings = dataclasses.replace(job.settings(), client_settings={"default.api.timeout.ms": 300})
+    settings = job.settings()
     messages = tasks(job, plan(settings))
     # The driver's coordinator is out of reach; those of some tasks are not.
     broker_id = cluster.coordinator(transactional_id=coordinator_id(job.sink_id))
     others = {message.entry.identity.transactional_id for message in messages if message.entry}
     assert any(cluster.coordinator(transactional_id=other) != broker_id for other in others)
     with cluster.faults.lose_request(api="EndTxn", broker_id=broker_id) as lost:
-        abort(settings, messages)
+        abort(dataclasses.replace(settings, client_settings={"default.api.timeout.ms": 3_000}), messages)
     assert lost.fired
     assert len(busy(job)) == 3
     # The commit may still have been on its way.

@@ -105,7 +105,7 @@ def test_a_streaming_query_writes_every_row(
         ("id as value", {}, "Column 'value' is of type bigint"),
         ("cast(id as string) value", {"topik": "t"}, "did you mean topic"),
         ("cast(id as string) value", {"kafka.acks": "7"}, "acks"),
-        ("cast(id as string) value", {"kafka.max.block.ms": "100", "topic": "not:allowed"}, "not:allowed"),
+        ("cast(id as string) value", {"kafka.max.block.ms": "3000", "topic": "not:allowed"}, "not:allowed"),
         ("cast(id as string) value, 9 as partition", {}, "names partition 9 in row 0"),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_topic_cannot_be_overwritten(spark: SparkSession, kafka_cluster: Clust
         ).option("topic", kafka_topic).save()
 
 
-@pytest.mark.parametrize("block_ms", ["300", "700"])
+@pytest.mark.parametrize("block_ms", ["2000", "3000"])
 def test_an_unknown_topic_is_waited_for_as_long_as_the_options_say_and_named_when_the_write_is_planned(
     kafka_cluster: Cluster, block_ms: str
 ) -> None:
@@ -144,7 +144,7 @@ def test_an_unknown_topic_is_waited_for_as_long_as_the_options_say_and_named_whe
 
 @pytest.mark.parametrize("options", [{"delivery": "at-least-once"}, {"sink.id": "of-a-topic-that-is-gone"}])
 def test_a_topic_that_is_gone_keeps_nobody_from_aborting(kafka_cluster: Cluster, options: dict[str, str]) -> None:
-    servers = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers, "kafka.max.block.ms": "300"}
+    servers = {"kafka.bootstrap.servers": kafka_cluster.bootstrap_servers, "kafka.max.block.ms": "2000"}
     given = servers | options | {"topic": "no-such-topic"}
     # As the process does that commits and aborts, and that is another one after a minute without work.
     writer = sink.stream_writer(given, StructType([StructField("value", StringType())]))

@@ -232,7 +232,7 @@ def read_quietly(path: Path) -> bytes:
     [
         ({"subscribe": "no-such-topic"}, "no-such-topic"),
         (
-            {"subscribe": "x", "kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "300"},
+            {"subscribe": "x", "kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "2000"},
             "no Kafka broker could be reached at 127.0.0.1:1 (connection refused)",
         ),
         ({"subscribe": "x", "subscribePattern": ".*"}, "exactly one of the options"),

@@ -48,7 +48,12 @@ class SparkLoading:
         return self._session
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            # Interrupted while it waited for the thread to begin, which it does all the same.
+            self._given_up = True
+            raise
         return self
 
     def __exit__(
@@ -82,6 +87,8 @@ class SparkLoading:
         try:
             from ottla.spark.session import local_session
 
+            if self._given_up:
+                return
             self._session = local_session("ottla run", settings=SHORT_LIVED)
             _be_quiet_without_java(self._session)
             self._began.set()
