@@ -1,6 +1,6 @@
 """A quiet Spark session on this machine, for `ottla run` and for trying things out.
 
-Spark is configured from nothing but what stands here: a configuration folder of its own keeps the user's
+Spark is configured from nothing but what stands here: a configuration folder that does not exist keeps the user's
 `spark-defaults.conf` and logging out, and a `SPARK_HOME` of another version is not looked at. The environment is as
 before once the session is up.
 """
@@ -55,12 +55,16 @@ def local_session(
     java, version = find_java()
     folder = Path(tempfile.mkdtemp(prefix="ottla-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    (folder / "conf").mkdir()
-    (folder / "conf" / "log4j2.properties").write_text(_LOGGING)
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    options = (os.environ.get("SPARK_SUBMIT_OPTS"), f"-Dlog4j2.configurationFile={logging.as_uri()}")
     environment = {
         "JAVA_HOME": str(lay_java_home(java, version, folder / "java")),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "SPARK_CONF_DIR": str(folder / "conf"),
+        # The same for all, and not there: Java shares prepared classes only among those who have one classpath, which
+        # begins with this folder.
+        "SPARK_CONF_DIR": str(Path(pyspark.__file__).parent / "no-conf"),
+        "SPARK_SUBMIT_OPTS": " ".join(option for option in options if option),
         "SPARK_LOCAL_IP": "127.0.0.1",
         # Otherwise workers run whatever `python3` is on PATH, which has no ottla.
         "PYSPARK_PYTHON": sys.executable,

@@ -23,6 +23,8 @@ _PATIENCE_S = 120.0
 _JAVA_ENDS_S = 2.0  # its sockets break before its parent can learn how it ended
 # A JVM that lives for half a minute does not earn back what its best compiler costs: a third less CPU on two cores.
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+# Likewise what Spark would write for each query in Java, and compile: seconds, for a row or two of a query's plan.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 class SparkLoading:

@@ -16,7 +16,7 @@ import sys
 import threading
 from typing import NamedTuple
 
-from ottla.trial.spark_loading import SHORT_LIVED
+from ottla.trial.spark_loading import INTERPRETED, SHORT_LIVED
 
 MICRO_BATCHES = 2
 RESULT = (
@@ -41,7 +41,7 @@ def run(job: Job) -> None:
     """Do it all, and return when it is done."""
     from ottla.spark.session import local_session
 
-    spark = local_session("ottla run, streaming", settings=SHORT_LIVED)
+    spark = local_session("ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
     records = (
         spark.readStream.format("ottla")
         .option("kafka.bootstrap.servers", job.bootstrap_servers)
