@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -41,6 +43,19 @@ def test_closing_ends_the_processes() -> None:
     outcomes.close()
     assert first.seed in range(4)
     assert list(outcomes) == []
+
+
+def test_ctrl_c_is_kept_from_the_first_process_too() -> None:
+    """With the first one multiprocessing starts a process of its own, and lets Ctrl+C through; so in a new Python."""
+    code = """
+from functools import partial
+from signal import SIG_BLOCK, pthread_sigmask
+from ottla.trial.seeds import run_seeds
+[blocked] = run_seeds([()], 1, run=partial(pthread_sigmask, SIG_BLOCK))
+print([each.name for each in blocked])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("['SIGINT']\n", "")
 
 
 def test_whatever_is_raised_is_part_of_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:

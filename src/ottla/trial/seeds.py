@@ -22,6 +22,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, islice
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -206,6 +207,8 @@ class _Worker:
         self.in_hand: deque[Any] = deque()
         self.is_dead = False
         self._process = context.Process(target=_work, args=(theirs, run), daemon=True)
+        # Else the first start would start it, which lets Ctrl+C through again.
+        resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             # Whoever is started while Ctrl+C is blocked never hears of it, not even while it is loading.
