@@ -18,12 +18,12 @@ from ottla.errors import DeliveryFailed, DeliveryUnknown
 
 from ..papers import Papers
 from .sides import Side
-from .ways_in import settings_for
+from .ways_in import renewing_early, settings_for
 
 _RECORDS = 12_000
 _KILLED_AT = 4_000
 _CHUNK = 500
-# Ways in, each with the mechanism by which an idempotent producer comes in; sessions of SHORT end all the time.
+# Ways in, each with the mechanism by which an idempotent producer comes in; sessions of SHORT are renewed all the time.
 _WAYS = {
     "PLAINTEXT": "",
     "SSL": "",
@@ -67,6 +67,7 @@ def wave(side: Side, papers: Papers) -> Wave:
     at_least_once = []
     killing = threading.Thread(target=side.kill, args=(victim,))
     with contextlib.ExitStack() as opened:
+        opened.enter_context(renewing_early())
 
         def came_in(way: str, **settings: Any) -> ottla.Producer:
             given = settings_for(papers, way, _WAYS[way]) | {"batch_size": 1000} | settings

@@ -7,10 +7,15 @@ nothing else is set up.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from ottla import Listener
+from ottla.connection import authentication
 from ottla.connection.authentication import unsecured_token
 
 from ..papers import Papers
@@ -26,7 +31,9 @@ PROTOCOLS = {
     "SASL_SSL": "SASL_SSL",
     "SHORT": "SASL_SSL",
 }
-_SESSION_MS = 2000
+_SESSION_MS = 4000
+# Seconds before a session ends, lest a machine that stalls lets it end; Apache Kafka refuses a second one within 1 s.
+_RENEWED_AFTER = (0.28, 0.3)
 _MODULES = "org.apache.kafka.common.security"
 # How a client of Java's says who it is, by mechanism.
 JAVA_LOGINS = {
@@ -83,6 +90,15 @@ def apache_users() -> list[str]:
     """StorageTool's arguments for the users of SCRAM, who are kept in the cluster's metadata."""
     users = [f"{name}=[name={USER},password={PASSWORD}]" for name in MECHANISMS if name.startswith("SCRAM")]
     return [word for user in users for word in ("--add-scram", user)]
+
+
+@contextlib.contextmanager
+def renewing_early() -> Iterator[None]:
+    """Have our clients renew sessions of SHORT more than once a session."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, share in zip(("_RENEW_SOONEST", "_RENEW_LATEST"), _RENEWED_AFTER, strict=True):
+            patch.setattr(authentication, name, share)
+        yield
 
 
 def settings_for(papers: Papers, listener: str, mechanism: str = "") -> dict[str, Any]:
