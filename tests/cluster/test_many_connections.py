@@ -7,12 +7,17 @@ import os
 import resource
 import select
 import socket
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ottla
+from ottla.cluster.event_loop import EventLoop
+from ottla.cluster.host import ClusterHost
+from ottla.cluster.listener import Listener
 from ottla.protocol.messages.metadata import MetadataRequest
 
 _IDLE = 1000
@@ -64,21 +69,59 @@ def test_a_thousand_idle_connections_are_held_and_cost_little(
 
 
 def test_silent_clients_are_hung_up_on_and_others_are_not(
-    wire_to: Callable[[str], Any], make: Any, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wire_to: Callable[[str], Any],
+    make: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A busy client stays, and so does one that waits for an answer for longer than clients may be silent."""
+    """A busy client stays, and so does one that waits for an answer for longer than clients may be silent.
+
+    The broker's clock goes on when it is told to, so however slow this is, nobody is silent for longer.
+    """
     caplog.set_level("INFO")
-    with ottla.Cluster(brokers=1, settings={"connections_max_idle_ms": 1000}) as cluster:
-        cluster.create_topic("slow")
-        silent, owed, busy = (wire_to(cluster.bootstrap_servers) for _ in range(3))
-        owed.ask(make.fetch("slow", max_wait_ms=600_000), 12)
-        assert silent.call(MetadataRequest(), 12).brokers
-        while not _has_news(silent.socket, 20):
-            assert busy.call(MetadataRequest(), 12).brokers
-        assert silent.is_closed_by_broker()
-        busy.call(make.produce("slow", b"at last"), 9)
-        assert owed.answer().responses[0].partitions[0].high_watermark == 1
-        cluster.leader("slow", 0)
+    loop = EventLoop()
+    now_s = time.monotonic()
+    monkeypatch.setattr(loop, "time", lambda: now_s)
+    host = ClusterHost(loop, loop.stop)
+    told: list[Any] = []
+    listeners = {"CLIENT": Listener().to_dict()}
+    settings = {"connections_max_idle_ms": 1000}
+    fields = {"data_dir": str(tmp_path / "data"), "temporary": True, "listeners": listeners, "settings": settings}
+    host.handle("start", {"brokers": 1, **fields}, told.append)
+    topic = {"name": "slow", "partitions": 1, "replication_factor": 1, "configs": {}}
+    host.handle("create_topic", topic, told.append)
+
+    def turn_until(reached: Callable[[], bool]) -> None:
+        give_up_s = time.monotonic() + 30
+        while not reached():
+            assert time.monotonic() < give_up_s
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+
+    def answer(wire: Any) -> Any:
+        turn_until(lambda: _has_news(wire.socket, 0))
+        return wire.answer()
+
+    turn_until(lambda: len(told) == 2)
+    address = "{}:{}".format(*told[0]["CLIENT"][0])
+    silent, owed, busy = (wire_to(address) for _ in range(3))
+    owed.ask(make.fetch("slow", max_wait_ms=600_000), 12)
+    for wire in (silent, busy):
+        wire.ask(MetadataRequest(), 12)
+        assert answer(wire).brokers
+    for _ in range(2):
+        assert not _has_news(silent.socket, 0)
+        now_s += 0.6
+        busy.ask(MetadataRequest(), 12)
+        assert answer(busy).brokers
+    turn_until(lambda: _has_news(silent.socket, 0))
+    assert silent.is_closed_by_broker()
+    busy.ask(make.produce("slow", b"at last"), 9)
+    assert answer(busy).responses[0].partition_responses[0].base_offset == 0
+    assert answer(owed).responses[0].partitions[0].high_watermark == 1
+    host.stop()
+    loop.close()
     assert sum("nothing came or went for 1 s" in line for line in caplog.messages) == 1
 
 
