@@ -16,6 +16,8 @@ import ottla
 from ottla.broker.log import files
 from ottla.broker.log.survey import Kind, kind_of
 
+from ..markers import await_markers
+
 pytestmark = pytest.mark.kafka
 
 TOPIC = "inspected"
@@ -59,6 +61,8 @@ def partition(apache_kafka: str, apache_kafka_logs: Path) -> Path:
         transactional.produce(TOPIC, word * 1000)
         transactional.flush(30)
         end(60)
+    # A commit is answered before its marker is written.
+    await_markers(apache_kafka, TOPIC)
     # More, so that the segment with the transactions is closed and its indexes are cut to what they hold.
     with ottla.Producer(apache_kafka) as producer:
         for number in range(BATCHES):

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.cluster.cluster import Cluster
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -26,6 +25,7 @@ from ottla.records.plain import decode_batches
 from ..broker.group_world import find_coordinator
 from ..broker.transaction_world import Producer, listed
 from ..broker.world import fetch_request
+from .test_as_apache_kafka import make_topic
 from .test_groups_as_apache_kafka import Wire
 
 pytestmark = pytest.mark.kafka
@@ -295,8 +295,7 @@ def test_the_same_transaction_requests_get_the_same_answers(
     seen = []
     for address in (embedded, apache_kafka):
         topic = f"{script.__name__}-{version}"
-        admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-        admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(_PATIENCE_S)
+        make_topic(address, topic, {})
         session = Session(address, topic)
         script(session, version)
         seen.append(session.seen)
