@@ -16,7 +16,7 @@ from tools.ports import free_ports
 import ottla
 from ottla import Listener
 from ottla.cluster.cluster import Cluster
-from ottla.errors import KafkaError
+from ottla.errors import KafkaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode
 
 from ..papers import Papers
@@ -117,6 +117,17 @@ class Side:
     def close(self) -> None:
         """End the cluster."""
         raise NotImplementedError
+
+
+def await_topic(producer: ottla.Producer, topic: str) -> None:
+    """Wait until a producer knows the topic, however short its `max.block.ms` is."""
+    give_up_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            producer.partitions_for(topic)
+            return
+        except (KafkaError, Unreachable):
+            assert time.monotonic() < give_up_s
 
 
 def _described(admin: ottla.Admin, topic: str) -> Any:

@@ -9,7 +9,7 @@ import pytest
 import ottla
 from ottla.errors import BufferFull
 
-from .sides import Side
+from .sides import Side, await_topic
 
 _BUFFER_MEMORY = 200_000
 
@@ -26,6 +26,7 @@ def test_a_full_buffer_is_an_error_with_figures_and_what_was_accepted_arrives(
     side.create_topic(kafka_name, 1, 1)
     leader = side.leader(kafka_name, 0)
     with ottla.Producer(side.bootstrap_servers, buffer_memory=_BUFFER_MEMORY, max_block_ms=1_500) as producer:
+        await_topic(producer, kafka_name)
         producer.send(kafka_name, b"before").result(30)
         accepted = []
         side.pause(leader)

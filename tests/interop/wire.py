@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.protocol.frames import decode_response, encode_request
 
-_PATIENCE_S = 10
+_PATIENCE_S = 60
 # What a coordinator or leader says that is being set up, or still at work for the same client; clients ask again.
 _NOT_YET = {14, 15, 16, 51}
 
