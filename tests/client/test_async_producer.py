@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.client.in_time import run
+from tests.client.in_time import run, wait_until
 from tests.read_back import stored_records
 
 import ottla
@@ -495,8 +495,9 @@ def test_timeouts_of_flush_and_close_are_kept(kafka_cluster: ottla.Cluster, kafk
     async def work() -> None:
         producer = AsyncProducer(kafka_cluster.bootstrap_servers)
         await producer.partitions_for(kafka_topic)
-        with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=2000):
+        with kafka_cluster.faults.drop_ack(topic=kafka_topic) as fault:
             delivery = await producer.send(kafka_topic, b"x")
+            wait_until(lambda: fault.fired > 0)
             with pytest.raises(TimeoutError, match="flush again"):
                 await producer.flush(0.01)
             with pytest.raises(ottla.DeliveryError, match="of 1 records nobody knows"):

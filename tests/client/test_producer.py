@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.client.in_time import wait_until
 from tests.read_back import stored_records
 
 import ottla
@@ -353,13 +354,12 @@ def test_a_wait_may_be_as_long_as_one_likes(kafka_cluster: ottla.Cluster, kafka_
     assert delivery.exception() is None
 
 
-def test_close_with_a_timeout_gives_up_what_is_left(
-    closed_port: str, kafka_cluster: ottla.Cluster, kafka_topic: str
-) -> None:
+def test_close_with_a_timeout_gives_up_what_is_left(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     producer = Producer(kafka_cluster.bootstrap_servers)
     producer.partitions_for(kafka_topic)
-    with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=2000):
+    with kafka_cluster.faults.drop_ack(topic=kafka_topic) as fault:
         delivery = producer.send(kafka_topic, b"x")
+        wait_until(lambda: fault.fired > 0)
         with pytest.raises(ottla.DeliveryError, match="of 1 records nobody knows"):
             producer.close(timeout=0.3)
     with pytest.raises(ottla.DeliveryUnknown):

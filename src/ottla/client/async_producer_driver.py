@@ -26,7 +26,7 @@ from typing import Any
 from ottla.client import lifetime
 from ottla.client.channel import SocketBuffers
 from ottla.client.event_loops_turn import REQUEST_TIMEOUT_US_MIN, EventLoopsTurn
-from ottla.client.producer_driver import LAST_REPORT_S, ProducerDriver
+from ottla.client.producer_driver import GRACE_S, LAST_REPORT_S, ProducerDriver
 from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 from ottla.records.awaiting import MustWait
@@ -228,7 +228,7 @@ class AsyncProducerDriver(ProducerDriver):
         self.bind()
         self._begin_to_close(timeout_s)
         try:
-            async with asyncio.timeout(None if timeout_s is None else timeout_s + 1):
+            async with asyncio.timeout(None if timeout_s is None else timeout_s + GRACE_S):
                 await self.until(lambda: self._ended)
         except TimeoutError:
             raise TimeoutError(f"the producer could not be closed within {timeout_s} s") from None

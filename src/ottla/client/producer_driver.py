@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ottla.producer")
 
 _AT_EXIT_S = 30
+# How long closing waits for the I/O thread beyond its timeout: the core gives up at that by itself.
+GRACE_S = 10
 # How long closing waits for metric reporters to take the last figures.
 LAST_REPORT_S = 5
 _FOR_EVER_US = 10**15
@@ -173,8 +175,7 @@ class ProducerDriver(AppenderHooks):
             return
         self.refuse_own_thread("closing")
         self._begin_to_close(timeout_s)
-        # The core gives up at its deadline by itself; a second on top for carrying that out.
-        if not self._waiting.wait(lambda: self._ended, None if timeout_s is None else timeout_s + 1):
+        if not self._waiting.wait(lambda: self._ended, None if timeout_s is None else timeout_s + GRACE_S):
             raise TimeoutError(f"the producer could not be closed within {timeout_s} s")
         self.loop.join()
         if self._reporting is not None:
