@@ -371,6 +371,31 @@ def test_callbacks_run_in_the_event_loop_and_harm_nobody(
     assert caplog.text.count("a careless callback") >= 3
 
 
+@pytest.mark.parametrize("end", ["flush", "close"])
+def test_callbacks_have_run_though_all_was_settled_before_anybody_waited(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    async def work() -> None:
+        told: list[ottla.Delivery] = []
+        producer = AsyncProducer(kafka_cluster.bootstrap_servers)
+        driver = producer._driver
+        ask = driver._ask_for_flush
+
+        def ask_and_hold_the_event_loop() -> int:
+            ticket = ask()
+            wait_until(lambda: driver.has_ended if end == "close" else driver._is_flushed(ticket))
+            return ticket
+
+        monkeypatch.setattr(driver, "_ask_for_flush", ask_and_hold_the_event_loop)
+        await producer.partitions_for(kafka_topic)
+        delivery = await producer.send(kafka_topic, b"x", on_delivery=told.append)
+        await getattr(producer, end)()
+        assert told == [delivery]
+        await producer.close()
+
+    run(work())
+
+
 def test_a_callback_may_send(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     async def work() -> None:
         again: list[asyncio.Future[ottla.Delivery]] = []

@@ -213,7 +213,7 @@ class AsyncProducerDriver(ProducerDriver):
         try:
             with self.spent.on("flush_ns"):
                 async with asyncio.timeout(timeout_s):
-                    await self.until(lambda: self._is_flushed(ticket))
+                    await self._until_landed(lambda: self._is_flushed(ticket))
         except TimeoutError:
             raise TimeoutError(
                 f"records are still on their way after {timeout_s} s; flush again to wait for the rest"
@@ -229,11 +229,13 @@ class AsyncProducerDriver(ProducerDriver):
         self._begin_to_close(timeout_s)
         try:
             async with asyncio.timeout(None if timeout_s is None else timeout_s + GRACE_S):
-                await self.until(lambda: self._ended)
+                await self._until_landed(lambda: self._ended)
         except TimeoutError:
             raise TimeoutError(f"the producer could not be closed within {timeout_s} s") from None
         # At the end of its last turn: there is nothing left that it could wait for.
         self.loop.join()
+        if self._event_loops_turn is not None:
+            self._event_loops_turn.end()
         if self._reporting is not None:
             await asyncio.to_thread(self._reporting.join, LAST_REPORT_S)
         self.books.report()
@@ -257,6 +259,15 @@ class AsyncProducerDriver(ProducerDriver):
                 await future
         finally:
             self._waiting.forget(waiter)
+
+    async def _until_landed(self, done: Callable[[], bool]) -> None:
+        """Wait for that, and until the callbacks that landed before have been called."""
+        await self.until(done)
+        if self.landing:
+            future = self.bind().create_future()
+            self.landing.append([future, _let_go])
+            self._ring()
+            await future
 
     # ---- what the loop calls, on the I/O thread -----------------------------------------------------------------
 
