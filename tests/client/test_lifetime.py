@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import pickle
 import subprocess
@@ -150,27 +151,47 @@ producer.close()
     assert stored_count(kafka_cluster, kafka_topic) == 4
 
 
-def test_ctrl_c_in_flush_loses_nothing_and_a_second_flush_works(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
-    with kafka_cluster.faults.delay_ack(topic=kafka_topic, delay_ms=1500, times=1):
-        done = run(
-            """
+_FLUSHES = """
 import os, signal, sys, threading, ottla
 producer = ottla.Producer(sys.argv[1])
 producer.partitions_for(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
 deliveries = [producer.send(sys.argv[2], b"x") for _ in range(1000)]
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     producer.flush()
 except KeyboardInterrupt:
+    print("interrupted", flush=True)
     producer.flush()
     assert all(delivery.result(0).offset >= 0 for delivery in deliveries)
-    print("interrupted")
 producer.close()
-""",
-            kafka_cluster.bootstrap_servers,
-            kafka_topic,
-        )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+"""
+
+
+def test_ctrl_c_in_flush_loses_nothing_and_a_second_flush_works(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", _FLUSHES, kafka_cluster.bootstrap_servers, kafka_topic],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with child, contextlib.ExitStack() as unplugged:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            assert child.stdout.readline() == "ready\n"
+            for broker_id in kafka_cluster.brokers():
+                unplugged.enter_context(kafka_cluster.faults.unplug(broker_id))
+            child.stdin.write("\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == "interrupted\n"
+            unplugged.close()
+            _, told = child.communicate(timeout=60)
+        finally:
+            child.kill()
+    assert (child.returncode, told) == (0, "")
     assert stored_count(kafka_cluster, kafka_topic) == 1000
 
 
