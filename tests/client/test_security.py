@@ -11,6 +11,7 @@ import contextlib
 import gc
 import logging
 import os
+import random
 import socket
 import ssl
 import struct
@@ -117,13 +118,15 @@ def test_a_certificate_for_another_host_is_taken_where_names_are_not_checked(
 
 
 def neighbouring_ports() -> tuple[socket.socket, socket.socket]:
-    """Listen on two free ports that follow each other."""
+    """Listen on two free ports that follow each other, and that no outgoing connection is given meanwhile."""
+    outgoing = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    above = int(outgoing.read_text().split()[0]) if outgoing.exists() else 32_768
     while True:
-        first = socket.create_server(("127.0.0.1", 0))
-        try:
-            return first, socket.create_server(("127.0.0.1", first.getsockname()[1] + 1))
-        except (OSError, OverflowError):
-            first.close()
+        port = random.randrange(min(20_000, above - 1_000), above - 1)
+        with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+            first, second = (opened.enter_context(socket.create_server(("127.0.0.1", port + n))) for n in range(2))
+            opened.pop_all()
+            return first, second
 
 
 class Relay:
@@ -266,7 +269,7 @@ def test_who_hangs_up_in_the_handshake_and_is_not_kafka_may_yet_come_up(papers: 
         connection.recv(65536)
         connection.close()
 
-    given = settings_for(papers, "SSL") | {"max_block_ms": 500}
+    given = settings_for(papers, "SSL") | {"max_block_ms": 2_000}
     with (
         ottla.Producer(peer(hang_up), **given) as producer,
         pytest.raises(ottla.Unreachable, match="ended within the TLS handshake; is it a listener without TLS"),
