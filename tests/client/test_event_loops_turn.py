@@ -295,14 +295,14 @@ async def _outcome(delivery: ottla.Delivery) -> ottla.RecordMetadata:
 def test_who_overtakes_another_leaves_it_to_the_io_thread(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     async def work() -> None:
         async with alone(kafka_cluster, kafka_topic) as (producer, first):
-            with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=200):
+            with kafka_cluster.faults.unplug(kafka_cluster.leader(kafka_topic, 0)):
                 one = asyncio.ensure_future(_outcome(await producer.send(kafka_topic, b"one", partition=0)))
                 await asyncio.sleep(0)
                 two = await producer.send(kafka_topic, b"two", partition=0)
                 three = asyncio.ensure_future(_outcome(two))
                 await asyncio.sleep(0)
                 assert not producer._driver.appender.is_eager
-                assert [(await one).offset, (await three).offset] == [first, first + 1]
+            assert [(await one).offset, (await three).offset] == [first, first + 1]
             await get_alone(producer, kafka_topic)
 
     run(work())
@@ -329,12 +329,12 @@ def test_a_wait_that_is_given_up_changes_nothing_about_the_record(
 ) -> None:
     async def work() -> None:
         async with alone(kafka_cluster, kafka_topic) as (producer, first):
-            with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=300):
+            with kafka_cluster.faults.unplug(kafka_cluster.leader(kafka_topic, 0)):
                 delivery = await producer.send(kafka_topic, b"late", partition=0)
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.001):
                         await delivery
-                assert (await delivery).offset == first
+            assert (await delivery).offset == first
             await (await producer.send(kafka_topic, b"and on", partition=0))
 
     run(work())
@@ -414,8 +414,11 @@ def test_an_event_loop_that_is_over_holds_nothing_up(kafka_cluster: ottla.Cluste
     producer._driver.close(60)
 
 
-def test_closing_takes_the_connections_back(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+def test_closing_takes_the_connections_back(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever closes without an event loop hears of the last answer at once."""
+    monkeypatch.setattr("ottla.client.callers_turn.LOOK_US", 60_000_000)
 
     async def work() -> tuple[ottla.AsyncProducer, int, ottla.Delivery]:
         producer = ottla.AsyncProducer(kafka_cluster.bootstrap_servers, linger_ms=0)
@@ -435,7 +438,7 @@ def test_closing_takes_the_connections_back(kafka_cluster: ottla.Cluster, kafka_
 def test_a_forked_child_is_told_so_and_the_parent_goes_on(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     async def work() -> None:
         async with alone(kafka_cluster, kafka_topic) as (producer, first):
-            with kafka_cluster.faults.delay_ack(topic=kafka_topic, times=1, delay_ms=500):
+            with kafka_cluster.faults.unplug(kafka_cluster.leader(kafka_topic, 0)):
                 delivery = await producer.send(kafka_topic, b"parent's", partition=0)
                 child = os.fork()
                 if not child:
@@ -446,7 +449,7 @@ def test_a_forked_child_is_told_so_and_the_parent_goes_on(kafka_cluster: ottla.C
                         told = 1
                     os._exit(0 if told else 1)
                 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-                assert (await delivery).offset == first
+            assert (await delivery).offset == first
             await get_alone(producer, kafka_topic)
 
     run(work())

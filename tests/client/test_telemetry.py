@@ -60,6 +60,13 @@ def through(cluster: ottla.Cluster) -> Iterator[Through]:
         proxy.close()
 
 
+@pytest.fixture
+def last_push(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing waits for the last push, however long that takes."""
+    monkeypatch.setattr("ottla.producer.telemetry.LAST_PUSH_US", 30_000_000)
+
+
+@pytest.mark.usefixtures("last_push")
 def test_a_broker_that_asks_is_told_every_so_often_and_at_the_end(
     through: Through, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -192,6 +199,7 @@ def test_a_transactional_producer_says_who_it_is(through: Through, topic: str, k
     assert [(of.key, of.value.string_value) for of in resource.attributes] == [("transactional_id", kafka_name)]
 
 
+@pytest.mark.usefixtures("last_push")
 def test_an_async_producer_tells_as_well(through: Through, topic: str) -> None:
     proxy = through()
 
