@@ -183,7 +183,7 @@ def test_the_cluster_tells_its_brokers(kafka_cluster: ottla.Cluster) -> None:
 
 def test_a_broker_that_is_not_there_is_named(kafka_cluster: ottla.Cluster) -> None:
     with (
-        Admin(kafka_cluster.bootstrap_servers, default_api_timeout_ms=2_000) as admin,
+        Admin(kafka_cluster.bootstrap_servers, default_api_timeout_ms=4_000) as admin,
         pytest.raises(ottla.Unreachable, match="DescribeConfigs could not be asked of broker 9: ") as caught,
     ):
         admin.describe_configs(broker_id=9)

@@ -268,7 +268,7 @@ def test_a_topic_name_far_too_long_is_told_by_its_beginning(kafka_cluster: ottla
 def test_an_unknown_topic_is_named_after_max_block_ms_and_every_other_record_arrives(
     kafka_cluster: ottla.Cluster, kafka_topic: str
 ) -> None:
-    with ottla.Producer(kafka_cluster.bootstrap_servers, max_block_ms=1_000, linger_ms=0) as producer:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, max_block_ms=2_000, linger_ms=0) as producer:
         for n in range(4):
             producer.send(kafka_topic, b"%d" % n, partition=0)
             with pytest.raises(ottla.KafkaError, match="topic 'nobody-made-it' could not be had within") as caught:

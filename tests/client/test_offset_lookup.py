@@ -117,7 +117,7 @@ def test_a_group_with_members_is_not_committed_to(
 
 
 def test_nobody_there_is_said_with_the_address() -> None:
-    asking = OffsetLookup("127.0.0.1:1", default_api_timeout_ms=300)
+    asking = OffsetLookup("127.0.0.1:1", default_api_timeout_ms=2_000)
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 \(connection refused\)"):
         asking.partitions(["t"])
     asking.close()

@@ -39,7 +39,7 @@ def test_the_other_bootstrap_address_is_found(moved: Any) -> None:
 
 
 def test_with_recovery_none_the_producer_keeps_to_the_brokers_it_knows(moved: Any) -> None:
-    producer = moved(metadata_recovery_strategy="none", request_timeout_ms=400, delivery_timeout_ms=800)
+    producer = moved(metadata_recovery_strategy="none", request_timeout_ms=1_000, delivery_timeout_ms=3_000)
     delivery = producer.send(TOPIC, b"second")
     with pytest.raises(ottla.DeliveryFailed, match=r"delivery\.timeout\.ms"):
         delivery.result(30)

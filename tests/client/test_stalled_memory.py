@@ -52,7 +52,7 @@ def send():
 _CHILD = """
 import json, sys
 import ottla, ottla.client.producer, ottla.cluster.control
-settings = {"buffer_memory": %(buffer_memory)d, "max_block_ms": 1000, "linger_ms": 50}
+settings = {"buffer_memory": %(buffer_memory)d, "max_block_ms": 3000, "linger_ms": 50}
 %(way)s
 
 def kib(name):

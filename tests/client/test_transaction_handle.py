@@ -80,7 +80,7 @@ def test_a_coordinator_that_does_not_answer_leaves_it_unfinished(cluster: ottla.
         with pytest.raises(ottla.TransactionUnfinished, match="the same verdict") as caught:
             impatient.end(committed=True)
     assert caught.value.retriable
-    impatient.end(committed=True)
+    handle(cluster, identity).end(committed=True)
     assert committed(cluster, name) == [b"kept"]
 
 
@@ -132,6 +132,6 @@ def test_an_identity_may_come_out_of_json(closed_port: str) -> None:
 
 
 def test_nobody_there_is_said_plainly(closed_port: str) -> None:
-    nobody = ottla.TransactionHandle(("t", 1, 0), closed_port, default_api_timeout_ms=300)
+    nobody = ottla.TransactionHandle(("t", 1, 0), closed_port, default_api_timeout_ms=2_000)
     with pytest.raises(ottla.TransactionUnfinished, match="no Kafka broker can be reached"):
         nobody.end(committed=True)

@@ -131,7 +131,7 @@ def test_a_lost_answer_to_the_commit_is_asked_for_again(cluster: ottla.Cluster, 
 
 
 def test_a_commit_that_nobody_answers_is_unfinished_and_is_never_aborted(cluster: ottla.Cluster, name: str) -> None:
-    with producer_of(cluster, name, max_block_ms=1_500, request_timeout_ms=500) as producer:
+    with producer_of(cluster, name, max_block_ms=4_000, request_timeout_ms=1_000) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         delivery = producer.send(name, b"kept")
