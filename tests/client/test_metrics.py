@@ -144,7 +144,7 @@ def test_metrics_may_be_asked_for_by_others_while_everybody_sends(cluster: Clust
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
-            for number in range(20_000):
+            for number in range(5_000):
                 producer.send(topic, b"v" * 100, partition=number % 4)
             producer.flush(30)
         finally:
