@@ -20,6 +20,7 @@ from ottla.client.producer import Producer
 from ottla.client.reader import Reader
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.protocol.error_codes import ErrorCode
+from ottla.records.delivery import Delivery
 from ottla.records.plain import decode_batches
 
 
@@ -313,6 +314,31 @@ def test_a_closed_producer_says_so(kafka_cluster: ottla.Cluster, kafka_topic: st
     with pytest.raises(ottla.ClosedError):
         producer.partitions_for(kafka_topic)
     producer.flush()
+
+
+def test_flush_waits_for_the_callbacks_of_what_it_waited_for(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    is_called, go_on, outcomes = threading.Event(), threading.Event(), []
+
+    def hold(_: Delivery) -> None:
+        is_called.set()
+        go_on.wait(60)
+
+    def flush() -> None:
+        try:
+            outcomes.append(producer.flush(2))
+        except TimeoutError as error:
+            outcomes.append(error)
+
+    with Producer(kafka_cluster.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
+        producer.send(kafka_topic, b"x", on_delivery=hold)
+        flushing = threading.Thread(target=flush)
+        # What is flushed is acknowledged at once, and its callback lasts longer than the flush may.
+        flushing.start()
+        assert is_called.wait(60)
+        flushing.join()
+        go_on.set()
+        assert isinstance(outcomes[0], TimeoutError)
+        producer.flush(60)
 
 
 @pytest.mark.parametrize("timeout", [math.nan, -1, -0.1, -math.inf, "5", True, b"5", [5], -(10**400)])

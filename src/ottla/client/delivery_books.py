@@ -1,8 +1,9 @@
 """The books of a producer: which batches are under way, and which records came to nothing without anybody looking.
 
-A batch is on the books from the moment it is taken from the appender until its outcome is known; its memory is given
-back then. Its label is the number of flushes seen before, so that a flush is over when no batch with an older label is
-left, however many records others send meanwhile. Failed and unknown batches are kept until somebody hears of them.
+A batch is on the books from the moment it is taken from the appender until its outcome is told: who waits for a flush
+goes on after the callbacks. Its memory is given back before, for those who hear of it and send. Its label is the number
+of flushes seen before, so that a flush is over when no batch with an older label is left, however many records others
+send meanwhile. Failed and unknown batches are kept until somebody hears of them.
 
 Only who holds the loop's turn enters and strikes off; users' threads ask and report.
 """
@@ -49,15 +50,18 @@ class DeliveryBooks:
         self._outstanding[label] = self._outstanding.get(label, 0) + len(batches)
         return records
 
+    def give_back(self, batch: SealedBatch) -> None:
+        """The memory of this batch is free for others; its outcome is to be told next."""
+        self._appender.release(batch.buffer_bytes)
+
     def strike_off(self, batch: SealedBatch) -> None:
-        """This batch has its outcome."""
+        """This batch has its outcome, and who wanted to know has heard of it."""
         label = self._label_of.pop(batch)
         left = self._outstanding[label] - 1
         if left:
             self._outstanding[label] = left
         else:
             del self._outstanding[label]
-        self._appender.release(batch.buffer_bytes)
 
     def enter_parts(self, split: BatchSplit) -> None:
         """Put the parts of a batch in its place."""
@@ -95,9 +99,10 @@ class DeliveryBooks:
     def lose_all(self, error: OttlaError) -> None:
         """Settle what is on the books, after which nobody will: whether it is stored is not known."""
         for batch in list(self._label_of):
-            self.strike_off(batch)
+            self.give_back(batch)
             for leaf in batch.leaves():
                 self._settle_at_last(leaf, error, unknown=True)
+            self.strike_off(batch)
 
     def _settle_at_last(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:
         """Nothing comes after this, so not even a logging handler that raises may leave a delivery without outcome."""

@@ -352,14 +352,16 @@ class ProducerDriver(AppenderHooks):
         self._changed = True
         if kind is BatchAcked:
             batch = output.batch
-            self.books.strike_off(batch)
+            self.books.give_back(batch)
             if self.interceptors is not None:
                 self.interceptors.on_ack(batch, "acked", output.base_offset)
             batch.complete(output.base_offset, output.log_append_time_ms)
+            self.books.strike_off(batch)
         elif kind is BatchFailed or kind is BatchUnknown:
             batch = output.batch
-            self.books.strike_off(batch)
+            self.books.give_back(batch)
             self.books.settle_unhappily(batch, output.error, unknown=kind is BatchUnknown)
+            self.books.strike_off(batch)
         elif kind is BatchSplit:
             self.books.enter_parts(output)
         elif kind is TransactionAnswered or kind is TransactionChanged:
