@@ -205,6 +205,37 @@ def test_topic_that_does_not_exist_is_named(servers: tuple[str, str]) -> None:
         assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("is_all_said", [False, True], ids=["more to come", "all said"])
+@pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+def test_interrupted_produce_does_not_wait_for_silent_brokers_and_tells_what_it_does_not_know(
+    kafka_cluster: Cluster, servers: tuple[str, str], kafka_topic: str, number: int, word: str, is_all_said: bool
+) -> None:
+    with (
+        kafka_cluster.faults.drop_request(topic=kafka_topic) as silence,
+        subprocess.Popen(
+            [sys.executable, "-m", "ottla.cli", "produce", kafka_topic, *servers],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as producing,
+    ):
+        assert producing.stdin is not None
+        producing.stdin.write("a\n")
+        producing.stdin.flush()
+        if is_all_said:
+            producing.stdin.close()
+        while not silence.fired:
+            assert producing.poll() is None
+        producing.send_signal(number)
+        try:
+            status = producing.wait(TIMEOUT_S)
+        finally:
+            producing.kill()
+        assert producing.stderr is not None
+        said = producing.stderr.read()
+    assert (status, said) == (128 + number, f"ottla: {word}: 1 record not known to be stored\n")
+
+
 def test_serve_serves_until_it_is_interrupted_and_keeps_its_data(tmp_path: Path) -> None:
     for topics in (("--topic", "orders:2"), ()):
         arguments = ("serve", "--brokers", "1", "--port", "0", "--data-dir", str(tmp_path / "data"), *topics)

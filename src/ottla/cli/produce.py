@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers
 from ottla.cli.output import counted
-from ottla.errors import UserMistake
+from ottla.cli.signals import Ended
+from ottla.errors import DeliveryError, UserMistake
+
+if TYPE_CHECKING:
+    from ottla.client.producer import Producer
 
 _PATIENCE_MS = 5_000
+# How long brokers may still acknowledge what was sent before an interruption.
+_LAST_ANSWERS_S = 2
 _KEY_COLUMN = "ottla.key"
 
 
@@ -68,14 +76,38 @@ def produce(
     typer.echo(f"{counted(count, 'record')} sent to {topic}, {told}", err=True)
 
 
-def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, settings: dict[str, Any]) -> int:
+def _deliver(bootstrap_servers: str, settings: dict[str, Any], send: Callable[[Producer], int]) -> int:
+    """Send and wait for the acknowledgements; interrupted, not for long, and what was not delivered is told."""
     from ottla.client.producer import Producer
 
-    count = 0
-    cut = None if separator is None else separator.encode()
     with Producer(bootstrap_servers, **settings) as producer:
+        try:
+            count = send(producer)
+            # Here already: most of the waiting is done in it.
+            producer.close()
+        except (KeyboardInterrupt, Ended) as interruption:
+            number = interruption.number if isinstance(interruption, Ended) else signal.SIGINT
+            raise Ended(number, _give_up(producer)) from None
+    return count
+
+
+def _give_up(producer: Producer) -> str:
+    """Close, and tell what was not delivered."""
+    try:
+        producer.close(_LAST_ANSWERS_S)
+    except DeliveryError as error:
+        counts = {"not stored": error.failed, "not known to be stored": error.unknown}
+        return ", ".join(f"{counted(count, 'record')} {what}" for what, count in counts.items() if count)
+    return ""
+
+
+def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, settings: dict[str, Any]) -> int:
+    cut = None if separator is None else separator.encode()
+
+    def send(producer: Producer) -> int:
         # Asked before the first line is typed: whether anybody is there, and has the topic.
         producer.partitions_for(topic)
+        count = 0
         for line in sys.stdin.buffer:
             value = line.rstrip(b"\r\n")
             key = None
@@ -83,11 +115,12 @@ def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, setti
                 key, value = value.split(cut, 1)
             producer.send(topic, value, key)
             count += 1
-    return count
+        return count
+
+    return _deliver(bootstrap_servers, settings, send)
 
 
 def _send_rows(bootstrap_servers: str, topic: str, input_file: str, key: str | None, settings: dict[str, Any]) -> int:
-    from ottla.client.producer import Producer
     from ottla.trial.inputs import key_strings, open_source, read_source
 
     source = open_source(input_file, key)
@@ -95,6 +128,10 @@ def _send_rows(bootstrap_servers: str, topic: str, input_file: str, key: str | N
     columns = table.column_names
     # The key is sent as text, whatever the column's type; the value keeps the column as it is.
     table = table.append_column(_KEY_COLUMN, key_strings(table, source))
-    with Producer(bootstrap_servers, **settings) as producer:
+
+    def send(producer: Producer) -> int:
         producer.send_table(topic, table, key=_KEY_COLUMN, value=columns, value_format="json")
-    return table.num_rows
+        rows: int = table.num_rows
+        return rows
+
+    return _deliver(bootstrap_servers, settings, send)

@@ -21,11 +21,16 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Ended(BaseException):
-    """The signal `number` came; no `except Exception` on its way takes it for an error."""
+    """The signal `number` came; no `except Exception` on its way takes it for an error.
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.words = (signal.strsignal(number) or f"signal {number}").lower()
+    `what_of_it`: what whoever sent the signal should know.
+    """
+
+    def __init__(self, number: int, what_of_it: str = "") -> None:
+        super().__init__(number, what_of_it)
+        self.number = number
+        name = "interrupted" if number == signal.SIGINT else (signal.strsignal(number) or f"signal {number}").lower()
+        self.words = f"{name}: {what_of_it}" if what_of_it else name
         # As a shell reports a program that a signal has ended.
         self.status = 128 + number
 
