@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
 from ottla.cli.signals import Ended, ending_in_order
 from ottla.errors import OttlaError
+
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @contextmanager
@@ -51,3 +54,68 @@ def test_error_after_an_interruption_was_dealt_with_stays_one() -> None:
 
     with pytest.raises(OttlaError, match="does not answer"), ending_in_order():
         deal_with_it()
+
+
+def test_end_of_the_program_over_an_interruption_is_an_interruption_all_the_same() -> None:
+    """As rich and typer end it where nobody reads what they print on the way out."""
+
+    def print_last_words() -> None:
+        try:
+            raise BrokenPipeError
+        except BrokenPipeError:
+            sys.exit(1)
+
+    with pytest.raises(KeyboardInterrupt), ending_in_order(), ExitStack() as stack:  # noqa: PT012
+        stack.callback(print_last_words)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("first", ENDING)
+@pytest.mark.parametrize("second", ENDING)
+def test_second_signal_does_not_strike_the_tidying(first: signal.Signals, second: signal.Signals) -> None:
+    tidied = False
+    with pytest.raises((KeyboardInterrupt, Ended)) as ended, ending_in_order():  # noqa: PT012
+        try:
+            signal.raise_signal(first)
+        finally:
+            signal.raise_signal(second)
+            tidied = True
+    assert tidied
+    assert getattr(ended.value, "number", signal.SIGINT) == first
+
+
+def test_tidying_that_never_ends_is_ended_by_a_third_ctrl_c() -> None:
+    with pytest.raises(KeyboardInterrupt), ending_in_order():  # noqa: PT012
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+
+
+def test_signals_that_come_together_are_one_end() -> None:
+    everything = {*ENDING}
+    with pytest.raises((KeyboardInterrupt, Ended)), ending_in_order():  # noqa: PT012
+        signal.pthread_sigmask(signal.SIG_BLOCK, everything)
+        for number in ENDING:
+            os.kill(os.getpid(), number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, everything)
+
+
+def test_handlers_are_as_before_afterwards() -> None:
+    before = [signal.getsignal(number) for number in ENDING]
+    with suppress(KeyboardInterrupt), ending_in_order():
+        signal.raise_signal(signal.SIGINT)
+    assert [signal.getsignal(number) for number in ENDING] == before
+
+
+def test_ignored_signal_stays_ignored() -> None:
+    """As `nohup` starts a program."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ending_in_order():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

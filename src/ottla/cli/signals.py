@@ -1,12 +1,14 @@
-"""Ends a command in order when the system asks for it: SIGTERM (`kill`, `timeout`, a container) and SIGHUP (a closed
+"""Ends a command in order when it is asked to: Ctrl+C, SIGTERM (`kill`, `timeout`, a container) and SIGHUP (a closed
 terminal).
 
-Both become an exception in the main thread, as Python does with Ctrl+C, so that every `with` block on the way out
-stops its brokers and removes its folders. Once one has come, further ones are ignored: `timeout` sends SIGTERM twice,
-and the second must not strike in the middle of tidying up.
+Each becomes an exception in the main thread, so that every `with` block on the way out stops its brokers and removes
+its folders. What comes after the first must not strike in the middle of that: `timeout` sends SIGTERM twice, and who
+presses Ctrl+C often presses it again. So further signals are passed over, except that tidying up may hang: of further
+Ctrl+Cs only the first is passed over, the next ones raise KeyboardInterrupt again.
 
 Libraries on the way out may fail over an interruption (PySpark does where it struck in the middle of an answer from
-Java), and what they raise then takes its place; it stays an interruption all the same.
+Java), and what they raise then takes its place, be it an error or SystemExit (rich and typer, where nobody reads what
+they print any more); it stays an interruption all the same.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_ENDING = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
 
 
 class Ended(BaseException):
@@ -37,32 +43,42 @@ class Ended(BaseException):
 
 @contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Within the block, SIGTERM and SIGHUP raise Ended, unless whoever started us had them ignored or handled.
+    """Within the block, the first of Ctrl+C, SIGTERM and SIGHUP raises KeyboardInterrupt or Ended.
 
-    An error that was raised while an interruption was on its way becomes that interruption again.
+    Not so those that whoever started us had ignored or handled. An error that was raised while an interruption was on
+    its way becomes that interruption again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ours = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    ours = {number: usual for number, usual in _ENDING.items() if signal.getsignal(number) is usual}
+    is_ending = False
+    further = 0
 
+    # Of one handler that knows what has come: to have one of them ignored while it is already on its way would make
+    # Python complain.
     def leave(number: int, _frame: FrameType | None) -> None:
-        for each in ours:
-            signal.signal(each, signal.SIG_IGN)
-        raise Ended(number)
+        nonlocal is_ending, further
+        if not is_ending:
+            is_ending = True
+            raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
+        if number == signal.SIGINT:
+            further += 1
+            if further > 1:
+                raise KeyboardInterrupt
 
     for number in ours:
         signal.signal(number, leave)
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         interruption = _interruption_under(error)
         if interruption is None:
             raise
         raise interruption from None
     finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
+        for number, usual in ours.items():
+            signal.signal(number, usual)
 
 
 def _interruption_under(error: BaseException | None) -> BaseException | None:
