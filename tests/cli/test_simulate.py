@@ -110,6 +110,21 @@ def test_ctrl_c_sums_up_what_was_run() -> None:
     assert "states covered" in out
 
 
+def test_ctrl_c_is_said_where_it_has_ended_who_reads_too() -> None:
+    with subprocess.Popen(
+        [*COMMAND, "--seeds", "1000000", "--first-seed", "0", "--jobs", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("seeds 0 to 999999, 1 at once")
+        process.stdout.close()
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert (process.stderr.read(), process.wait(TIMEOUT_S)) == ("ottla: interrupted\n", 130)
+
+
 def test_a_kept_plan_is_run_again_with_the_same_trace(tmp_path: Path) -> None:
     outcome = execute(draw(3))
     path = keep(tmp_path, draw(3), outcome)

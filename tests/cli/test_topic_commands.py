@@ -10,6 +10,8 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -234,6 +236,74 @@ def test_interrupted_produce_does_not_wait_for_silent_brokers_and_tells_what_it_
         assert producing.stderr is not None
         said = producing.stderr.read()
     assert (status, said) == (128 + number, f"ottla: {word}: 1 record not known to be stored\n")
+
+
+# A command that comes to its end with something left to show.
+HOLDING_BACK = """
+import signal, sys
+from ottla import cli, errors
+
+def run(arguments):
+    sys.stdout.write("held back")
+    if arguments:
+        signal.raise_signal(int(arguments[0]))
+    raise errors.UserMistake("that cannot be")
+
+cli._run = run
+sys.exit(cli.main())
+"""
+
+
+@contextmanager
+def stdout_whose_reader(does: str) -> Iterator[int]:
+    """A pipe whose reader is gone, or does not read what it is full of."""
+    reader, writer = os.pipe()
+    try:
+        if does == "is gone":
+            os.close(reader)
+        else:
+            os.set_blocking(writer, False)
+            with suppress(BlockingIOError):
+                while True:
+                    os.write(writer, bytes(65_536))
+            os.set_blocking(writer, True)
+        yield writer
+    finally:
+        os.close(writer)
+        if does != "is gone":
+            os.close(reader)
+
+
+def end_holding_back(stdout: int, *arguments: str) -> tuple[int, str]:
+    ended = subprocess.run(
+        [sys.executable, "-c", HOLDING_BACK, *arguments],
+        # Where this is set, nothing is ever held back.
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("does", ["is gone", "does not read"])
+def test_interrupted_command_waits_for_no_reader(does: str) -> None:
+    with stdout_whose_reader(does) as stdout:
+        assert end_holding_back(stdout, f"{signal.SIGINT:d}") == (130, "ottla: interrupted\n")
+        assert end_holding_back(stdout, f"{signal.SIGTERM:d}") == (143, "ottla: terminated\n")
+
+
+def test_interrupted_command_leaves_its_last_line_in_a_file(tmp_path: Path) -> None:
+    with (tmp_path / "shown").open("wb") as shown:
+        assert end_holding_back(shown.fileno(), f"{signal.SIGINT:d}") == (130, "ottla: interrupted\n")
+    assert (tmp_path / "shown").read_text() == "held back"
+
+
+def test_mistake_is_named_where_nobody_reads_what_was_shown() -> None:
+    with stdout_whose_reader("is gone") as stdout:
+        assert end_holding_back(stdout) == (2, "ottla: that cannot be\n")
 
 
 def test_serve_serves_until_it_is_interrupted_and_keeps_its_data(tmp_path: Path) -> None:

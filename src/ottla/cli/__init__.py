@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 from collections.abc import Sequence
 
@@ -60,16 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ending_in_order():
             return _run(given)
     except KeyboardInterrupt:
-        return _say("interrupted", INTERRUPTED)
+        return _say_at_once("interrupted", INTERRUPTED)
     except SystemExit as end:
         # So click and rich end where nobody reads what they print.
         if not isinstance(end.__context__, BrokenPipeError):
             raise
-        # What is still held back must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _show_no_more()
         return PIPE_CLOSED
     except Ended as ended:
-        return _say(ended.words, ended.status)
+        return _say_at_once(ended.words, ended.status)
     except OttlaError as error:
         return _say(str(error), USAGE if isinstance(error, _GIVEN) else FAILED)
     except ModuleNotFoundError as error:
@@ -117,6 +117,22 @@ def _usage_error(error: Exception) -> int:
 def _say(sentence: str, status: int) -> int:
     """One sentence on stderr, in one line."""
     line = printable(" ".join(sentence.split()))
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # What does not go there any more must not be in the way of what was to be said.
+        _show_no_more()
     sys.stderr.write(f"ottla: {line}\n")
     return status
+
+
+def _say_at_once(sentence: str, status: int) -> int:
+    """The same where nobody wants to wait: who should read stdout may be gone, or alive and not read (`less`)."""
+    if not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode):
+        _show_no_more()
+    return _say(sentence, status)
+
+
+def _show_no_more() -> None:
+    """What is still held back for stdout goes nowhere; otherwise it would fail, or wait, once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
