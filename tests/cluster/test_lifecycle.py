@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import signal
@@ -93,6 +94,15 @@ def test_ctrl_c_leaves_no_temporary_folder_where_it_strikes_just_when_that_is_ma
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(KeyboardInterrupt), interrupted_after(os.mkdir):
+        Cluster(brokers=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_the_brokers_where_it_strikes_just_when_somebody_hears_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt), interrupted_after(_thread.start_new_thread):
         Cluster(brokers=1)
     assert list(tmp_path.iterdir()) == []
 

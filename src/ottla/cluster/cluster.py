@@ -65,6 +65,8 @@ class Cluster:
         self._data_dir = _temporary_name() if data_dir is None else os.path.abspath(os.fspath(data_dir))
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
+        # Our end of the control channel, and who reads from it.
+        self._channel: socket.socket | None = None
         self._control: ControlClient | None = None
         atexit.register(self.close)
         try:
@@ -300,6 +302,7 @@ class Cluster:
     def _launch(self, in_process: bool) -> socket.socket:
         """Start the brokers' process (or thread) and return our end of the control channel."""
         ours, theirs = socket.socketpair()
+        self._channel = ours
         if in_process:
             from ottla.cluster.process import run_brokers
 
@@ -328,21 +331,27 @@ class Cluster:
     def _abandon(self) -> None:
         """Hang up, wait for the end of the process, make sure of it, and leave nothing temporary behind."""
         control, self._control = self._control, None
-        if control is not None:
-            control.close()
-        if self._thread is not None:
-            self._thread.join(_STOP_TIMEOUT_S)
-        if self._process is not None:
-            try:
+        try:
+            if control is not None:
+                control.close()
+            elif self._channel is not None:
+                # An interruption may have struck when the reader was already there, who would keep it open.
+                with contextlib.suppress(OSError):
+                    self._channel.shutdown(socket.SHUT_RDWR)
+            if self._thread is not None:
+                self._thread.join(_STOP_TIMEOUT_S)
+            if self._process is not None:
                 self._process.wait(_STOP_TIMEOUT_S)
-            finally:
-                if self._process.poll() is None:
+        finally:
+            try:
+                if self._process is not None and self._process.poll() is None:
                     self._process.kill()
                     self._process.wait()
-        if self._temporary:
-            with contextlib.suppress(OSError):
-                remove_tree(self._data_dir)
-        atexit.unregister(self.close)
+            finally:
+                if self._temporary:
+                    with contextlib.suppress(OSError):
+                        remove_tree(self._data_dir)
+                atexit.unregister(self.close)
 
 
 def _check_arguments(brokers: int, port: int) -> None:
