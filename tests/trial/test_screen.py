@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import io
+import sys
 
 import pytest
 from rich.console import Console
+from tests.interrupting import interrupted_after
 
 from ottla.trial.screen import open_console, showing_steps
 
@@ -26,6 +29,16 @@ def test_a_step_is_done_when_it_ends_and_not_when_its_count_is_full() -> None:
         assert "✓" in screen()
         assert "336,776 of 336,776" in screen()
         assert len(screen().splitlines()) == 1
+
+
+def test_ctrl_c_while_it_is_drawn_first_leaves_the_terminal_as_it_was() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    stderr = sys.stderr
+    drawing = interrupted_after(_thread.start_new_thread)
+    with pytest.raises(KeyboardInterrupt), drawing, showing_steps(console):
+        pass
+    assert sys.stderr is stderr
+    assert console.file.getvalue().endswith("\x1b[?25h")  # type: ignore[attr-defined]
 
 
 def test_names_of_files_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:

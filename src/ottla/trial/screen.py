@@ -117,8 +117,12 @@ def showing_steps(console: Console) -> Iterator[Steps]:
         _Elapsed(Column(no_wrap=True)),
         console=console,
     )
-    with progress:
+    # Not `with progress`: an interruption while it is drawn first would leave the cursor hidden and stderr taken.
+    try:
+        progress.start()
         yield Steps(console, progress)
+    finally:
+        progress.stop()
 
 
 class _Mark(SpinnerColumn):
