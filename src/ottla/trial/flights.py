@@ -17,8 +17,8 @@ from __future__ import annotations
 import importlib.util
 import re
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,7 +81,10 @@ def run_trial(options: RunOptions) -> int:
         place = stack.enter_context(make_place(options.data_dir))
         place.check_writable(_STORY_BYTES_MAX)
         cluster = stack.enter_context(Cluster(BROKERS, data_dir=place.brokers, port=options.port))
-        show_story(console, *_story(cluster, source))
+        about, lines = _story(cluster, source)
+        # Interrupted, the story tidies up while there is still a cluster.
+        with closing(lines):
+            show_story(console, about, lines)
         with showing_steps(console) as steps:
             outcome = _find_out(cluster, source, place, steps)
         outcome.seconds = time.monotonic() - began
@@ -103,7 +106,7 @@ def _check_installed() -> None:
         raise UserMistake(f"ottla run needs {', '.join(missing)}, not installed here: pip install 'ottla[run]'")
 
 
-def _story(cluster: Cluster, source: Source) -> tuple[str, Iterable[tuple[str, str, str]]]:
+def _story(cluster: Cluster, source: Source) -> tuple[str, Generator[tuple[str, str, str], None, None]]:
     import json
 
     from ottla.trial.story import tell_story

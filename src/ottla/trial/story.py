@@ -10,7 +10,7 @@ was sent again from the number of requests the fault saw, where it is stored fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -97,7 +97,7 @@ class Lane:
         return [offset for offset, value in self.stored() if value == record[1]]
 
 
-def tell_story(cluster: Cluster, ahead: list[Record], record: Record) -> Iterator[tuple[str, str, str]]:
+def tell_story(cluster: Cluster, ahead: list[Record], record: Record) -> Generator[tuple[str, str, str], None, None]:
     """Let the story happen and yield it line by line, each with one cell per lane, in the order of `GUARANTEES`.
 
     `ahead` are stored first; `record` is the one the story is about. The topics are gone afterwards.
