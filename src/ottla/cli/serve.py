@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
+import time
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,10 +89,11 @@ def serve(
     from ottla.cluster.cluster import Cluster
 
     _log_to_stderr()
-    stop = threading.Event()
+    # Not an Event: its lock may be held by the very thread that the handler strikes.
+    asked: list[int] = []
 
-    def leave(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
+    def leave(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
 
     with Cluster(
         brokers=brokers,
@@ -115,8 +116,9 @@ def serve(
             typer.echo(f"{counted(brokers, 'broker')} at {where} ({kept}); Ctrl+C ends them")
             for name in list(cluster.listeners)[1:]:
                 typer.echo(f"listener {name} at {cluster.bootstrap_servers_of(name)}")
-        while not stop.wait(_LOOK_S):
-            if not cluster.is_running:
+        while not asked:
+            time.sleep(_LOOK_S)
+            if not asked and not cluster.is_running:
                 raise OttlaError("the brokers' process ended by itself; start again to go on with what it kept.")
 
 
