@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -34,8 +35,13 @@ hypothesis.settings.load_profile("ottla")
 
 
 def pytest_configure() -> None:
-    """A misspelt OTTLA_REQUIRE requires nothing."""
+    """A misspelt OTTLA_REQUIRE requires nothing; and Ctrl+C reaches the programs that tests start.
+
+    A shell has what it starts in the background ignore Ctrl+C, and so would whatever that starts.
+    """
     required()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

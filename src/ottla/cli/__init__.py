@@ -12,6 +12,7 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ottla.cli.characters import use_look_alikes
 from ottla.cli.signals import Ended, ending_in_order
@@ -128,8 +129,9 @@ def _say(sentence: str, status: int) -> int:
 
 def _say_at_once(sentence: str, status: int) -> int:
     """The same where nobody wants to wait: who should read stdout may be gone, or alive and not read (`less`)."""
-    if not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode):
-        _show_no_more()
+    with suppress(OSError):  # a stdout that is no file of the system's
+        if not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode):
+            _show_no_more()
     return _say(sentence, status)
 
 

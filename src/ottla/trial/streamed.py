@@ -145,12 +145,22 @@ def _running(job: Job, folder: Path, environment: dict[str, str]) -> Iterator[_D
         process.stdin.flush()
         yield _Driver(process, words)
     finally:
-        # First who could start others. Python workers have process groups of their own, and outlive their Java.
-        for pid in (process.pid, *_below(process.pid)):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.stdin.close()
-        process.wait()
+        try:
+            _kill_with_all_below(process.pid)
+        except BaseException:
+            # An interruption that struck before anybody was killed.
+            _kill_with_all_below(process.pid)
+            raise
+        finally:
+            process.stdin.close()
+            process.wait()
+
+
+def _kill_with_all_below(pid: int) -> None:
+    # First who could start others. Python workers have process groups of their own, and outlive their Java.
+    for each in (pid, *_below(pid)):
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
 
 
 def _below(pid: int) -> list[int]:
