@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -95,12 +96,18 @@ def test_tidying_that_never_ends_is_ended_by_a_third_ctrl_c() -> None:
 
 
 def test_signals_that_come_together_are_one_end() -> None:
-    everything = {*ENDING}
-    with pytest.raises((KeyboardInterrupt, Ended)), ending_in_order():  # noqa: PT012
-        signal.pthread_sigmask(signal.SIG_BLOCK, everything)
-        for number in ENDING:
-            os.kill(os.getpid(), number)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, everything)
+    def come_together() -> None:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {*ENDING})
+        try:
+            # To this thread, which waits with them; any other one would let them through at once.
+            for number in ENDING:
+                signal.pthread_kill(threading.get_ident(), number)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    with pytest.raises((KeyboardInterrupt, Ended)), ending_in_order():
+        come_together()
+    assert not signal.sigpending()
 
 
 def test_handlers_are_as_before_afterwards() -> None:
