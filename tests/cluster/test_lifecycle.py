@@ -89,20 +89,14 @@ def test_ctrl_c_leaves_no_temporary_folder(hold: Callable[..., Holder]) -> None:
     assert not os.path.exists(holder.data_dir)
 
 
-def test_ctrl_c_leaves_no_temporary_folder_where_it_strikes_just_when_that_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "call", [os.mkdir, _thread.start_new_thread], ids=["its folder is made", "somebody hears the brokers"]
+)
+def test_ctrl_c_leaves_nothing_where_it_strikes_just_when(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(KeyboardInterrupt), interrupted_after(os.mkdir):
-        Cluster(brokers=1)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_ctrl_c_ends_the_brokers_where_it_strikes_just_when_somebody_hears_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(KeyboardInterrupt), interrupted_after(_thread.start_new_thread):
+    with pytest.raises(KeyboardInterrupt), interrupted_after(call):
         Cluster(brokers=1)
     assert list(tmp_path.iterdir()) == []
 
