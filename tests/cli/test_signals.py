@@ -17,6 +17,16 @@ from ottla.errors import OttlaError
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
+@pytest.fixture(autouse=True)
+def usual_handlers() -> Iterator[None]:
+    """As a program has them at its start; a Spark session of other tests puts its own in the place of Ctrl+C's."""
+    usual = [signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL]
+    before = [signal.signal(number, handler) for number, handler in zip(ENDING, usual, strict=True)]
+    yield
+    for number, handler in zip(ENDING, before, strict=True):
+        signal.signal(number, handler)
+
+
 @contextmanager
 def failing_over_an_interruption() -> Iterator[None]:
     """As PySpark's own blocks do, whose last words to Java fail where its answer before was cut off."""
