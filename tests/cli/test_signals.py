@@ -120,6 +120,21 @@ def test_signals_that_come_together_are_one_end() -> None:
     assert not signal.sigpending()
 
 
+@pytest.mark.parametrize("number", ENDING)
+def test_signal_that_strikes_in_a_destructor_is_not_lost(number: signal.Signals) -> None:
+    class Struck:
+        def __del__(self) -> None:
+            signal.raise_signal(number)
+
+    def go_on() -> None:
+        Struck()
+        threading.Event().wait(60)
+
+    with pytest.raises((KeyboardInterrupt, Ended)) as ended, ending_in_order():
+        go_on()
+    assert getattr(ended.value, "number", signal.SIGINT) == number
+
+
 def test_handlers_are_as_before_afterwards() -> None:
     before = [signal.getsignal(number) for number in ENDING]
     with suppress(KeyboardInterrupt), ending_in_order():

@@ -8,12 +8,15 @@ Ctrl+Cs only the first is passed over, the next ones raise KeyboardInterrupt aga
 
 Libraries on the way out may fail over an interruption (PySpark does where it struck in the middle of an answer from
 Java), and what they raise then takes its place, be it an error or SystemExit (rich and typer, where nobody reads what
-they print any more); it stays an interruption all the same.
+they print any more); it stays an interruption all the same. Where one strikes in a destructor or a weak reference's
+callback, out of which Python passes no exception on, it is sent once more.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +27,8 @@ _ENDING = {
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGHUP: signal.SIG_DFL,
 }
+
+_AGAIN_S = 0.01
 
 
 class Ended(BaseException):
@@ -52,8 +57,9 @@ def ending_in_order() -> Iterator[None]:
         yield
         return
     ours = {number: usual for number, usual in _ENDING.items() if signal.getsignal(number) is usual}
-    is_ending = False
+    is_ending = is_over = False
     further = 0
+    report = sys.unraisablehook
 
     # Of one handler that knows what has come: to have one of them ignored while it is already on its way would make
     # Python complain.
@@ -67,8 +73,25 @@ def ending_in_order() -> Iterator[None]:
             if further > 1:
                 raise KeyboardInterrupt
 
+    def note_lost(unraisable: sys.UnraisableHookArgs) -> None:
+        nonlocal is_ending
+        lost = unraisable.exc_value
+        if not isinstance(lost, KeyboardInterrupt | Ended):
+            report(unraisable)
+            return
+        is_ending = False
+        # Not from here, where it would be lost like the first one.
+        again = threading.Timer(_AGAIN_S, send_again, [getattr(lost, "number", signal.SIGINT)])
+        again.daemon = True
+        again.start()
+
+    def send_again(number: int) -> None:
+        if not is_over:
+            os.kill(os.getpid(), number)
+
     for number in ours:
         signal.signal(number, leave)
+    sys.unraisablehook = note_lost
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -77,6 +100,8 @@ def ending_in_order() -> Iterator[None]:
             raise
         raise interruption from None
     finally:
+        is_over = True
+        sys.unraisablehook = report
         for number, usual in ours.items():
             signal.signal(number, usual)
 
