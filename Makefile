@@ -2,6 +2,7 @@
 #
 #   make run INPUT=orders.csv KEY=customer     the main job over a file of yours
 #   make test ARGS="-k journey"                arguments for pytest; "-n 0" runs one test after the other
+#   make test ARGS=tests/spark/test_sink.py    a file that is named, or a test in it, runs in either tier
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -13,7 +14,10 @@ ARGS ?=
 PREPARED := .tools/spark.jsa
 USE_PREPARED := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CURDIR)/$(PREPARED) -Xlog:cds=off -Xlog:cds+dynamic=off"
 
-.PHONY: help setup run test check format bench soak clean
+# By file, because what a file's tests share is slow to start: a cluster, Apache Kafka, a Spark session.
+PYTEST := $(USE_PREPARED) $(PY) -m pytest -n 2 --dist loadfile
+
+.PHONY: help setup run test prove check format bench soak clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -28,9 +32,12 @@ $(STAMP): pyproject.toml uv.lock setup.py tools/setup.sh $(COMPILED)
 run: $(STAMP) ## flights -> producer -> three brokers -> PySpark -> verdict
 	@.venv/bin/ottla run $(if $(INPUT),--input "$(INPUT)") $(if $(KEY),--key "$(KEY)") $(ARGS)
 
-# By file, for what a file's tests share is dear: a cluster, Apache Kafka, a Spark session.
-test: $(STAMP) $(PREPARED) ## everything that proves the product (under 30 minutes on two cores)
-	@$(USE_PREPARED) $(PY) -m pytest -n 2 --dist loadfile $(ARGS)
+# tests/tiers.py says which tests are of which tier.
+test: $(STAMP) $(PREPARED) ## the first tier of tests: every behaviour once (under 10 minutes on two cores)
+	@$(PYTEST) --tier test $(ARGS)
+
+prove: $(STAMP) $(PREPARED) ## all other tests: every variant, Apache Kafka, Spark (about 20 minutes on two cores)
+	@$(PYTEST) --tier prove $(ARGS)
 
 $(PREPARED): tools/spark_archive.py uv.lock | $(STAMP)
 	@$(PY) tools/spark_archive.py
