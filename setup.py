@@ -32,12 +32,14 @@ LOOPS = [
     "ottla.records.intake",
     "ottla.records.key_column",
     "ottla.records.key_partitions",
+    "ottla.records.memory",
     "ottla.records.partitions",
     "ottla.records.record_parts",
     "ottla.records.row_digest",
     "ottla.records.split",
     "ottla.schemas.json_columns",
     "ottla.schemas.json_values",
+    "ottla.schemas.key_texts",
 ]
 
 TURNS = [
@@ -83,6 +85,8 @@ TURNS = [
     "ottla.producer.batch",
     "ottla.producer.core",
     "ottla.producer.events",
+    "ottla.producer.flight_limit",
+    "ottla.producer.gate",
     "ottla.producer.idempotence",
     "ottla.producer.in_flight",
     "ottla.producer.metrics",

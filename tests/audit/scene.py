@@ -67,6 +67,7 @@ class Scene:
             instances=[InstanceSeen("p", 1, 100), InstanceSeen("x", 1, 100)],
             group_offsets={("g", "t", 0): 7},
             downfalls=[],
+            produced=[],
         )
         c.sent = [self.sent(n, "p", 0, n, 1_000, 2_000) for n in range(3)]
         c.sent += [
@@ -191,7 +192,7 @@ class Scene:
         """What brokers show to nobody was not seen."""
         c = self.chronicle
         c.replicas = c.watermarks = c.leaderships = c.commits = c.downfalls = c.instances = c.group_offsets = None
-        c.trace_hashes = c.controls = None
+        c.trace_hashes = c.controls = c.produced = None
 
     def ask(self, check: Callable[[Case], Finding]) -> Finding:
         """What a checker finds in it."""

@@ -35,7 +35,7 @@ def kinds(chronicle: Chronicle) -> list[str]:
 def test_a_clean_run_passes_every_checker(scene: Scene) -> None:
     found = judge(scene.chronicle)
     assert [(each.kind, each.evidence, each.unseen) for each in found if not each.passed] == []
-    assert len({each.kind for each in found}) == len(found) == 32
+    assert len({each.kind for each in found}) == len(found) == 33
 
 
 def test_what_a_foreign_cluster_does_not_show_is_not_passed(scene: Scene) -> None:

@@ -1,8 +1,9 @@
-"""A proxy in front of a cluster that answers Produce requests wrongly: a broker gone wrong, with a true log behind it.
+"""A proxy in front of a cluster that answers requests of one kind wrongly: a broker gone wrong, with a true log behind.
 
 It reads the frames of both directions with ottla's own protocol code. Metadata answers name the proxy in place of the
-brokers, so that a client never finds the way around it. What it does to the answers of Produce requests is a list of
-functions (`tests/wrong_answers.py`), one for each answer in turn; answers after those go through as they are.
+brokers, so that a client never finds the way around it. What it does to the answers (of Produce requests, unless
+another API is named) is a list of functions (`tests/wrong_answers.py`), one for each answer in turn; answers after
+those go through as they are.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ PRODUCE, METADATA = 0, 3
 class CrookedProxy:
     """Listens until `close`; in front of a cluster of one broker. `struck` counts the answers that were changed."""
 
-    def __init__(self, bootstrap_servers: str, crooks: list[Crook]) -> None:
+    def __init__(self, bootstrap_servers: str, crooks: list[Crook], api_key: int = PRODUCE) -> None:
         host, port = bootstrap_servers.split(":")
         self._upstream = host, int(port)
         self._crooks = list(crooks)
+        self._api_key = api_key
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -84,8 +86,8 @@ class CrookedProxy:
                 answer: bytes | None = framed(frame)
                 if api_key == METADATA:
                     answer = self._in_our_name(frame, version)
-                elif api_key == PRODUCE:
-                    answer = self._crooked(frame, version)
+                if api_key == self._api_key and answer is not None:
+                    answer = self._crooked(answer[4:], version)
                 if answer is None:
                     break
                 client.sendall(answer)

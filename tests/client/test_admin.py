@@ -75,6 +75,46 @@ def test_a_question_whose_connection_ends_before_it_leaves_is_asked_again(
         asked.result(30)
 
 
+def test_topics_are_made_with_as_many_partitions_as_each_is_to_have(kafka_cluster: ottla.Cluster) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        admin.create_topics({"admin-three": 3, "admin-five": 5}, replication_factor=1)
+        assert [len(admin.describe(name).partitions) for name in ("admin-three", "admin-five")] == [3, 5]
+        admin.delete_topics(["admin-three", "admin-five"])
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda admin: admin.create_topics({"aa": 3}, partitions=4), "partitions twice"),
+        (lambda admin: admin.create_topics({"aa": "three"}), "'three' for the partitions of 'aa': give a whole number"),
+        (lambda admin: admin.create_topics({"aa": True}), "True for the partitions of 'aa'"),
+        (lambda admin: admin.create_topics([("aa", 3)]), "<tuple> for a name: give text"),
+        (lambda admin: admin.delete_topics({"aa": 3}), "delete_topics takes a name or a list of names"),
+        (lambda admin: admin.describe_transactions({"aa": 3}), "describe_transactions takes a name or a list"),
+        (lambda admin: admin.fence_producers({"aa": 3}), "fence_producers takes a name or a list"),
+    ],
+)
+def test_what_would_be_ignored_is_refused_and_nothing_is_done(
+    kafka_cluster: ottla.Cluster, call: Callable[[Admin], object], told: str
+) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        with pytest.raises(ottla.UserMistake, match=told):
+            call(admin)
+        assert "aa" not in admin.list_topics()
+
+
+def test_one_transactional_id_may_be_given_as_it_is(kafka_cluster: ottla.Cluster) -> None:
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        assert list(admin.fence_producers("admin-one")) == ["admin-one"]
+        assert list(admin.describe_transactions("admin-one")) == ["admin-one"]
+
+
+def test_an_admin_says_what_it_is_without_asking_anybody(kafka_name: str) -> None:
+    with Admin("localhost:1,[::1]:2") as admin:
+        assert repr(admin) == "<Admin for localhost:1,[::1]:2, open>"
+    assert repr(admin) == "<Admin for localhost:1,[::1]:2, closed>"
+
+
 def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:
     with Admin(kafka_cluster.bootstrap_servers) as admin:
         for ask in (admin.describe, admin.end_offsets, admin.begin_offsets, admin.delete_topics):

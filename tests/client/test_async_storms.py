@@ -15,6 +15,8 @@ from tests.read_back import stored
 import ottla
 from ottla.client.async_producer import AsyncProducer
 
+pytestmark = pytest.mark.prove
+
 SENDERS = 20
 EACH = 150
 

@@ -60,6 +60,9 @@ class Recorder:
     def set_sleeping(self, sleeping: bool) -> None:
         pass
 
+    def sleeps_until(self, wakes_us: int) -> None:
+        pass
+
     def perform(self, output: Any) -> None:
         self.performed.append(output)
 

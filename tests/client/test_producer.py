@@ -8,7 +8,8 @@ import pydoc
 import re
 import socket
 import threading
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from tests.read_back import stored_records
 
 import ottla
 from ottla.client.producer import Producer
+from ottla.client.producer_front import Headers
 from ottla.client.reader import Reader
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.protocol.error_codes import ErrorCode
@@ -48,11 +50,11 @@ def test_idempotence_that_had_to_yield_is_logged_and_shown(
 ) -> None:
     address = kafka_cluster.bootstrap_servers
     with caplog.at_level(logging.INFO, "ottla.producer"), Producer(address, acks=1) as producer:
-        assert repr(producer) == f"<Producer for {address}: acks=1, idempotence off because of acks=1>"
+        assert repr(producer).endswith(", acks=1, idempotence off because of acks=1>")
         assert producer.metrics()["ottla-idempotence-enabled"] == 0
     assert caplog.messages == ["enable.idempotence is on by default and off here because of acks=1"]
     with Producer(address) as producer:
-        assert repr(producer) == f"<Producer for {address}: acks=all, idempotence on>"
+        assert repr(producer).endswith(", acks=all, idempotence on>")
         assert producer.metrics()["ottla-idempotence-enabled"] == 1
 
 
@@ -210,6 +212,18 @@ def test_a_full_buffer_makes_send_wait_and_nothing_is_lost(kafka_cluster: ottla.
             producer.send(kafka_topic, b"x" * 100)
         assert producer.metrics()["buffer-total-bytes"] == 65_536
     assert sum(len(records) for records in stored_records(kafka_cluster, kafka_topic).values()) == 4000
+
+
+def test_header_values_of_every_type_that_is_declared_are_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    [pair] = get_args(Headers)
+    _, values = get_args(pair)
+    made = {bytes: b"v", bytearray: bytearray(b"v"), memoryview: memoryview(b"v"), str: "v", NoneType: None}
+    assert set(get_args(values)) == made.keys()
+    headers: Headers = [(kind.__name__, value) for kind, value in made.items()]
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        producer.send(kafka_topic, b"x", headers=headers, partition=0)
+    [[record]] = stored_records(kafka_cluster, kafka_topic).values()
+    assert record.headers == tuple((kind.__name__, None if kind is NoneType else b"v") for kind in made)
 
 
 def test_a_buffer_that_stays_full_is_buffer_full(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:

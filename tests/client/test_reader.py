@@ -53,6 +53,18 @@ def test_a_table_has_every_record_with_all_that_belongs_to_it(kafka_cluster: ott
     assert places == sorted(places)
 
 
+def test_a_reader_says_what_it_reads_and_how_far_it_is(kafka_cluster: ottla.Cluster, numbered: str) -> None:
+    at = kafka_cluster.bootstrap_servers
+    with Reader(at, numbered) as reader:
+        assert repr(reader).startswith(f"<Reader of {numbered} at {at}, open: ")
+        for _ in reader.iter_raw():
+            pass
+        assert repr(reader) == f"<Reader of {numbered} at {at}, open: 3 partitions located, 0 left to read>"
+    assert repr(reader) == f"<Reader of {numbered} at {at}, closed: 3 partitions located, 0 left to read>"
+    with Reader("localhost:1", ["a", "b"]) as several:
+        assert repr(several) == "<Reader of 2 topics at localhost:1, open: 0 partitions located, 2 left to read>"
+
+
 def test_several_topics_have_a_topic_column(kafka_cluster: ottla.Cluster, numbered: str) -> None:
     kafka_cluster.create_topic("reader-second", partitions=1)
     with Producer(kafka_cluster.bootstrap_servers) as producer:

@@ -213,6 +213,18 @@ def test_headers_and_timestamps_arrive_with_their_rows(kafka_cluster: ottla.Clus
     ]
 
 
+def test_a_table_delivery_counts_its_rows_by_what_became_of_them(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, table: pa.Table
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers) as producer:
+        told = producer.send_table(kafka_topic, table, key="tail", value="value")
+        told.wait(30)
+        rows = table.num_rows
+        assert repr(told) == (
+            f"<TableDelivery of {rows} rows to {kafka_topic!r}: {rows} acked, 0 failed, 0 unknown, 0 pending>"
+        )
+
+
 def test_an_empty_table_is_an_empty_result(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     with Producer(kafka_cluster.bootstrap_servers) as producer:
         delivery = producer.send_table(kafka_topic, pa.table({"value": pa.array([], pa.binary())}), value="value")
@@ -271,7 +283,7 @@ def test_a_row_that_cannot_be_sent_is_named_and_those_before_arrive(
             producer.send_table(kafka_topic, iter([good, bad]), value="value", partition="partition")
         assert caught.value.__notes__ == [
             "100 rows of the table were queued before that and are on their way; flush() waits for them and reports "
-            "those that fail."
+            "those that fail, and the attribute table of this exception is their TableDelivery."
         ]
         producer.flush()
     assert len(stored(kafka_cluster, kafka_topic)) == 100
@@ -310,7 +322,6 @@ def test_acks_0_has_no_offsets_and_no_errors(kafka_cluster: ottla.Cluster, kafka
     ("arguments", "sentence"),
     [
         ({"value": "valeu"}, "valeu.*value"),
-        ({"value": "value", "key": "number"}, "number"),
         ({"value": ["tail", "value"]}, "name one text or binary column"),
         ({}, "name one text or binary column"),
         ({"value": "value", "value_format": "xml"}, "allowed are 'raw' and 'json'"),
@@ -327,6 +338,32 @@ def test_columns_that_cannot_be_sent_are_named(
 def test_what_is_not_arrow_is_refused(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     with Producer(kafka_cluster.bootstrap_servers) as producer, pytest.raises(ottla.RecordError, match="Arrow"):
         producer.send_table(kafka_topic, {"value": [1]}, value="value")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda table: table, pl.from_arrow, lambda table: table.to_batches(), lambda table: tuple(table.to_batches())],
+    ids=["pyarrow", "polars", "list", "tuple"],
+)
+def test_of_a_table_with_a_number_json_does_not_know_nothing_is_sent(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, make: Callable[[pa.Table], Any]
+) -> None:
+    good, bad = pa.table({"x": [0.5] * 100}), pa.table({"x": [1.0, float("nan")]})
+    with (
+        Producer(kafka_cluster.bootstrap_servers) as producer,
+        pytest.raises(ottla.RecordError, match="Column 'x' holds nan in row 101, a number that JSON does not know"),
+    ):
+        producer.send_table(kafka_topic, make(pa.concat_tables([good, bad])), value_format="json")
+    assert stored(kafka_cluster, kafka_topic) == {}
+
+
+def test_of_a_stream_the_chunks_before_such_a_number_are_sent(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    table = pa.concat_tables([pa.table({"x": [0.5] * 100}), pa.table({"x": [1.0, float("inf")]})])
+    with Producer(kafka_cluster.bootstrap_servers) as producer:
+        with pytest.raises(ottla.RecordError, match="Column 'x' holds inf in row 101") as caught:
+            producer.send_table(kafka_topic, table.to_reader(), value_format="json")
+        assert len(caught.value.table) == 100
+    assert len(stored(kafka_cluster, kafka_topic)) == 100
 
 
 def test_write_table_returns_when_all_is_stored(

@@ -18,6 +18,8 @@ from ottla.client.reader import Reader
 from ottla.errors import DeliveryFailed, DeliveryUnknown
 from ottla.records.plain import decode_batches
 
+pytestmark = pytest.mark.prove
+
 SEEDS = 40 if IS_SOAK else 3
 RECORDS = 900
 

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.connection.core import CONTROLLER
 from ottla.connection.metadata import Metadata
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -18,6 +19,10 @@ def begin(line, topic="flights"):
     line.core.want_topic(topic, line.now_us)
     line.turn()
     return line.agree()
+
+
+def topics_of(transmit):
+    return [topic.name for topic in transmit.message.topics]
 
 
 def test_leaders_are_known_once_metadata_came(line):
@@ -118,8 +123,7 @@ def test_a_new_topic_is_asked_for_without_any_backoff(line):
     line.tell_metadata(topics={"flights": [1]})
     line.core.want_topic("weather", line.now_us)
     line.turn()
-    request = line.take(MetadataRequest)
-    assert [t.name for t in request.message.topics] == ["flights", "weather"]
+    assert topics_of(line.take(MetadataRequest)) == ["weather"]
 
 
 def test_a_topic_wanted_while_a_request_is_under_way_is_asked_for_right_after_it(line, make_metadata):
@@ -129,7 +133,93 @@ def test_a_topic_wanted_while_a_request_is_under_way_is_asked_for_right_after_it
     first = line.take(MetadataRequest)
     assert not line.sent
     line.answer(first, make_metadata(topics={"flights": [1]}))
-    assert [t.name for t in line.take(MetadataRequest).message.topics] == ["flights", "weather"]
+    assert topics_of(line.take(MetadataRequest)) == ["weather"]
+
+
+def test_topics_wanted_one_after_the_other_are_asked_about_one_by_one(line, make_metadata):
+    begin(line)
+    line.tell_metadata(topics={"flights": [1]})
+    asked = []
+    for number in range(20):
+        line.core.want_topic(f"topic-{number}", line.now_us)
+        line.turn()
+        request = line.take(MetadataRequest)
+        asked.append(topics_of(request))
+        line.answer(request, make_metadata(topics={f"topic-{number}": [1]}))
+    assert asked == [[f"topic-{number}"] for number in range(20)]
+    assert all(line.core.leader(topic, 0) == 1 for topic in ("flights", "topic-0", "topic-19"))
+
+
+def test_topics_wanted_while_a_request_is_under_way_share_the_next_one(line, make_metadata):
+    begin(line)
+    line.tell_metadata(topics={"flights": [1]})
+    for topic in ("weather", "tides", "moons", "tides"):
+        line.core.want_topic(topic, line.now_us)
+    line.turn()
+    first = line.take(MetadataRequest)
+    line.answer(first, make_metadata(topics={"weather": [1]}))
+    assert topics_of(line.take(MetadataRequest)) == ["tides", "moons"]
+
+
+def test_old_metadata_is_refreshed_for_all_topics_also_where_new_ones_came_since(line, make_metadata):
+    begin(line)
+    line.tell_metadata(topics={"flights": [1]})
+    line.pass_ms(200_000)
+    line.core.want_topic("weather", line.now_us)
+    line.turn()
+    line.answer(line.take(MetadataRequest), make_metadata(topics={"weather": [1]}))
+    assert line.run_to_deadline() == 100_000_000
+    assert topics_of(line.take(MetadataRequest)) == ["flights", "weather"]
+
+
+def test_a_new_topic_does_not_wait_for_a_refresh_that_rests_nor_put_it_off(line, make_metadata):
+    begin(line)
+    line.tell_metadata(topics={"flights": [1]})
+    line.core.refresh_metadata(line.now_us)
+    for number in range(12):
+        line.pass_ms(10)
+        line.core.want_topic(f"topic-{number}", line.now_us)
+        line.turn()
+        request = line.take(MetadataRequest)
+        if "flights" in topics_of(request):
+            break
+        assert topics_of(request) == [f"topic-{number}"]
+        line.answer(request, make_metadata(topics={f"topic-{number}": [1]}))
+    assert 8 <= number < 12
+    assert len(topics_of(request)) == number + 1
+
+
+def test_only_what_is_missing_is_asked_about_again(line, make_metadata):
+    begin(line)
+    line.tell_metadata(topics={"flights": [1]})
+    line.core.want_topic("weather", line.now_us)
+    line.turn()
+    line.answer(line.take(MetadataRequest), make_metadata(topics={"weather": 3}))
+    assert not line.sent
+    line.core.want_topic("tides", line.now_us)
+    line.turn()
+    line.answer(line.take(MetadataRequest), make_metadata(topics={"tides": [1, -1]}))
+    assert 80_000 <= line.run_to_deadline() <= 120_000
+    request = line.take(MetadataRequest)
+    assert topics_of(request) == ["weather", "tides"]
+    line.answer(request, make_metadata(topics={"weather": [1], "tides": [1, 1]}))
+    assert line.run_to_deadline() > 200_000_000
+
+
+def test_a_new_topic_whose_question_was_lost_is_asked_about_again(make_line):
+    line = make_line()
+    connection_id = begin(line)
+    line.tell_metadata(topics={"flights": [1]})
+    line.core.want_topic("weather", line.now_us)
+    line.turn()
+    line.take(MetadataRequest)
+    line.hang_up(connection_id)
+    while not line.connects:
+        line.run_to_deadline()
+    line.agree()
+    while not line.sent:
+        line.run_to_deadline()
+    assert "weather" in topics_of(line.take(MetadataRequest))
 
 
 def test_stale_metadata_is_refreshed_soon_but_not_at_once_again(line):
@@ -197,6 +287,26 @@ def test_a_lost_connection_refreshes_metadata_by_another_broker(make_line):
     line.run_to_deadline()
     request = line.take(MetadataRequest)
     assert request.connection_id == 1
+
+
+@pytest.mark.parametrize("accepts", [False, True], ids=["silent", "accepts and stays silent"])
+def test_who_leads_is_asked_again_while_a_broker_lets_itself_be_waited_for(make_line, accepts):
+    line = make_line(bootstrap_servers="one:9092")
+    begin(line)
+    line.tell_metadata(brokers=THREE, topics={"flights": [(1, 0), (2, 0), (3, 0)]})
+    line.pass_ms(500)
+    line.core.can_send(2, line.now_us)
+    line.turn()
+    if accepts:
+        line.accept()
+        line.take(ApiVersionsRequest)
+    for leader in (2, 3):
+        began_us = line.now_us
+        while not line.sent:
+            line.run_to_deadline()
+        assert line.now_us - began_us <= 1_300_000
+        line.tell_metadata(brokers=THREE, topics={"flights": [(1, 0), (leader, leader), (3, 0)]})
+    assert line.core.leader("flights", 1) == 3
 
 
 def test_bootstrap_addresses_are_tried_again_when_every_known_broker_is_out_of_reach(make_line):
@@ -269,7 +379,7 @@ def test_a_topic_forgotten_while_its_answer_was_under_way_is_asked_for_when_it_i
     assert not line.sent
     line.core.use_topic("flights", line.now_us)
     line.turn()
-    assert [topic.name for topic in line.take(MetadataRequest).message.topics] == ["other", "flights"]
+    assert topics_of(line.take(MetadataRequest)) == ["flights"]
 
 
 def test_a_topic_with_a_lasting_error_is_not_asked_for_with_every_batch(line):

@@ -11,12 +11,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.records.handing_over import taken_from
 
 from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit, Transmitted
 from ottla.producer.core import ProducerCore
 from ottla.producer.events import (
     BatchAcked,
-    BatchesReady,
+    BatchesAdded,
+    BatchesFilled,
     BatchFailed,
     BatchSplit,
     BatchUnknown,
@@ -38,6 +40,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -129,13 +132,16 @@ class World:
         # Batches of more bytes are refused, with this code.
         self.batch_bytes_max = 1 << 30
         self.too_large_code = 10
+        # Records with these values are refused, with this code and a message each (None: no more is said of them).
+        self.refused: dict[str, str | None] = {}
+        self.refused_code = 87
         self.outcomes: list[Any] = []
         self.topics_known: list[TopicKnown] = []
         self.topics_forgotten: list[str] = []
         self.loads: list[LoadKnown] = []
         self.closed = False
         self._appender = Appender(
-            batch_size=1 << 20,
+            batch_size=self.settings.batch_size if "batch_size" in settings else 1 << 20,
             max_request_size=1 << 24,
             buffer_memory=1 << 28,
             linger_us=0,
@@ -143,6 +149,7 @@ class World:
             clock_us=lambda: self.now_us,
             clock_ms=lambda: self.now_us // 1000,
         )
+        self.core.close_batches_by(self._appender)
 
     # --- the user's side
 
@@ -151,19 +158,29 @@ class World:
         self._appender.set_topic(topic, 64)
         for value in values:
             self._appender.send(topic, value, partition=partition)
-        (sealed,) = self._appender.take_ready(self.now_us, force=True)
+        (sealed,) = taken_from(self._appender, force=True)
         return sealed
+
+    def append(self, *values: str, topic: str = "flights", partition: int = 0) -> Any:
+        """Add records to the partition's open batch, as `Producer.send` does, and tell the core; returns the batch."""
+        self._appender.set_topic(topic, 64)
+        for value in values:
+            delivery = self._appender.send(topic, value, partition=partition)
+        self.core.receive(BatchesAdded(self._appender.take_new()), self.now_us)
+        self.core.receive(BatchesFilled(self._appender.take_filled()), self.now_us)
+        self.turn()
+        return delivery
 
     def send(self, *values: str, topic: str = "flights", partition: int = 0) -> Any:
         sealed = self.batch(*values, topic=topic, partition=partition)
-        self.core.receive(BatchesReady([sealed]), self.now_us)
+        self.core.receive(BatchesAdded([sealed]), self.now_us)
         self.turn()
         return sealed
 
     def send_each(self, *values: str, partition: int = 0) -> list[Any]:
         """One batch per value, all at once."""
         batches = [self.batch(value, partition=partition) for value in values]
-        self.core.receive(BatchesReady(batches), self.now_us)
+        self.core.receive(BatchesAdded(batches), self.now_us)
         self.turn()
         return batches
 
@@ -320,6 +337,18 @@ class World:
                 if header.size_bytes > self.batch_bytes_max:
                     parts.append(
                         PartitionProduceResponse(index=data.index, error_code=self.too_large_code, base_offset=-1)
+                    )
+                    continue
+                named = [
+                    BatchIndexAndErrorMessage(batch_index=row, batch_index_error_message=self.refused[value])
+                    for row, record in enumerate(records)
+                    if (value := (record.value or b"").decode("latin-1")) in self.refused
+                ]
+                if named:
+                    parts.append(
+                        PartitionProduceResponse(
+                            index=data.index, error_code=self.refused_code, base_offset=-1, record_errors=named
+                        )
                     )
                     continue
                 log = self.log(data.index, topic.name)

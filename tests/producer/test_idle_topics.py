@@ -70,3 +70,21 @@ def test_a_topic_somebody_waits_for_is_kept(make_world):
     let_pass(world, 90_000, sending_to=["busy"])
     assert world.topics_forgotten == ["quiet"]
     assert "missing" in world.topics_asked_for
+
+
+def test_topics_that_come_one_by_one_are_each_announced_once_and_looked_at_alone(make_world):
+    names = [f"topic-{number}" for number in range(30)]
+    world = make_world(topics={name: [1, -1] for name in names}, partitioner_availability_timeout_ms=1000)
+    for name in names:
+        world.want(name)
+        assert world.topics_asked_for == [name]
+    assert [known.topic for known in world.topics_known] == names
+    assert [told.topic for told in world.loads] == names
+
+
+def test_a_known_topic_that_is_wanted_again_is_announced_without_a_question(make_world):
+    world = two_topics(make_world)
+    asked_before, known_before = world.metadata_requests, len(world.topics_known)
+    world.want("quiet")
+    assert world.metadata_requests == asked_before
+    assert [known.topic for known in world.topics_known[known_before:]] == ["quiet"]

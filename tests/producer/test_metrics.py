@@ -6,7 +6,7 @@ from math import isnan
 
 import pytest
 
-from ottla.producer.events import BatchesReady
+from ottla.producer.events import BatchesAdded
 from ottla.producer.metric_table import CLIENT_ROWS, GROUPS
 
 
@@ -37,7 +37,7 @@ def test_requests_of_every_kind_are_requests(world):
 def test_a_batch_is_measured_when_it_leaves(world):
     sealed = world.batch("a", "b" * 100)
     world.pass_ms(250)
-    world.core.receive(BatchesReady([sealed]), world.now_us)
+    world.core.receive(BatchesAdded([sealed]), world.now_us)
     world.turn()
     figures = world.core.metrics()
     assert figures["batch-size-avg"] == figures["batch-size-max"] == sealed.size_bytes

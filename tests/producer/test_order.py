@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.producer.events import BatchAcked, BatchesReady
+from ottla.producer.events import BatchAcked, BatchesAdded
 
 
 def test_one_batch_goes_out_and_is_acked_with_its_offset(world):
@@ -128,7 +128,7 @@ def test_without_idempotence_a_retry_may_fall_behind_but_one_in_flight_keeps_the
 def test_a_request_carries_one_batch_of_each_ready_partition(make_world, values):
     world = make_world(partitions=4)
     batches = [world.batch(f"p{p}-{n}", partition=p) for p in range(4) for n in range(2)]
-    world.core.receive(BatchesReady(batches), world.now_us)
+    world.core.receive(BatchesAdded(batches), world.now_us)
     world.turn()
     assert values(world.produces[0]) == ["p0-0", "p1-0", "p2-0", "p3-0"]
     world.settle()
@@ -138,7 +138,7 @@ def test_a_request_carries_one_batch_of_each_ready_partition(make_world, values)
 def test_topics_share_a_request(make_world):
     world = make_world(topics={"flights": [1], "weather": [1]})
     batches = [world.batch("f"), world.batch("w", topic="weather")]
-    world.core.receive(BatchesReady(batches), world.now_us)
+    world.core.receive(BatchesAdded(batches), world.now_us)
     world.turn()
     assert [t.name for t in world.produces[0].message.topic_data] == ["flights", "weather"]
     world.settle()
@@ -149,7 +149,7 @@ def test_a_request_stays_within_max_request_size_but_takes_one_batch_in_any_case
     world = make_world(partitions=4, max_request_size=1000)
     sizes = {0: 400, 1: 400, 2: 400, 3: 2000}
     batches = [world.batch("x" * size, partition=p) for p, size in sizes.items()]
-    world.core.receive(BatchesReady(batches), world.now_us)
+    world.core.receive(BatchesAdded(batches), world.now_us)
     world.turn()
     assert [[len(v) for v in values(t)] for t in world.produces] == [[400, 400], [400], [2000]]
 
@@ -157,7 +157,7 @@ def test_a_request_stays_within_max_request_size_but_takes_one_batch_in_any_case
 def test_every_leader_gets_requests_of_its_own(make_world):
     world = make_world(partitions=3, brokers=3)
     batches = [world.batch(f"p{p}", partition=p) for p in range(3)]
-    world.core.receive(BatchesReady(batches), world.now_us)
+    world.core.receive(BatchesAdded(batches), world.now_us)
     world.run_until(lambda: len(world.produces) == 3)
     assert sorted(world.lines[t.connection_id] for t in world.produces) == [1, 2, 3]
     world.settle()

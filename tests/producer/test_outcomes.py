@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.errors import ClosedError, KafkaError
-from ottla.producer.events import BatchAcked, BatchesReady, BatchFailed, BatchUnknown
+from ottla.producer.events import BatchAcked, BatchesAdded, BatchFailed, BatchUnknown
 
 
 def plain(make_world, **settings):
@@ -182,7 +182,7 @@ def test_a_late_ack_after_the_delivery_timeout_changes_nothing_and_harms_nothing
     first = world.send("a")
     world.now_us += 38_000_000
     later = world.batch("b")
-    world.core.receive(BatchesReady([later]), world.now_us)
+    world.core.receive(BatchesAdded([later]), world.now_us)
     world.turn()
     world.now_us += 500_000
     assert isinstance(world.outcome(first), type(None))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.tls import client_context
-from ottla.connection.kafka_settings import LIBRDKAFKA_NAMES
 from ottla.connection.settings import CONNECTION_SETTINGS
 from ottla.errors import ConfigError
 from ottla.producer.settings import ProducerSettings
@@ -175,14 +174,6 @@ def test_a_transactional_id_that_no_request_can_carry_is_refused():
     for too_long in ("x" * 32_768, "\u20ac" * 11_000):
         with pytest.raises(ConfigError, match=r"transactional\.id is longer than the 32767 bytes"):
             settings(transactional_id=too_long)
-
-
-@pytest.mark.parametrize(("name", "called"), LIBRDKAFKA_NAMES.items())
-def test_every_name_of_librdkafkas_is_translated_to_one_there_is(name, called):
-    assert called.partition(" ")[0] in {row.name for row in PRODUCER_SETTINGS}
-    with pytest.raises(ConfigError) as caught:
-        settings(**{name: 5})
-    assert str(caught.value) == f"{name} is called {called} here."
 
 
 def test_a_dict_of_settings_is_sent_to_from_config():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.producer.conftest import values_of
 
-from ottla.producer.events import BatchAcked, BatchesReady, BatchFailed, BatchSplit, BatchUnknown
+from ottla.producer.events import BatchAcked, BatchesAdded, BatchFailed, BatchSplit, BatchUnknown
 from ottla.records.plain import decode_batches
 
 
@@ -141,7 +141,7 @@ def test_two_partitions_of_one_request_are_split_apart(make_world):
     world = make_world(partitions=2)
     world.batch_bytes_max = 80
     batches = [world.batch("a", "b", "c", partition=0), world.batch("x", partition=1)]
-    world.core.receive(BatchesReady(batches), world.now_us)
+    world.core.receive(BatchesAdded(batches), world.now_us)
     world.turn()
     world.settle()
     assert (world.stored(0), world.stored(1)) == (["a", "b", "c"], ["x"])

@@ -10,6 +10,7 @@ import threading
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.records.handing_over import taken_from
 
 from ottla.errors import ClosedError, DeliveryFailed, DeliveryUnknown, KafkaError, RecordError
 from ottla.records.append import Appender
@@ -24,13 +25,13 @@ class Hooks:
         self.log = []
         self.appender = None
 
-    def topic_missing(self, topic):
+    def topic_missing(self, topic, call):
         self.log.append(("topic", topic))
         self.appender.set_topic(topic, 3)
 
-    def memory_wanted(self, nbytes):
-        self.log.append(("memory", nbytes))
-        for batch in self.appender.take_ready(0):
+    def memory_wanted(self, call):
+        self.log.append(("memory", call.wanted_bytes))
+        for batch in taken_from(self.appender):
             self.appender.release(batch.buffer_bytes)
 
     def wake(self):
@@ -94,7 +95,7 @@ def test_every_record_is_stored_as_it_was_sent(rows, batch_size, codec):
             assert delivery.partition == partition_for_key(key, 3)
         row = (timestamp, key, value, tuple(headers or ()))
         expected.setdefault(delivery.partition, []).append(row)
-    batches = made.take_ready(0, force=True)
+    batches = taken_from(made, force=True)
     got = {partition: [record[1:] for record in records] for partition, records in stored(batches).items()}
     assert got == expected
     assert made.records_appended == len(rows)
@@ -107,7 +108,7 @@ def test_bytes_are_those_of_the_plain_twin(rows):
     made = appender(batch_size=1 << 20)
     for value, key, timestamp in rows:
         made.send("flights", value, key, partition=1, timestamp_ms=timestamp)
-    [batch] = made.take_ready(0, force=True)
+    [batch] = taken_from(made, force=True)
     batch.assign(77, 3, 12)
     [(_, records)] = decode_batches(b"".join(batch.buffers()))
     twin = encode_batch(records, producer_id=77, producer_epoch=3, base_sequence=12)
@@ -118,7 +119,7 @@ def test_text_and_bytes_like_are_taken():
     made = appender()
     made.send("flights", "größe", bytearray(b"k"), partition=0, headers=[("h", "text"), ("n", None)])
     made.send("flights", memoryview(b"abcd")[::2], memoryview(b"xk")[1:], partition=0)
-    [first, second] = stored(made.take_ready(0, force=True))[0]
+    [first, second] = stored(taken_from(made, force=True))[0]
     assert (first.value, first.key, first.headers) == ("größe".encode(), b"k", (("h", b"text"), ("n", None)))
     assert (second.value, second.key) == (b"ac", b"k")
     assert first.timestamp_ms == 1_700_000_000_000
@@ -152,7 +153,7 @@ def test_what_cannot_be_sent_is_explained(arguments, words):
     made = appender()
     with pytest.raises(RecordError, match=words):
         made.send(**{"topic": "flights", **arguments})
-    assert made.take_ready(0, force=True) == []
+    assert taken_from(made, force=True) == []
     assert made.buffered_bytes == 0
 
 
@@ -174,7 +175,7 @@ def test_record_larger_than_a_batch_goes_alone():
     made = appender(batch_size=200)
     for size in (10, 500, 10):
         made.send("flights", b"x" * size, partition=0)
-    assert [batch.record_count for batch in made.take_ready(0, force=True)] == [1, 1, 1]
+    assert [batch.record_count for batch in taken_from(made, force=True)] == [1, 1, 1]
 
 
 def test_keyless_records_fill_a_batch_before_they_move_on():
@@ -183,7 +184,7 @@ def test_keyless_records_fill_a_batch_before_they_move_on():
     changes = sum(before != after for before, after in itertools.pairwise(partitions))
     assert set(partitions) == {0, 1, 2}
     assert changes == (len(partitions) - 1) // 9
-    assert all(batch.record_count == 9 for batch in made.take_ready(0))
+    assert all(batch.record_count == 9 for batch in taken_from(made))
 
 
 def test_same_seed_same_partitions():
@@ -207,7 +208,7 @@ def test_unknown_topic_is_asked_for_and_then_sent():
     made.forget_topic("other")
     made.send("other", b"2")
     made.send("other", b"3")
-    assert hooks.log == ["check", ("topic", "other")] * 2
+    assert hooks.log == [("topic", "other")] * 2
     assert made.partition_count("other") == 3
     assert made.partition_count("none") == 0
 
@@ -219,7 +220,7 @@ def test_forgotten_topic_keeps_its_order():
     made.set_topic("flights", 3)
     for _ in range(5):
         made.send("flights", b"x" * 90, partition=1)
-    assert stored(made.take_ready(0, force=True))[1][0].value == b"first"
+    assert stored(taken_from(made, force=True))[1][0].value == b"first"
 
 
 def test_topic_may_grow():
@@ -228,46 +229,52 @@ def test_topic_may_grow():
     assert made.send("flights", b"", partition=4).partition == 4
 
 
-def test_linger_decides_when_a_batch_is_ready():
-    now = [1000]
-    made = appender(clock_us=lambda: now[0], linger_us=50)
-    assert made.linger_deadline_us() is None
+def test_batch_is_handed_over_with_its_first_record_and_grows_until_it_is_closed():
+    made = appender()
+    assert not made.has_news()
     made.send("flights", b"a", partition=0)
-    now[0] = 1030
-    made.send("flights", b"b", partition=1)
-    assert made.linger_deadline_us() == 1050
-    assert made.take_ready(1049) == []
-    assert [batch.partition for batch in made.take_ready(1050)] == [0]
-    assert made.linger_deadline_us() == 1080
-    assert [batch.created_us for batch in made.take_ready(1080)] == [1030]
-    assert made.linger_deadline_us() is None
+    assert made.has_news()
+    [batch] = made.take_new()
+    assert (batch.is_open, batch.is_finished) == (True, False)
+    made.send("flights", b"b", partition=0)
+    assert not made.has_news()
+    assert made.close(batch)
+    assert (batch.is_open, batch.is_finished, batch.record_count) == (False, True, 2)
+    made.send("flights", b"c", partition=0)
+    [behind] = made.take_new()
+    assert behind is not batch
 
 
-def test_sealed_batch_is_ready_at_once():
+def test_full_batch_is_returned_by_take_filled():
     made = appender(batch_size=200)
-    for _ in range(2):
-        made.send("flights", b"x" * 100, partition=0)
-    assert made.linger_deadline_us() == 0
-    assert len(made.take_ready(0)) == 1
+    made.send("flights", b"x" * 100, partition=0)
+    [full] = made.take_new()
+    assert made.take_filled() == []
+    made.send("flights", b"x" * 100, partition=0)
+    assert made.has_news()
+    [behind] = made.take_new()
+    assert made.take_filled() == [full]
+    assert (full.is_finished, behind.is_finished) == (True, False)
 
 
-def test_sleeper_is_woken_once_by_the_first_record_and_by_a_sealed_batch():
+def test_sleeper_is_woken_once_by_the_first_record_and_by_a_full_batch():
     hooks = Hooks()
     made = appender(hooks, batch_size=200)
     made.send("flights", b"a", partition=0)
     assert hooks.log == []
-    made.take_ready(0, force=True)
-    made.sleeping = True
+    taken_from(made, force=True)
+    made.sleeping, made.wakes_us = True, 1_005_001
     made.send("flights", b"a", partition=0)
     assert (hooks.log, made.sleeping) == (["wake"], False)
-    made.sleeping = True
+    # The I/O thread wakes by itself before linger.ms of the second one is over: no wake-up is needed.
+    made.sleeping, made.wakes_us = True, 1_005_000
     made.send("flights", b"a", partition=1)
     assert hooks.log == ["wake"]
     made.send("flights", b"x" * 150, partition=1)
     assert hooks.log == ["wake", "wake"]
 
 
-def test_full_memory_makes_the_sender_wait_and_everything_ready():
+def test_full_memory_makes_the_sender_wait_and_open_batches_leave():
     hooks = Hooks()
     made = appender(hooks, buffer_memory=6000, batch_size=3000)
     for i in range(200):
@@ -278,20 +285,24 @@ def test_full_memory_makes_the_sender_wait_and_everything_ready():
 
 def test_closed_appender_says_so():
     made = appender()
-    made.closed_error = ClosedError("This producer is closed.")
-    with pytest.raises(ClosedError, match="is closed"):
-        made.send("flights", b"")
+    made.refusal = ClosedError("This producer is closed.")
+    for _ in range(2):
+        with pytest.raises(ClosedError, match="is closed") as raised:
+            made.send("flights", b"")
+        # A new one each time: one object would keep the traceback of every call that it was raised in.
+        assert raised.value is not made.refusal
+    assert made.refusal.__traceback__ is None
 
 
 def test_sealed_batches_queue_behind_the_open_one():
     other = appender()
     other.send("flights", b"second", partition=1)
-    sealed = other.take_ready(0, force=True)
+    sealed = taken_from(other, force=True)
     made = appender()
     made.send("flights", b"first", partition=1)
     made.add_sealed(sealed)
     made.send("flights", b"third", partition=1)
-    batches = made.take_ready(0, force=True)
+    batches = taken_from(made, force=True)
     assert [record.value for record in stored(batches)[1]] == [b"first", b"second", b"third"]
     assert made.records_appended == 3
     for batch in batches:
@@ -302,7 +313,7 @@ def test_sealed_batches_queue_behind_the_open_one():
 def test_identity_can_be_written_again():
     made = appender()
     made.send("flights", b"a", partition=0)
-    [batch] = made.take_ready(0, force=True)
+    [batch] = taken_from(made, force=True)
     for transactional in (True, False):
         batch.assign(2**40, 7, 2**31 - 1, transactional)
         [(header, _)] = decode_batches(b"".join(batch.buffers()))
@@ -314,7 +325,7 @@ def test_identity_can_be_written_again():
 def one_batch(count=3, **arguments):
     made = appender()
     deliveries = [made.send("flights", b"%d" % i, partition=2, timestamp_ms=10 + i, **arguments) for i in range(count)]
-    [batch] = made.take_ready(0, force=True)
+    [batch] = taken_from(made, force=True)
     return batch, deliveries
 
 
@@ -423,9 +434,9 @@ def test_delivery_cannot_be_made_by_hand():
 def test_callback_that_sends_again_is_fine():
     made = appender()
     made.send("flights", b"1", partition=0, on_delivery=lambda _: made.send("flights", b"2", partition=0))
-    [batch] = made.take_ready(0, force=True)
+    [batch] = taken_from(made, force=True)
     batch.complete(0)
-    assert stored(made.take_ready(0, force=True))[0][0].value == b"2"
+    assert stored(taken_from(made, force=True))[0][0].value == b"2"
 
 
 def test_collector_running_inside_send_leaves_the_order_intact():
@@ -449,7 +460,7 @@ def test_collector_running_inside_send_leaves_the_order_intact():
     finally:
         gc.set_threshold(*threshold)
     gc.collect()
-    values = [record.value for record in stored(made.take_ready(0, force=True))[0]]
+    values = [record.value for record in stored(taken_from(made, force=True))[0]]
     assert len(values) == 300 + len(sent)
     assert [value for value in values if value[:1] == b"m"] == [b"m%d" % i for i in range(300)]
 
@@ -460,9 +471,9 @@ def test_senders_and_taker_in_their_own_threads_lose_and_mix_up_nothing(codec):
     room = threading.Condition()
 
     class Waiting(Hooks):
-        def memory_wanted(self, nbytes):
+        def memory_wanted(self, call):
             with room:
-                room.wait_for(lambda: self.appender.buffered_bytes + nbytes <= self.appender.buffer_memory)
+                room.wait_for(lambda: call.has_memory)
 
     made = appender(Waiting(), batch_size=2000, buffer_memory=100_000, compression=codec, clock_us=None)
     deliveries = {0: [], 1: []}
@@ -477,7 +488,7 @@ def test_senders_and_taker_in_their_own_threads_lose_and_mix_up_nothing(codec):
         next_offset = {}
         while True:
             last = done.is_set()
-            for batch in made.take_ready(0, force=last):
+            for batch in taken_from(made, force=last):
                 offset = next_offset.get(batch.partition, 0)
                 next_offset[batch.partition] = offset + batch.record_count
                 batch.assign(1, 0, offset)
@@ -530,9 +541,9 @@ def test_a_batch_says_how_large_it_was_and_how_large_its_largest_record(codec):
     made = appender(compression=codec)
     for value in (b"a" * 10, b"b" * 500, b"c" * 20):
         made.send("flights", value, partition=0)
-    [first] = made.take_ready(0, force=True)
+    [first] = taken_from(made, force=True)
     made.send("flights", b"d", partition=0)
-    [second] = made.take_ready(0, force=True)
+    [second] = taken_from(made, force=True)
     # A record: length, attributes, two deltas, no key, length of the value, the value, no headers.
     assert first.record_bytes_max == 2 + 1 + 1 + 1 + 1 + 2 + 500 + 1
     assert first.uncompressed_bytes == 61 + 17 + first.record_bytes_max + 27

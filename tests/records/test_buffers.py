@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.records.handing_over import taken_from
 
 from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
@@ -30,7 +31,7 @@ def one_batch(made: Appender, value: bytes = VALUE) -> SealedBatch:
     """A nearly full batch of such values."""
     for _ in range(BATCH // (len(value) + 20) - 1):
         made.send("flights", value)
-    [batch] = made.take_ready(0, True)
+    [batch] = taken_from(made, force=True)
     return batch
 
 
@@ -78,7 +79,7 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
 def test_small_batches_are_left_to_the_c_library() -> None:
     made = appender(batch_size=16_384)
     made.send("flights", VALUE)
-    [batch] = made.take_ready(0, True)
+    [batch] = taken_from(made, force=True)
     settle(made, batch)
     assert made.buffers.kept_bytes == 0
 
@@ -102,7 +103,7 @@ def test_tables_use_the_same_memory() -> None:
     for _ in range(3):
         for batches in encode_stream(table, **asked):
             made.add_sealed(batches)
-        [batch] = made.take_ready(0, True)
+        [batch] = taken_from(made, force=True)
         assert made.buffers.kept_bytes == 0
         stored.append(bytes(batch.buffers()[0][21:]))
         settle(made, batch)

@@ -46,7 +46,7 @@ def stored(batches, gap=1):
     raw, records, offset = b"", [], 100
     for bodies, codec, skip in batches:
         rows = [Record(offset + i * gap, *body) for i, body in enumerate(bodies)]
-        raw += encode_batch(rows, base_offset=offset, codec=codec)
+        raw += encode_batch(rows, base_offset=offset, codec=codec, partition_leader_epoch=offset // 10)
         records += rows
         offset += len(bodies) * gap + skip + 1
     return raw, records
@@ -256,15 +256,15 @@ def test_pieces_together_are_the_whole(given_batches, rows_enough, bytes_enough)
 def test_whole_batches_are_measured_by_their_headers(given_batches, cut, end):
     raw, _ = stored(given_batches)
     length = max(0, len(raw) - cut)
-    size, next_offset = 0, -1
+    size, next_offset, epoch = 0, -1, -1
     for header, _ in decode_batches(raw):
         if header.position + header.size_bytes > length:
             break
-        next_offset = header.last_offset + 1
+        next_offset, epoch = header.last_offset + 1, header.partition_leader_epoch
         if end is not None and header.base_offset >= end:
             break
         size += header.size_bytes
-    assert whole_batches(raw[:length], end) == (size, next_offset)
+    assert whole_batches(raw[:length], end) == (size, next_offset, epoch)
 
 
 def test_append_time_is_the_brokers():

@@ -6,9 +6,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.records.handing_over import taken_from
 
 from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
+from ottla.records.memory import BlockedCall
 
 BATCH = 10_000
 REQUEST = 200_000
@@ -19,10 +21,10 @@ class Hooks:
 
     def wake(self) -> None: ...
     def check_usable(self) -> None: ...
-    def topic_missing(self, topic: str) -> None:
+    def topic_missing(self, topic: str, call: BlockedCall) -> None:
         raise AssertionError
 
-    def memory_wanted(self, nbytes: int) -> None:
+    def memory_wanted(self, call: BlockedCall) -> None:
         raise AssertionError
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
@@ -42,8 +44,8 @@ def sent(values: list[bytes], codec: str, **settings: Any) -> list[SealedBatch]:
     batches = []
     for value in values:
         appender.send("flights", value)
-        batches += appender.take_ready(0)
-    return batches + appender.take_ready(0, True)
+        batches += taken_from(appender)
+    return batches + taken_from(appender, force=True)
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd", "gzip", "snappy"])

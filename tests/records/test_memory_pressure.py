@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Callable
 
 import pytest
+from tests.records.handing_over import taken_from
 
 from ottla.records.append import Appender
 from ottla.records.delivery import Delivery, SealedBatch
+from ottla.records.memory import BlockedCall
 
 BATCH = 10_000
 MEMORY = 8 * BATCH
@@ -25,20 +27,21 @@ class SlowBroker:
         self.records = 0
         self.waits = 0
         self.most_records = 0
-        self.now_us = 0
+        self.takes_all = False
 
     def take(self) -> None:
-        for batch in self.appender.take_ready(self.now_us):
+        force = self.appender.is_short_of_memory or self.takes_all
+        for batch in taken_from(self.appender, force=force):
             self.under_way.append(batch)
             self.sizes.append(batch.size_bytes)
             self.records += batch.record_count
         self.most_records = max(self.most_records, sum(batch.record_count for batch in self.under_way))
         self.appender.sleeping = True
 
-    def memory_wanted(self, nbytes: int) -> None:
+    def memory_wanted(self, call: BlockedCall) -> None:
         self.waits += 1
         self.take()
-        while self.appender.buffered_bytes + nbytes > MEMORY:
+        while call.is_waiting:
             assert self.under_way, "send waits for memory, and nothing is on its way that could free it"
             batch = self.under_way.popleft()
             batch.complete(0)
@@ -48,7 +51,7 @@ class SlowBroker:
         self.appender.sleeping = False
         self.take()
 
-    def topic_missing(self, topic: str) -> None:
+    def topic_missing(self, topic: str, call: BlockedCall) -> None:
         raise AssertionError
 
     def check_usable(self) -> None:
@@ -75,7 +78,7 @@ def send_many(
     broker.appender.sleeping = True
     for number in range(records):
         broker.appender.send("flights", value, partition=number % partitions, on_delivery=on_delivery)
-    broker.now_us = 10_000
+    broker.takes_all = True
     broker.take()
     assert broker.waits > 0
     assert broker.records == records
@@ -123,7 +126,7 @@ def test_what_callbacks_take_is_given_back_with_their_batch(codec: str) -> None:
     made.set_topic("flights", 1)
     for _ in range(10):
         made.send("flights", VALUE, on_delivery=print)
-    [batch] = made.take_ready(0, force=True)
+    [batch] = taken_from(made, force=True)
     assert made.buffered_bytes == batch.buffer_bytes == batch.size_bytes + 10 * 72
     made.release(batch.buffer_bytes)
     assert made.buffered_bytes == 0

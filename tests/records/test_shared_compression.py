@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+from tests.records.handing_over import taken_from
 
 from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
@@ -39,7 +40,7 @@ def appender(taker: bool, **settings: Any) -> Appender:
 
 def on_another_thread(made: Appender, force: bool = False) -> list[SealedBatch]:
     taken: list[SealedBatch] = []
-    thread = threading.Thread(target=lambda: taken.extend(made.take_ready(0, force)))
+    thread = threading.Thread(target=lambda: taken.extend(taken_from(made, force=force)))
     thread.start()
     thread.join()
     return taken
@@ -64,9 +65,9 @@ def test_two_batches_are_left_to_the_io_thread_and_the_others_compressed_by_who_
     uncompressed = BATCH - BATCH // 8
     assert small < 2 * BATCH, "all sealed ones are compressed"
     assert 2 * uncompressed < large < small + 2 * BATCH, "all but two are"
-    assert shared.linger_deadline_us() == 0, "the I/O thread has something to do"
+    assert shared.has_news(), "the I/O thread has something to do"
     taken = on_another_thread(shared, force=True)
-    assert values(taken) == values(alone.take_ready(0, True))
+    assert values(taken) == values(taken_from(alone, force=True))
     assert {batch.codec for batch in taken} == {"lz4"}
     assert shared.buffered_bytes == sum(batch.buffer_bytes for batch in taken)
 
@@ -85,7 +86,7 @@ def test_a_batch_waits_for_the_one_before_it_that_is_not_compressed_yet() -> Non
     # In one turn the I/O thread compresses no more than it takes to have something to send.
     first = on_another_thread(made)
     assert [batch.codec for batch in first] == ["lz4"]
-    assert made.linger_deadline_us() == 0
+    assert made.has_news()
     second = on_another_thread(made)
     rest = on_another_thread(made, force=True)
     sent = values(first + second + rest)
@@ -113,7 +114,7 @@ def test_tables_lend_batches_and_queue_them_in_their_order() -> None:
         codecs += [batch.codec for batch in batches]
         made.add_sealed(batches)
     assert codecs.count("none") == 2, "the I/O thread has not come for them yet"
-    assert made.linger_deadline_us() == 0
+    assert made.has_news()
     taken = on_another_thread(made) + on_another_thread(made, force=True)
     assert {batch.codec for batch in taken} == {"lz4"}
     assert made.buffered_bytes == sum(batch.buffer_bytes for batch in taken)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.records.handing_over import taken_from
 from tests.records.test_append import appender, blobs, one_batch, sent_headers
 
 from ottla.errors import ClosedError, DeliveryFailed, KafkaError
 from ottla.records.batch_header import CODECS
 from ottla.records.delivery import SPLIT
 from ottla.records.plain import decode_batches, encode_batch
-from ottla.records.split import split
+from ottla.records.split import split, split_out
 
 timestamps = st.integers(0, (1 << 62)) | st.integers(1000, 1010)
 rows_sent = st.lists(st.tuples(blobs, blobs, sent_headers, timestamps), min_size=2, max_size=40)
@@ -43,7 +45,7 @@ def test_parts_hold_the_records_of_the_whole(rows, codec):
     made = appender(batch_size=1 << 20, compression=codec)
     for value, key, headers, timestamp in rows:
         made.send("flights", value, key, headers=headers, partition=1, timestamp_ms=timestamp)
-    [whole] = made.take_ready(0, force=True)
+    [whole] = taken_from(made, force=True)
     expected = records_of(whole)
     parts = split(whole, codec)
     assert [record for part in parts for record in records_of(part)] == expected
@@ -58,7 +60,7 @@ def test_bytes_of_the_parts_are_those_of_the_plain_twin(rows, transactional):
     made = appender(batch_size=1 << 20)
     for value, key, timestamp in rows:
         made.send("flights", value, key, partition=1, timestamp_ms=timestamp)
-    [whole] = made.take_ready(0, force=True)
+    [whole] = taken_from(made, force=True)
     whole.assign(77, 3, (1 << 31) - 2, transactional)
     sequence = (1 << 31) - 2
     for part in split(whole):
@@ -74,7 +76,7 @@ def test_halves_are_halves_of_the_bytes():
     made = appender(batch_size=1 << 20)
     for size in [10] * 90 + [1000, 1000]:
         made.send("flights", b"x" * size, partition=1)
-    [whole] = made.take_ready(0, force=True)
+    [whole] = taken_from(made, force=True)
     first, second = split(whole)
     assert (first.record_count, second.record_count) == (90, 2)
 
@@ -132,7 +134,7 @@ def test_who_waits_for_a_batch_that_is_split_waits_for_the_part():
 
     made = appender(Hooks())
     deliveries = [made.send("flights", b"%d" % n, partition=2) for n in range(4)]
-    [whole] = made.take_ready(0, force=True)
+    [whole] = taken_from(made, force=True)
     assert deliveries[3].result(60).offset == 41
     assert [batch for batch, _ in waited] == [whole, whole.leaves()[1]]
     assert 0 < waited[1][1] <= 60
@@ -185,3 +187,66 @@ def test_callbacks_added_while_it_is_split_are_neither_lost_nor_called_twice():
             leaf.complete(1)
         adder.join()
         assert sorted(map(id, heard)) == sorted(map(id, deliveries))
+
+
+@given(rows_sent, st.sampled_from(CODECS), st.data())
+def test_rows_that_are_split_out_are_alone_and_the_others_stay_together(rows, codec, data):
+    made = appender(batch_size=1 << 20, compression=codec)
+    deliveries = [
+        made.send("flights", value, key, headers=headers, partition=1, timestamp_ms=timestamp)
+        for value, key, headers, timestamp in rows
+    ]
+    [whole] = taken_from(made, force=True)
+    expected = records_of(whole)
+    whole.assign(7, 1, 40)
+    bad = data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1))
+    parts = split_out(whole, bad, codec)
+    assert [record for part in parts for record in records_of(part)] == expected
+    starts = [sum(part.record_count for part in parts[:number]) for number in range(len(parts))]
+    assert [part.base_sequence for part in parts] == [40 + start for start in starts]
+    alone = {start for start, part in zip(starts, parts, strict=True) if start in bad}
+    assert alone == bad
+    assert all(part.record_count == 1 for start, part in zip(starts, parts, strict=True) if start in bad)
+    # No two parts of good records are neighbours.
+    assert not any(first not in bad and second not in bad for first, second in pairwise(starts))
+    assert whole.outcome == SPLIT
+    assert whole.leaves() == parts
+    error = KafkaError(87, "INVALID_RECORD", "refused")
+    for start, part in zip(starts, parts, strict=True):
+        if start in bad:
+            part.fail(error)
+        else:
+            part.complete(100 + start)
+    for row, delivery in enumerate(deliveries):
+        if row in bad:
+            with pytest.raises(DeliveryFailed):
+                delivery.result(0)
+        else:
+            assert delivery.result(0).offset == 100 + row
+
+
+def test_callbacks_go_along_with_the_rows_that_are_split_out():
+    made = appender(batch_size=1 << 20)
+    seen = []
+    for number in range(5):
+        made.send("flights", b"%d" % number, partition=1).add_done_callback(
+            lambda _, number=number: seen.append(number)
+        )
+    [whole] = taken_from(made, force=True)
+    first, bad, second = split_out(whole, [2])
+    bad.fail(KafkaError(87, "INVALID_RECORD", "refused"))
+    assert seen == [2]
+    second.complete(7)
+    first.complete(5)
+    assert seen == [2, 3, 4, 0, 1]
+
+
+@pytest.mark.parametrize("rows", [[], [2], [-1]])
+def test_rows_that_are_not_there_leave_the_batch_whole(rows):
+    made = appender(batch_size=1 << 20)
+    made.send("flights", b"a", partition=1)
+    made.send("flights", b"b", partition=1)
+    [whole] = taken_from(made, force=True)
+    with pytest.raises(ValueError, match="A batch"):
+        split_out(whole, rows)
+    assert whole.buffers()

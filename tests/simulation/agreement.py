@@ -79,7 +79,9 @@ def _seen_by_both(chronicle: Chronicle) -> Chronicle:
     for replica in chronicle.replicas:
         end = replica.batches[-1].last_offset + 1 if replica.batches else 0
         files.append(replace(replica, high_watermark=end, last_stable_offset=end))
-    return replace(chronicle, replicas=files, watermarks=None, leaderships=None, commits=None, downfalls=None)
+    return replace(
+        chronicle, replicas=files, watermarks=None, leaderships=None, commits=None, downfalls=None, produced=None
+    )
 
 
 def _logs(chronicle: Chronicle, is_counted: bool) -> dict[str, Any]:

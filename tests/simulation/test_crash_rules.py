@@ -93,7 +93,7 @@ def lone(kind: str, moment: str) -> tuple[World, Any]:
     rule = world.break_on_purpose(FaultRule(kind, moment=moment, topic=TOPIC, api="Produce", nth=1))
     producer = world.producer(enable_idempotence=True, acks="all", request_timeout_ms=30_000)
     delivery = producer.send(TOPIC, b"value")
-    producer.feed(force=True)
+    producer.feed(flushes=True)
     assert world.run_until(lambda: world.faults.fired(rule) == 1)
     world.run_until(lambda: False, limit_us=200_000)
     assert not delivery.done()

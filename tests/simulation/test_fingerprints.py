@@ -16,10 +16,10 @@ from ottla.simulation.run import execute
 
 FOLDER = Path(__file__).parent / "fingerprints"
 FINGERPRINTS = {
-    "clocks": "5ad0f5363c68b012ede87e50475664b4ad92e979b28bae9b1d0ef72f8eec28ea",
-    "kill": "21935dcc6e2d2c1da02667e29a0f478d12cdb267f832afd42c0a423a1853783e",
-    "power": "2b64e2c936ef283080e56aaef1c5fc871d7ae57730c1c4278c10d886df5a5190",
-    "requests": "ff5b58180968759d6cf78e1f6236296d59cb83b723bf334621dc7f0a710f488c",
+    "clocks": "8e4b67394c8638bf99ef6023b7fc95dd4811754a3af13953a36f0e794f84b2a5",
+    "kill": "adeb05d0cc9f55ee04ed04bdf355bf7b086fc0be145ef3b9fc0878c147942964",
+    "power": "19ab9ba932cb1b87f538416048c080a7f1982d14be05cce202bc0563f315331a",
+    "requests": "b9c884f2061a6dc615be63fefafd23d154c9c730c3ad35985c41513d18f772cd",
 }
 
 

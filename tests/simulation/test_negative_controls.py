@@ -16,6 +16,7 @@ from typing import get_args
 
 import pytest
 from tests.soak import IS_SOAK
+from tests.tiers import some_tested
 
 from ottla.audit.findings import REPEATED
 from ottla.simulation.draw import draw
@@ -41,7 +42,7 @@ def found(seed: int, weaknesses: Weaknesses = ()) -> tuple[str, ...]:
     return (*(each.kind for each in outcome.findings), *(["crashed"] if outcome.crashed is not None else []))
 
 
-@pytest.mark.parametrize("weakness", get_args(Weakness))
+@pytest.mark.parametrize("weakness", some_tested(get_args(Weakness), "no_sequence_check", "reads_aborted"))
 def test_a_weakness_is_found(weakness: Weakness, say: Callable[[str], None]) -> None:
     begin = Random().randrange(1 << 32) if IS_SOAK else 0
     for seed in range(begin, begin + SEEDS_MOST):

@@ -97,6 +97,9 @@ def test_every_kind_of_mishap_has_its_details_written_down() -> None:
             lambda plan: plan["mishaps"][0].update(kind="rule", details={"kind": "melt"}),
             "fault kind 'melt' is unknown",
         ),
+        # Before brokers took their time, plans of format 1 did not say that they take none.
+        (lambda plan: plan.pop("service"), "there is no 'service' in it"),
+        (lambda plan: plan.update(service=[{"broker": 0}]), "service 1 of 1: ServicePlan"),
         (lambda plan: plan.update(topics=None), "topics is None and must be a list"),
         (lambda plan: plan["mishaps"].insert(2, 17), "mishap 3 of 11: 17 must be an object"),
         (lambda plan: plan["mishaps"][2].update(at_us="x"), "mishap 3 of 10: Mishap.at_us is 'x' and must be int"),
@@ -123,6 +126,12 @@ def befallen(kind: str, /, **details: Any) -> Change:
 def doing(do: str, **fields: Any) -> Change:
     """The plan's first producer, which has no transactions, does this last of all."""
     return lambda plan: plan["producers"][0]["acts"].append({"do": do, **fields})
+
+
+def served(*brokers: dict[str, int], **fields: int) -> Change:
+    """These brokers take their time, or this one."""
+    usual = {"broker": 0, "least_us": 10, "most_us": 20}
+    return lambda plan: plan.update(service=[usual | each for each in brokers or (fields,)])
 
 
 def in_a_transaction(do: str, **fields: Any) -> Change:
@@ -177,9 +186,13 @@ def in_a_transaction(do: str, **fields: Any) -> Change:
         ),
         (doing(SEND, number=900, topic="t0", headers=[[None, "a"]]), "headers is [[None, 'a']] and must be pairs"),
         (doing(SEND, number=900, topic="t0", headers=[["a", "\ud800"]]), "and must be pairs"),
-        (doing("pause", pause_us=-1), "'pause': pause_us is -1 and must be a whole number from 0 to 60000000"),
+        (doing("pause", pause_us=-1), "'pause': pause_us is -1 and must be a whole number from 0 to 172800000000"),
         (in_a_transaction(OFFSETS, number=1, topic="t0"), "'offsets': partition is None and must be a whole number"),
         (in_a_transaction(OFFSETS, number=-1, topic="t0", partition=0), "'offsets': number is -1 and must be"),
+        (served(broker=3), "service 1 of 1: broker is 3 and must be one of 0, 1, 2"),
+        (served({}, {}), "service 2 of 2: broker is 0 and must be one of 1, 2"),
+        (served(least_us=-1), "service 1 of 1: least_us is -1 and must be a whole number from 0 to 60000000"),
+        (served(most_us=9), "service 1 of 1: most_us is 9 and must be from least_us to 60000000"),
         (lambda plan: plan["mishaps"][2].update(at_us=-1), "at_us is -1 and must be a whole number from 0 to"),
         (lambda plan: plan["mishaps"][2].update(lasts_us=-1), "lasts_us is -1 and must be a whole number from 0 to"),
         (befallen("kill", broker=7), "mishap 3 of 10, 'kill': broker is 7 and must be a whole number from 0 to 2"),

@@ -54,6 +54,7 @@ def real(schedule: Schedule, folder: Path) -> World:
     return World("reality", carry_out(schedule.plan, folder))
 
 
+@pytest.mark.prove
 def test_simulated_schedules_come_to_the_same_in_reality(tmp_path: Path, say: Callable[[str], None]) -> None:
     given = os.environ.get("OTTLA_SEED")
     begin = int(given) if given else Random().randrange(1 << 32)
@@ -76,6 +77,7 @@ def test_simulated_schedules_come_to_the_same_in_reality(tmp_path: Path, say: Ca
         pytest.fail("\n".join(told), pytrace=False)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("weakness", CONTROLS)
 def test_a_guarantee_that_only_the_simulation_lacks_is_a_difference(
     weakness: Weakness, tmp_path: Path, say: Callable[[str], None]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.soak import IS_SOAK
+from tests.tiers import some_tested
 
 from ottla.errors import BufferFull, OttlaError, TransactionUnfinished, TransactionUnknown
 from ottla.faults.rule import FaultRule
@@ -352,7 +353,7 @@ class Storm:
         return told
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))
+@pytest.mark.parametrize("first", some_tested(range(0, SEEDS, SEEDS_PER_TEST), 0, 10, 20, 30, 40))
 def test_in_any_storm_a_transaction_is_whole_or_not_there(first: int) -> None:
     told = {seed: found for seed in range(first, first + SEEDS_PER_TEST) if (found := Storm(seed).run())}
     assert not told

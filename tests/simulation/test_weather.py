@@ -95,11 +95,12 @@ def test_power_cuts_are_drawn_with_and_without_the_controller() -> None:
 def test_runs_differ_in_kind() -> None:
     plans = [draw(seed) for seed in range(300)]
     assert {mishap.kind for plan in plans for mishap in plan.mishaps} == set(KINDS)
-    assert all(len(plan.mishaps) >= 10 for plan in plans)
+    # Where brokers take their time, some runs have nothing else in them.
+    assert all(len(plan.mishaps) >= 10 or plan.service for plan in plans)
     sent = [[act.number for producer in plan.producers for act in producer.acts if act.do == SEND] for plan in plans]
     assert all(len(set(numbers)) == 200 for numbers in sent)
     assert 0 < sum(len(numbers) > 200 for numbers in sent) < 30  # some applications hand records over again
-    kinds = [len({mishap.kind for mishap in plan.mishaps}) for plan in plans]
+    kinds = [len({mishap.kind for mishap in plan.mishaps}) for plan in plans if not plan.service]
     assert min(kinds) == 1
     assert max(kinds) >= 6
     assert {plan.producers[0].settings["acks"] for plan in plans} == {0, 1, "all"}

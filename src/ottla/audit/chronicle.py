@@ -29,6 +29,7 @@ class ProducerPromise:
     """What one producer's settings promise; `acks` is 0, 1 or -1, and `delivery_timeout_ms` -1 where nobody told it.
 
     `max_in_flight`: `max.in.flight.requests.per.connection`, which keeps order by itself only where it is 1.
+    `linger_ms` is -1 where nobody told it; `batch_records`: how many of its records one batch holds for sure.
     """
 
     producer: str
@@ -37,6 +38,8 @@ class ProducerPromise:
     transactional_id: str | None = None
     delivery_timeout_ms: int = -1
     max_in_flight: int = 5
+    linger_ms: int = -1
+    batch_records: int = 1
 
 
 @dataclass(slots=True)
@@ -240,6 +243,21 @@ class FaultSeen:
     missed: str = ""
 
 
+@dataclass(slots=True)
+class ProduceSeen:
+    """A Produce request: when it left its producer, when it reached its broker, and when the answer left the broker.
+
+    -1 for what never happened; `is_refused`: the answer had an error in it.
+    """
+
+    producer: str
+    broker_id: int
+    sent_us: int
+    came_us: int
+    answered_us: int = -1
+    is_refused: bool = False
+
+
 @dataclass(slots=True, frozen=True)
 class ControlSeen:
     """A run beside this one with `guarantee` switched off, and how often the judge found each kind of anomaly in it.
@@ -259,6 +277,8 @@ class Chronicle:
     `transaction_version`: that of the feature, 1 before each transaction had an epoch of its own (KIP-890).
     `weather` is "mild" where nothing happened that Kafka does not survive without a sync, otherwise "severe".
     `stuck` names what had not ended when patience did. `trace_hashes`: the fingerprints of runs of the same seed.
+    `produced`: the Produce requests that were to be answered, in the order of sending; empty where no broker took time
+    for them. `first_fault_us`: when the first fault was due, -1 where there was none.
     `is_cut_short`: something broke in the middle, so that nothing is held to what comes at the end of a run.
     """
 
@@ -275,6 +295,8 @@ class Chronicle:
     commits: list[Committed] | None = None
     downfalls: list[Downfall] | None = None
     instances: list[InstanceSeen] | None = None
+    produced: list[ProduceSeen] | None = None
+    first_fault_us: int = -1
     trace_hashes: tuple[str, ...] | None = None
     controls: list[ControlSeen] | None = None
     faults: list[FaultSeen] = field(default_factory=list)

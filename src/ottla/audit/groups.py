@@ -44,7 +44,7 @@ GROUPS = (
         (kinds.ABORTED_READ, kinds.TORN, kinds.EARLY_READ, kinds.ZOMBIE, kinds.GROUP_OFFSET, kinds.HANGING),
     ),
     Group(13, "the guarantee claimed is the one seen", (kinds.BROKEN_PROMISE,)),
-    Group(14, "everything ends, and in time", (kinds.STUCK, kinds.OVERDUE)),
+    Group(14, "everything ends, and in time", (kinds.STUCK, kinds.OVERDUE, kinds.KEPT_WAITING)),
     Group(15, "faults struck, controls are caught", (kinds.FAULTLESS, kinds.UNCONTROLLED)),
     Group(16, "the same seed, the same run", (kinds.UNREPEATABLE,)),
 )

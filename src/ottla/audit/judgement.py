@@ -45,6 +45,7 @@ from ottla.audit.strikes import check_strikes
 from ottla.audit.torn import check_torn
 from ottla.audit.truncation import check_truncation
 from ottla.audit.under_replication import check_under_replication
+from ottla.audit.waiting import check_waiting
 from ottla.audit.watermarks import check_watermarks
 from ottla.audit.zombies import check_zombies
 from ottla.ledger.schema import NO_OFFSET, NO_PARTITION
@@ -76,6 +77,7 @@ CHECKERS = (
     check_hanging,
     check_liveness,
     check_deadlines,
+    check_waiting,
     check_strikes,
     check_controls,
     check_repeatability,

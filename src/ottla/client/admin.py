@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from ottla.client.admin_driver import LEADER_PATIENCE_MS, AdminDriver
 from ottla.client.authorized_operations import read_operations
 from ottla.client.channel import SocketBuffers
+from ottla.client.driver import addresses_of
 from ottla.client.lifetime import OfOneProcess
 from ottla.connection.core import ANY_NODE, CONTROLLER, Answer
-from ottla.errors import KafkaError, OttlaError, Unreachable
+from ottla.connection.setting import shown
+from ottla.errors import KafkaError, OttlaError, Unreachable, UserMistake
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -122,17 +124,21 @@ class Admin(OfOneProcess):
 
     def create_topics(
         self,
-        topics: str | Iterable[str],
+        topics: str | Iterable[str] | Mapping[str, int],
         *,
-        partitions: int = 1,
+        partitions: int | None = None,
         replication_factor: int | None = None,
         configs: Mapping[str, Any] | None = None,
     ) -> None:
         """Make topics and return when they can be used; the brokers' default where no replication factor is given.
 
-        That is when every broker that is alive knows them; one that does not answer within two seconds is left out.
+        `topics`: a name, several, or {name: how many partitions}. `partitions`: how many each of them has, 1 where it
+        is not given. UserMistake for both at once, and for what is neither a name nor a number.
+
+        They can be used when every broker that is alive knows them; one that does not answer within two seconds is
+        left out.
         """
-        names = [topics] if isinstance(topics, str) else list(topics)
+        counts = _partition_counts(topics, partitions)
         settings = [
             CreatableTopicConfig(name=name, value=None if value is None else _config_text(value))
             for name, value in (configs or {}).items()
@@ -143,7 +149,7 @@ class Admin(OfOneProcess):
                 topics=[
                     CreatableTopic(
                         name=name,
-                        num_partitions=partitions,
+                        num_partitions=counts[name],
                         replication_factor=-1 if replication_factor is None else replication_factor,
                         configs=settings,
                     )
@@ -152,12 +158,12 @@ class Admin(OfOneProcess):
                 timeout_ms=self._settings.connection.request_timeout_ms,
             )
 
-        self._for_each_topic(names, ask, lambda response: response.topics)
-        self._wait_until_known(names, partitions)
+        self._for_each_topic(list(counts), ask, lambda response: response.topics)
+        self._wait_until_known(counts)
 
     def delete_topics(self, topics: str | Iterable[str]) -> None:
         """Delete topics with all their records."""
-        names = [topics] if isinstance(topics, str) else list(topics)
+        names = _names("delete_topics", topics)
 
         def ask(left: list[str]) -> Any:
             return DeleteTopicsRequest(
@@ -218,7 +224,7 @@ class Admin(OfOneProcess):
             )
 
         self._for_each_topic([topic], ask, lambda response: response.results)
-        self._wait_until_known([topic], count)
+        self._wait_until_known({topic: count})
 
     def describe_configs(
         self, *, topic: str | None = None, broker_id: int | None = None
@@ -226,11 +232,8 @@ class Admin(OfOneProcess):
         """Settings by name: of a topic, of a broker, or (neither given) those changed for all brokers."""
         resource_type, name, where = _resource(topic, broker_id)
         resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
-        answer = self._driver.ask(DescribeConfigsRequest(resources=[resource]), where)
-        (found,) = answer.message.results
-        if found.error_code:
-            detail = found.error_message or _resource_text(topic, broker_id)
-            raise kafka_error(found.error_code, detail, topic=topic, broker_id=_broker_of(answer))
+        request = DescribeConfigsRequest(resources=[resource])
+        found = self._about_resource(request, where, lambda response: response.results, resource, topic, broker_id)
         return {
             each.name: ConfigDescription(
                 each.name, each.value, _CONFIG_SOURCES.get(each.config_source, "other"), each.read_only
@@ -249,19 +252,35 @@ class Admin(OfOneProcess):
             else AlterableConfig(name=key, config_operation=_SET, value=_config_text(value))
             for key, value in configs.items()
         ]
-        request = IncrementalAlterConfigsRequest(
-            resources=[AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=changes)]
-        )
+        resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=changes)
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        self._about_resource(request, where, lambda response: response.responses, resource, topic, broker_id)
 
-        def attempt() -> KafkaError | None:
+    def _about_resource(
+        self,
+        request: Any,
+        where: int,
+        results: Callable[[Any], Iterable[Any]],
+        resource: Any,
+        topic: str | None,
+        broker_id: int | None,
+    ) -> Any:
+        """What was answered about one topic, broker or all brokers."""
+        asked = (resource.resource_type, resource.resource_name)
+        found: list[Any] = []
+
+        def attempt() -> OttlaError | None:
             answer = self._driver.ask(request, where)
-            (told,) = answer.message.responses
-            if not told.error_code:
+            found[:] = [each for each in results(answer.message) if (each.resource_type, each.resource_name) == asked]
+            if not found:
+                return _left_out(_resource_text(topic, broker_id) or f"topic {topic!r}", answer)
+            if not found[0].error_code:
                 return None
-            detail = told.error_message or _resource_text(topic, broker_id)
-            return kafka_error(told.error_code, detail, topic=topic, broker_id=_broker_of(answer))
+            detail = found[0].error_message or _resource_text(topic, broker_id)
+            return kafka_error(found[0].error_code, detail, topic=topic, broker_id=_broker_of(answer))
 
         self._driver.until_well(attempt)
+        return found[0]
 
     # ---- offsets ------------------------------------------------------------------------------------------------
 
@@ -307,7 +326,12 @@ class Admin(OfOneProcess):
                 if isinstance(answer, Unreachable):
                     trouble = answer
                     continue
-                for told in answer.message.topics[0].partitions:
+                parts = _parts(answer, topic)
+                for asked in partitions:
+                    told = parts.get(asked.partition_index)
+                    if told is None:
+                        trouble = _left_out(f"{topic}-{asked.partition_index}", answer)
+                        continue
                     error = told.error_code and kafka_error(
                         told.error_code, topic=topic, partition=told.partition_index, broker_id=leader_id
                     )
@@ -356,8 +380,12 @@ class Admin(OfOneProcess):
                 if isinstance(answer, Unreachable):
                     trouble = answer
                     continue
-                for told in answer.message.topics[0].partitions:
-                    if told.error_code:
+                parts = _parts(answer, topic)
+                for asked in partitions:
+                    told = parts.get(asked.partition_index)
+                    if told is None:
+                        trouble = _left_out(f"{topic}-{asked.partition_index}", answer)
+                    elif told.error_code:
                         trouble = kafka_error(
                             told.error_code, topic=topic, partition=told.partition_index, broker_id=leader_id
                         )
@@ -379,7 +407,7 @@ class Admin(OfOneProcess):
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
         """What coordinators know of these transactional ids; ids that nobody has used are left out."""
-        return self._of_transactions().describe(transactional_ids)
+        return self._of_transactions().describe(_names("describe_transactions", transactional_ids))
 
     def fence_producers(
         self, transactional_ids: Iterable[str], *, transaction_timeout_ms: int = 60_000
@@ -389,7 +417,8 @@ class Admin(OfOneProcess):
         What they left open is aborted, a commit that was asked for is completed first. `Producer.init_transactions`
         takes the identity, whose transactions may then last `transaction_timeout_ms`. Raises KafkaError.
         """
-        return self._of_transactions().fence(transactional_ids, transaction_timeout_ms)
+        ids = _names("fence_producers", transactional_ids)
+        return self._of_transactions().fence(ids, transaction_timeout_ms)
 
     def _of_transactions(self) -> TransactionAdmin:
         if self._transactions is None:
@@ -410,11 +439,20 @@ class Admin(OfOneProcess):
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=include_authorized_operations,
         )
-        answer = self._driver.ask(request, ANY_NODE)
-        found = answer.message.topics[0]
-        if found.error_code:
-            raise kafka_error(found.error_code, topic=topic, broker_id=_broker_of(answer))
-        return found
+        found: list[Any] = []
+
+        def attempt() -> OttlaError | None:
+            answer = self._driver.ask(request, ANY_NODE)
+            found[:] = [each for each in answer.message.topics if each.name == topic]
+            if not found:
+                return _left_out(f"topic {topic!r}", answer)
+            if found[0].error_code:
+                # Also what may pass: whoever asks decides whether to wait.
+                raise kafka_error(found[0].error_code, topic=topic, broker_id=_broker_of(answer))
+            return None
+
+        self._driver.until_well(attempt)
+        return found[0]
 
     def _for_each_topic(
         self, names: Sequence[str], ask: Callable[[list[str]], Any], results: Callable[[Any], Iterable[Any]]
@@ -423,10 +461,15 @@ class Admin(OfOneProcess):
         left = list(dict.fromkeys(names))
         refused: list[KafkaError] = []
 
-        def attempt() -> KafkaError | None:
-            trouble: KafkaError | None = None
+        def attempt() -> OttlaError | None:
+            trouble: OttlaError | None = None
             answer = self._driver.ask(ask(list(left)), CONTROLLER)
-            for result in results(answer.message):
+            told = {result.name: result for result in results(answer.message)}
+            for name in list(left):
+                result = told.get(name)
+                if result is None:
+                    trouble = _left_out(f"topic {name!r}", answer)
+                    continue
                 if result.error_code:
                     said = getattr(result, "error_message", None) or ""
                     error = kafka_error(result.error_code, said, topic=result.name, broker_id=_broker_of(answer))
@@ -434,7 +477,7 @@ class Admin(OfOneProcess):
                         trouble = error
                         continue
                     refused.append(error)
-                left.remove(result.name)
+                left.remove(name)
             return trouble
 
         if left:
@@ -442,13 +485,13 @@ class Admin(OfOneProcess):
         if refused:
             raise refused[0]
 
-    def _wait_until_known(self, names: Sequence[str], partitions: int) -> None:
+    def _wait_until_known(self, counts: Mapping[str, int]) -> None:
         """Wait until all brokers that live and answer know so many partitions of each topic, and their leaders.
 
         What the controller has made, brokers hear of a moment later. Who lives is told by those that have heard of it:
         one that is cut off from the controller never does, nor that it was given up.
         """
-        topics = [MetadataRequestTopic(name=name) for name in names]
+        topics = [MetadataRequestTopic(name=name) for name in counts]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
         def attempt() -> OttlaError | None:
@@ -459,7 +502,7 @@ class Admin(OfOneProcess):
             for broker_id, answer in zip(broker_ids, answers, strict=True):
                 if answer is None or answer.message is None:
                     continue
-                lack = _lack(answer, partitions)
+                lack = _lack(answer, counts)
                 if lack is None:
                     alive.append({broker.node_id for broker in answer.message.brokers})
                 else:
@@ -469,6 +512,9 @@ class Admin(OfOneProcess):
             return next((lack for broker_id, lack in late.items() if broker_id in set.intersection(*alive)), None)
 
         self._driver.until_well(attempt)
+
+    def __repr__(self) -> str:
+        return f"<Admin for {addresses_of(self._settings.connection)}, {self._driver.state}>"
 
     def close(self) -> None:
         """Close the connections and end the I/O thread."""
@@ -512,14 +558,57 @@ def _resource_text(topic: str | None, broker_id: int | None) -> str:
     return "settings of all brokers" if broker_id is None else "its settings"
 
 
-def _lack(answer: Answer, partitions: int) -> KafkaError | None:
+def _names(call: str, given: str | Iterable[str]) -> list[str]:
+    """The names that a call was given, each once; UserMistake for what is no name, and for what would be ignored."""
+    if isinstance(given, Mapping):
+        raise UserMistake(f"{call} takes a name or a list of names, not {{name: ...}}: give list(...) of it.")
+    names = [given] if isinstance(given, str) else list(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise UserMistake(f"{call} was given {shown(name, is_private=False)} for a name: give text.")
+    return list(dict.fromkeys(names))
+
+
+def _partition_counts(topics: str | Iterable[str] | Mapping[str, int], partitions: int | None) -> dict[str, int]:
+    """How many partitions each topic is to have."""
+    if not isinstance(topics, Mapping):
+        return dict.fromkeys(_names("create_topics", topics), 1 if partitions is None else partitions)
+    if partitions is not None:
+        raise UserMistake(
+            "create_topics was given partitions twice: say {name: partitions} or partitions=, not both of them."
+        )
+    names = _names("create_topics", list(topics))
+    for name in names:
+        if not isinstance(topics[name], int) or isinstance(topics[name], bool):
+            told = shown(topics[name], is_private=False)
+            raise UserMistake(f"create_topics was given {told} for the partitions of {name!r}: give a whole number.")
+    return dict(topics)
+
+
+def _parts(answer: Answer, topic: str) -> dict[int, Any]:
+    """What was answered of each partition of a topic."""
+    return {
+        part.partition_index: part for told in answer.message.topics if told.name == topic for part in told.partitions
+    }
+
+
+def _left_out(what: str, answer: Answer) -> Unreachable:
+    """The error for an answer that does not speak of what was asked."""
+    return Unreachable(f"{what} was asked about, and the broker's answer left it out", broker_id=_broker_of(answer))
+
+
+def _lack(answer: Answer, counts: Mapping[str, int]) -> OttlaError | None:
     """What a broker does not know yet of the topics it was asked for."""
-    for topic in answer.message.topics:
+    told = {topic.name: topic for topic in answer.message.topics}
+    for name, count in counts.items():
+        topic = told.get(name)
+        if topic is None:
+            return _left_out(f"topic {name!r}", answer)
         code = topic.error_code or next((place.error_code for place in topic.partitions if place.error_code), 0)
-        if not code and len(topic.partitions) < partitions:
+        if not code and len(topic.partitions) < count:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if code:
-            return kafka_error(code, _NOT_YET, topic=topic.name, broker_id=_broker_of(answer))
+            return kafka_error(code, _NOT_YET, topic=name, broker_id=_broker_of(answer))
     return None
 
 

@@ -17,12 +17,14 @@ from ottla.client.io_loop import IoLoop
 from ottla.client.known_topics import KnownTopics
 from ottla.client.spent_time import SpentTime
 from ottla.client.waiting import Waiting
-from ottla.errors import BufferFull, ClosedError, OttlaError
+from ottla.errors import BufferFull, OttlaError, fresh
 from ottla.producer.cluster_view import ClusterView
 from ottla.producer.events import TopicWanted
+from ottla.producer.gate import Gate
 from ottla.producer.settings import ProducerSettings
 from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
+from ottla.records.memory import BlockedCall
 
 if TYPE_CHECKING:
     from ottla.client.callers_turn import CallersTurn
@@ -35,15 +37,13 @@ class AppenderHooks:
     """The `hooks` of an `Appender`; the driver that they belong to sets what is only declared here."""
 
     appender: Appender
+    gate: Gate
     loop: IoLoop
     topics: KnownTopics
 
     def __init__(self, settings: ProducerSettings, spent: SpentTime) -> None:
         self.settings = settings
         self.spent = spent
-        self.crash: OttlaError | None = None
-        self._forked = False
-        self._closing = False
         self._waiting = Waiting()
         self.callers_turn: CallersTurn | None = None
         self.partition_function: PartitionFunction | None = None
@@ -63,20 +63,21 @@ class AppenderHooks:
 
     def check_usable(self) -> None:
         """Raise where nothing can be sent any more."""
-        if self._forked or self.crash is not None or self._closing:
-            raise self._why_unusable()
+        self.gate.check_usable()
 
     def is_awaited(self, batch: SealedBatch) -> None:
         """Somebody begins to await it; raise where nobody would let go who does: in a child of the process."""
-        if self._forked:
+        if self.gate.has_forked:
             raise lifetime.forked("producer")
 
-    def _why_unusable(self) -> OttlaError:
-        if self._forked:
-            return lifetime.forked("producer")
-        return self.crash if self.crash is not None else ClosedError(CLOSED)
+    def time_left_s(self, call: BlockedCall) -> float:
+        """How long the call may still wait: `max.block.ms` is counted from its first wait."""
+        now_us = time.monotonic_ns() // 1000
+        if call.deadline_us < 0:
+            call.deadline_us = now_us + self.settings.max_block_ms * 1000
+        return max(0, call.deadline_us - now_us) / 1_000_000
 
-    def topic_missing(self, topic: str) -> None:
+    def topic_missing(self, topic: str, call: BlockedCall) -> None:
         """Wait until the topic's partitions are known, `max.block.ms` at most."""
         self.check_usable()
         if self.topics.partition_count(topic):
@@ -84,7 +85,7 @@ class AppenderHooks:
         self.refuse_own_thread("sending to a topic for the first time")
         with self.spent.on("metadata_wait_ns"):
             trouble = self.lasting_trouble()
-            self._waiting.wait(self.ask_for_topic(topic, trouble), self.settings.max_block_ms / 1000)
+            self._waiting.wait(self.ask_for_topic(topic, trouble), self.time_left_s(call))
         self.check_topic(topic, trouble)
 
     def lasting_trouble(self) -> LastingTrouble:
@@ -106,43 +107,37 @@ class AppenderHooks:
         if refusal is not None:
             raise refusal
         if trouble.error is not None:
-            raise trouble.error
+            raise fresh(trouble.error)
         raise unreachable(self.loop, self.settings.connection.bootstrap_servers, max_block_ms)
 
-    def place(self, topic: Any, key: bytes | None) -> int | None:
+    def place(self, topic: Any, key: bytes | None, call: BlockedCall) -> int | None:
         """What the user's partitioner makes of a key; None leaves it to the default one."""
         if self.partition_function is None or not isinstance(topic, str) or not topic:
             return None  # what is no topic is refused where all records are looked at
-        return self.partition_function.place(key, self.view(topic))
+        return self.partition_function.place(key, self.view(topic, call))
 
-    def view(self, topic: str) -> ClusterView:
+    def view(self, topic: str, call: BlockedCall) -> ClusterView:
         """The topic's partitions as the user's partitioner sees them; waited for as `topic_missing` does."""
         view = self.topics.view(topic)
         while view is None:
-            self.topic_missing(topic)
+            self.topic_missing(topic, call)
             view = self.topics.view(topic)
         return view
 
-    def memory_wanted(self, nbytes: int) -> None:
-        """Wait until `nbytes` fit into `buffer.memory`, `max.block.ms` at most; BufferFull after that."""
+    def memory_wanted(self, call: BlockedCall) -> None:
+        """Wait until the call is given its memory, `max.block.ms` at most; BufferFull after that."""
         self.check_usable()
         self.refuse_own_thread("sending while buffer.memory is full")
-        # The appender has rung already, and has the loop seal the open batches that hold the memory.
+        # The appender has woken the loop already, which sends the open batches that hold the memory.
         with self.spent.on("buffer_wait_ns"):
-            room = self._waiting.wait(self.room_for(nbytes), self.settings.max_block_ms / 1000)
+            self._waiting.wait(self.given(call), self.time_left_s(call))
         self.check_usable()
-        if not room:
+        if call.is_waiting:
             raise self.buffer_full()
 
-    def room_for(self, nbytes: int) -> Callable[[], bool]:
-        """What is returned says whether `nbytes` fit into `buffer.memory`, or never will."""
-        appender, limit = self.appender, self.settings.buffer_memory
-
-        def settled() -> bool:
-            buffered = appender.buffered_bytes
-            return buffered + nbytes <= limit or buffered == 0 or self._cannot_go_on()
-
-        return settled
+    def given(self, call: BlockedCall) -> Callable[[], bool]:
+        """A function that says whether the call was given its memory, or never will be."""
+        return lambda: not call.is_waiting or self._cannot_go_on()
 
     def buffer_full(self) -> BufferFull:
         """The error of whoever has waited for memory in vain, which is counted."""
@@ -155,7 +150,7 @@ class AppenderHooks:
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome; False when there is none after `timeout_s`."""
-        if self.callers_turn is not None and not self._forked and not self.loop.is_own_thread():
+        if self.callers_turn is not None and not self.gate.has_forked and not self.loop.is_own_thread():
             began_ns = time.monotonic_ns()
             self.callers_turn.await_answer(batch, timeout_s)
             if batch.outcome:
@@ -166,14 +161,14 @@ class AppenderHooks:
 
     def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait for what settling batches brings about; False when it is not so after `timeout_s`."""
-        if self._forked:
+        if self.gate.has_forked:
             raise lifetime.forked("producer")
         if not done():
             self.refuse_own_thread("waiting for a delivery")
         return self._waiting.wait(done, timeout_s)
 
     def _cannot_go_on(self) -> bool:
-        return self._closing or self._forked or self.crash is not None
+        return self.gate.why_over is not None
 
     def refuse_own_thread(self, doing: str) -> None:
         if self.loop.is_own_thread():

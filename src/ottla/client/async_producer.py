@@ -14,10 +14,11 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.client.async_leaving import leave_async, told_of
 from ottla.client.async_producer_driver import AsyncProducerDriver
-from ottla.client.producer_front import Headers, ProducerFront, log_closing
+from ottla.client.own_send import own_send
+from ottla.client.producer_front import Headers, ProducerFront
 from ottla.client.table_sender import TableGate
-from ottla.errors import OttlaError
 from ottla.timeouts import seconds
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
     def _appending(appender: Appender) -> Callable[..., Coroutine[Any, Any, Delivery]]:
         return appender.send_async
 
-    def send(
+    @own_send
+    async def send(
         self,
         topic: str,
         value: Any = None,
@@ -58,7 +60,7 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
-    ) -> Coroutine[Any, Any, Delivery]:
+    ) -> Delivery:
         """Append one record to its partition's batch; `await` gives its `Delivery`, at once while there is room.
 
         What is awaited is room: the topic's metadata, or memory where `buffer.memory` is full, `max.block.ms` at most,
@@ -70,8 +72,8 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         awaits a `Delivery` stops the waiting and nothing else. Arguments and errors are those of `Producer.send`;
         RecordError may be raised before anything is awaited.
         """
-        # What instances have is the appender's own method (see ProducerFront); this one is its documentation.
-        return self._driver.appender.send_async(
+        # Instances have the appender's own method; this one is for subclasses that override it, and for its docstring.
+        delivery: Delivery = await self._send(
             topic,
             value,
             key,
@@ -80,6 +82,7 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
             timestamp_ms=timestamp_ms,
             on_delivery=on_delivery,
         )
+        return delivery
 
     async def send_table(
         self,
@@ -98,16 +101,15 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         Arguments, batches and errors are those of `Producer.send_table`; awaiting what it returns gives the Arrow
         table of its `result`. The table is read, encoded and queued in one of the event loop's worker threads, while
         the event loop goes on. Cancelled, it waits until no more rows are being queued, and stops: those queued by then
-        are delivered, and waited for by `flush`; the others are not sent.
+        are delivered, and waited for by `flush`; the others are not sent. The CancelledError, too, has the rows'
+        AsyncTableDelivery as `table`.
         """
         from ottla.client.table_delivery import AsyncTableDelivery
 
         await self._driver.partitions(topic)
         delivery = AsyncTableDelivery(self._driver, topic)
-        gate = TableGate()
         try:
-            await asyncio.to_thread(
-                self._tables.send,
+            await self._send_in_thread(
                 delivery,
                 data,
                 key=key,
@@ -116,14 +118,21 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
                 partition=partition,
                 timestamp_ms=timestamp_ms,
                 value_format=value_format,
-                gate=gate,
             )
+        except BaseException as error:
+            delivery.end_early(error)
+            raise
+        return delivery
+
+    async def _send_in_thread(self, *table: Any, **columns: Any) -> None:
+        gate = TableGate()
+        try:
+            await asyncio.to_thread(self._tables.send, *table, **columns, gate=gate)
         except asyncio.CancelledError:
             gate.is_shut = True
             if gate.lock.locked():
                 await asyncio.shield(asyncio.to_thread(gate.wait))
             raise
-        return delivery
 
     async def init_transactions(self, identity: TransactionIdentity | tuple[str, int, int] | None = None) -> None:
         """`Producer.init_transactions`, awaited; the first `begin_transaction` does it, too."""
@@ -184,7 +193,8 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         Raises DeliveryError when records failed or are unknown and nobody has looked at them, TimeoutError after
         `timeout` seconds. Either way, and when it is cancelled, nothing is lost and flush can be called again.
         """
-        await self._driver.flush_async(timeout)
+        with told_of(self._driver, "flush", seconds(timeout)):
+            await self._driver.flush_async(timeout)
 
     async def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent and end the I/O thread; raises as `flush` does.
@@ -193,7 +203,8 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         transaction is aborted, one that is being committed goes on for `max.block.ms`, a prepared one stays.
         Cancelled, the producer is closed nevertheless; call it again to wait for that.
         """
-        await self._driver.close_async(timeout)
+        with told_of(self._driver, "close", seconds(timeout)):
+            await self._driver.close_async(timeout)
         self._abandon.detach()
 
     async def partitions_for(self, topic: str) -> list[int]:
@@ -219,10 +230,4 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None:
-            await self.close()
-            return
-        try:
-            await self.close()
-        except OttlaError as closing:
-            log_closing(error, closing)
+        await leave_async(self, error)

@@ -6,8 +6,8 @@ turn where it sends one record at a time and awaits it (`event_loops_turn.py`). 
 however much that is. The event loop empties `landing` in one go.
 
 Where `send` would have to wait, the appender hands over to `send_later`, a coroutine. It appends last of all: whoever
-is cancelled before has not sent. Those who wait for memory stand in line; others may not overtake them while the
-first of them waits, so that nobody starves.
+is cancelled before has not sent. Those who wait for memory stand in line, and the first of them stands in the
+producer's line for it (`records/memory.py`), so that nobody starves and nobody overtakes.
 
 Invariants: nothing lands without a ring after it (`_is_rung` is taken back before `landing` is emptied). A producer
 belongs to the event loop it was first used in; callbacks run there and nowhere else.
@@ -31,6 +31,7 @@ from ottla.errors import OttlaError
 from ottla.producer.settings import ProducerSettings
 from ottla.records.awaiting import MustWait
 from ottla.records.delivery import Delivery, SealedBatch, run_callbacks
+from ottla.records.memory import BlockedCall
 from ottla.records.record_parts import checked_topic, header_pairs, text_or_bytes
 from ottla.timeouts import seconds
 
@@ -56,21 +57,21 @@ class AsyncProducerDriver(ProducerDriver):
 
     # ---- what the appender calls, in the event loop -------------------------------------------------------------
 
-    def topic_missing(self, topic: str) -> None:
+    def topic_missing(self, topic: str, call: BlockedCall) -> None:
         """Say that there is something to wait for; wait where no event loop runs."""
         if not _in_event_loop():
-            super().topic_missing(topic)
+            super().topic_missing(topic, call)
         self.check_usable()
         if not self.topics.partition_count(topic):
             raise MustWait
 
-    def memory_wanted(self, nbytes: int) -> None:
+    def memory_wanted(self, call: BlockedCall) -> None:
         """Say that there is something to wait for; wait where no event loop runs."""
         if not _in_event_loop():
-            super().memory_wanted(nbytes)
+            super().memory_wanted(call)
             return
         self.check_usable()
-        raise MustWait(nbytes)
+        raise MustWait(call.wanted_bytes)
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome, but not in an event loop, which would stand still."""
@@ -95,20 +96,12 @@ class AsyncProducerDriver(ProducerDriver):
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
 
-        def append() -> Delivery:
-            return self.appender.send(
-                topic,
-                value,
-                key,
-                headers=headers,
-                partition=partition,
-                timestamp_ms=timestamp_ms,
-                on_delivery=on_delivery,
-            )
+        def append(call: BlockedCall) -> Delivery:
+            return self.appender.send_blocked(call, topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
         return self._send_later(topic, append)
 
-    async def _send_later(self, topic: Any, append: Callable[[], Delivery]) -> Delivery:
+    async def _send_later(self, topic: Any, append: Callable[[BlockedCall], Delivery]) -> Delivery:
         event_loop = self.bind()
         deadline_s = event_loop.time() + self.settings.max_block_ms / 1000
         if self.appender.memory_waiters == 0:
@@ -120,36 +113,32 @@ class AsyncProducerDriver(ProducerDriver):
                 pass
             await self.topic_known(topic, deadline_s)
 
-    async def _append_in_turn(self, append: Callable[[], Delivery], deadline_s: float) -> Delivery:
+    async def _append_in_turn(self, append: Callable[[BlockedCall], Delivery], deadline_s: float) -> Delivery:
         """Append once those who came before have, and there is memory; MustWait where the topic is not known."""
-        if self.appender.memory_waiters == 0:
-            try:
-                return append()
-            except MustWait as wait:
-                if not wait.nbytes:
-                    raise
+        call = BlockedCall()
         try:
+            if self.appender.memory_waiters == 0 and not self._line.locked():
+                try:
+                    return append(call)
+                except MustWait as wait:
+                    if not wait.nbytes:
+                        raise
             async with asyncio.timeout_at(deadline_s), self._line:
                 while True:
+                    if call.is_waiting:
+                        with self.spent.on("buffer_wait_ns"):
+                            await self.until(self.given(call))
                     try:
-                        return append()
+                        return append(call)
                     except MustWait as wait:
-                        nbytes = wait.nbytes
-                        if not nbytes:
+                        if not wait.nbytes:
                             raise
-                    await self._room(nbytes)
         except TimeoutError:
             pass
+        finally:
+            self.appender.end(call)
         self.check_usable()
         raise self.buffer_full()
-
-    async def _room(self, nbytes: int) -> None:
-        self.appender.waits_for_memory(True)
-        try:
-            with self.spent.on("buffer_wait_ns"):
-                await self.until(self.room_for(nbytes))
-        finally:
-            self.appender.waits_for_memory(False)
 
     async def _turn(self) -> None:
         """Let others in the event loop have their turn, and the I/O thread its own where much waits for it."""
@@ -167,7 +156,7 @@ class AsyncProducerDriver(ProducerDriver):
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """The event loop that runs here, which is the producer's from now on; no other may use it."""
-        if self._forked:
+        if self.gate.has_forked:
             raise lifetime.forked("producer")
         event_loop = asyncio.get_running_loop()
         if self._event_loop is None:
@@ -206,7 +195,7 @@ class AsyncProducerDriver(ProducerDriver):
     async def flush_async(self, timeout: float | None) -> None:
         """`flush`, awaited; whoever is cancelled has only stopped waiting."""
         timeout_s = seconds(timeout)
-        if self._forked:
+        if self.gate.has_forked:
             raise lifetime.forked("producer")
         self.bind()
         ticket = self._ask_for_flush()
@@ -223,7 +212,7 @@ class AsyncProducerDriver(ProducerDriver):
     async def close_async(self, timeout: float | None) -> None:
         """`close`, awaited; whoever is cancelled has only stopped waiting, the closing goes on."""
         timeout_s = seconds(timeout)
-        if self._forked:
+        if self.gate.has_forked:
             return
         self.bind()
         self._begin_to_close(timeout_s)
@@ -272,7 +261,7 @@ class AsyncProducerDriver(ProducerDriver):
     # ---- what the loop calls, on the I/O thread -----------------------------------------------------------------
 
     def feed(self, now_us: int) -> None:
-        """Take what is sealed, as ever, and let go those who gave way for it."""
+        """Take new and full batches, and wake the coroutines that waited for that."""
         super().feed(now_us)
         while self._turns:
             self.landing.append([self._turns.popleft(), _let_go])

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from ottla.client.async_leaving import INTERRUPTIONS, abort_cancelled
 from ottla.errors import OttlaError, TransactionUnfinished, TransactionUnknown
 
 if TYPE_CHECKING:
@@ -67,7 +68,10 @@ class AsyncTransaction:
 
     async def _abort(self, cause: BaseException) -> None:
         try:
-            await self._producer.abort_transaction()
+            if isinstance(cause, INTERRUPTIONS):
+                await abort_cancelled(self._producer, cause)
+            else:
+                await self._producer.abort_transaction()
         except OttlaError as failure:
             # The error that ended the block is the one to hear of.
             _log.error("aborting the transaction after %s: %s", type(cause).__name__, failure)

@@ -46,6 +46,8 @@ def unreachable(loop: IoLoop, addresses: Sequence[tuple[str, int]], waited_ms: i
         str(troubles[address]) if address in troubles else f"{address[0]}:{address[1]} (no answer yet)"
         for address in addresses
     ]
+    # Brokers known from earlier metadata.
+    seen += [str(trouble) for address, trouble in troubles.items() if address not in addresses]
     where = ", ".join(seen)
     within = "" if waited_ms is None else f" within {waited_ms} ms"
     if any(address in troubles and troubles[address].is_disbelief for address in addresses):

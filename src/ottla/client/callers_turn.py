@@ -84,7 +84,7 @@ class CallersTurn:
                 return False
             self.taken += 1
             self._used_us = now_us
-            self._driver.take_sealed(now_us)
+            self._driver.take_batches(now_us)
             self._begun = self._carry_out(now_us)
             return self._begun is not None and loop.wakes_us <= now_us + self._request_timeout_us
         except BaseException as error:

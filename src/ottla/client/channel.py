@@ -219,6 +219,11 @@ class Channel:
         return self._tls is not None and not self.connected
 
     @property
+    def is_idle(self) -> bool:
+        """Whether it has carried an answer and no request is in flight on it: its end is no failure."""
+        return self.served and not (self.awaited or self._outgoing_bytes or self._unanswered)
+
+    @property
     def events(self) -> int:
         """What the I/O thread waits for, once it is connected."""
         return (0 if self.borrowed else READABLE) | (WRITABLE if self.waits_to_write else 0)

@@ -12,6 +12,7 @@ cdef class DeliveryBooks:
     cdef public object _interceptors
     cdef public dict _label_of
     cdef public dict _outstanding
+    cdef public int64_t records_settled
     cdef public object _unhappy
     cdef public object _unhappy_before
 

@@ -1,9 +1,9 @@
 """The books of a producer: which batches are under way, and which records came to nothing without anybody looking.
 
-A batch is on the books from the moment it is taken from the appender until its outcome is told: who waits for a flush
-goes on after the callbacks. Its memory is given back before, for those who hear of it and send. Its label is the number
-of flushes seen before, so that a flush is over when no batch with an older label is left, however many records others
-send meanwhile. Failed and unknown batches are kept until somebody hears of them.
+A batch is on the books from the moment the I/O thread takes it, open or not, until its callbacks have run: so a flush
+ends after the callbacks. Its memory is given back before them, so that callbacks can send. Its label is the number of
+flushes seen before, so that a flush is over when no batch with an older label is left, however many records others send
+meanwhile. Failed and unknown batches are kept until somebody looks at them.
 
 Only who holds the loop's turn enters and strikes off; users' threads ask and report.
 """
@@ -30,9 +30,19 @@ _UNHAPPY_MAX = 1000
 class DeliveryBooks:
     """The batches of one producer between the appender and their outcomes."""
 
-    __slots__ = ("_appender", "_interceptors", "_label_of", "_outstanding", "_unhappy", "_unhappy_before")
+    __slots__ = (
+        "_appender",
+        "_interceptors",
+        "_label_of",
+        "_outstanding",
+        "_unhappy",
+        "_unhappy_before",
+        "records_settled",
+    )
 
     def __init__(self, appender: Appender, interceptors: Interceptors | None) -> None:
+        # How many records have an outcome; any thread may ask.
+        self.records_settled = 0
         self._appender = appender
         self._interceptors = interceptors
         self._label_of: dict[SealedBatch, int] = {}
@@ -40,15 +50,12 @@ class DeliveryBooks:
         self._unhappy: deque[tuple[SealedBatch, OttlaError, bool]] = deque()
         self._unhappy_before = _Unhappy()
 
-    def enter(self, batches: list[SealedBatch], label: int) -> int:
-        """Put batches on the books; returns how many records they hold."""
+    def enter(self, batches: list[SealedBatch], label: int) -> None:
+        """Put batches on the books, open ones too."""
         label_of = self._label_of
-        records = 0
         for batch in batches:
             label_of[batch] = label
-            records += batch.record_count
         self._outstanding[label] = self._outstanding.get(label, 0) + len(batches)
-        return records
 
     def give_back(self, batch: SealedBatch) -> None:
         """The memory of this batch is free for others; its outcome is to be told next."""
@@ -56,6 +63,7 @@ class DeliveryBooks:
 
     def strike_off(self, batch: SealedBatch) -> None:
         """This batch has its outcome, and who wanted to know has heard of it."""
+        self.records_settled += batch.record_count
         label = self._label_of.pop(batch)
         left = self._outstanding[label] - 1
         if left:
@@ -97,11 +105,13 @@ class DeliveryBooks:
             self._settle_at_last(batch, error, unknown=False)
 
     def lose_all(self, error: OttlaError) -> None:
-        """Settle what is on the books, after which nobody will: whether it is stored is not known."""
+        """The last settling: settle all batches on the books as unknown, open ones as failed."""
         for batch in list(self._label_of):
+            is_open = batch.is_open
+            self._appender.close(batch)
             self.give_back(batch)
             for leaf in batch.leaves():
-                self._settle_at_last(leaf, error, unknown=True)
+                self._settle_at_last(leaf, error, unknown=not is_open)
             self.strike_off(batch)
 
     def _settle_at_last(self, batch: SealedBatch, error: OttlaError, *, unknown: bool) -> None:

@@ -16,10 +16,16 @@ from ottla.client.client_ids import client_id_of
 from ottla.client.io_loop import IoLoop
 from ottla.client.security import Security
 from ottla.client.waiting import Waiting
+from ottla.connection.node import address_of
 from ottla.connection.settings import ConnectionSettings
-from ottla.errors import ClosedError, OttlaError
+from ottla.errors import ClosedError, OttlaError, fresh
 
 _log = logging.getLogger("ottla.client")
+
+
+def addresses_of(connection: ConnectionSettings) -> str:
+    """The bootstrap addresses in one text, "host:port,host:port"."""
+    return ",".join(address_of(host, port) for host, port in connection.bootstrap_servers)
 
 
 class Driver:
@@ -61,6 +67,15 @@ class Driver:
         lifetime.began(self)
         self.loop.start()
 
+    @property
+    def state(self) -> str:
+        """One word for a repr: open, closed, or why it is neither."""
+        if self._forked:
+            return "made before a fork"
+        if self._crash is not None:
+            return "stopped by an error"
+        return "closed" if self._closed else "open"
+
     def close(self) -> None:
         """End the thread; whoever waits gets a ClosedError."""
         if self._forked or self._closed:
@@ -88,7 +103,7 @@ class Driver:
         if self._forked:
             raise lifetime.forked(self.KIND)
         if self._crash is not None:
-            raise self._crash
+            raise fresh(self._crash)
         if self._closed:
             raise ClosedError(self.CLOSED)
 
@@ -98,6 +113,9 @@ class Driver:
         """Everything there is to say is posted to the loop."""
 
     def set_sleeping(self, sleeping: bool) -> None:
+        """Nobody but the loop itself needs to know."""
+
+    def sleeps_until(self, wakes_us: int) -> None:
         """Nobody but the loop itself needs to know."""
 
     def deadline_us(self) -> int | None:

@@ -37,6 +37,8 @@ cdef class IoLoop:
     cdef public dict _stalled
     cdef public bint answered
     cdef public dict troubles
+    cdef public object _connection_log
+    cdef public list _came_back
     cdef public object _thread
 
     @cython.locals(meter=LoopMeter, idle_ns=int64_t, woke_ns=int64_t, due_now=bint)
@@ -73,5 +75,7 @@ cdef class IoLoop:
     cdef _finish_connecting(self, Channel channel, now_us)
     cdef _shake_hands(self, Channel channel, now_us)
     cdef _lose(self, Channel channel, reason, now_us)
-    cdef _disconnect(self, output)
+    cdef _disconnect(self, output, now_us)
+    cdef _tell_trouble(self, Channel channel, reason, now_us)
+    cdef _tell_who_came_back(self, now_us)
     cdef _remove(self, Channel channel, reason)

@@ -22,6 +22,7 @@ from collections import deque
 from typing import Any, Protocol
 
 from ottla.client.channel import CLOSED_EARLY, CLOSED_IN_HANDSHAKE, Channel, Lost, SocketBuffers
+from ottla.client.connection_log import ConnectionLog
 from ottla.client.poller import READABLE, WRITABLE, Doorbell, is_readable, new_poller
 from ottla.client.resolve import UNRESOLVABLE, Address, beginning_after, resolve
 from ottla.client.security import Security
@@ -69,6 +70,10 @@ class Front(Protocol):
 
     def set_sleeping(self, sleeping: bool) -> None:
         """The loop is about to wait (new work must ring), or has woken up."""
+        ...
+
+    def sleeps_until(self, wakes_us: int) -> None:
+        """The loop waits until then at most: what is due later need not wake it."""
         ...
 
     def deadline_us(self) -> int | None:
@@ -169,6 +174,9 @@ class IoLoop:
         self._stalled: dict[tuple[str, int], Address] = {}
         self.answered = False
         self.troubles: dict[tuple[str, int], Trouble] = {}
+        self._connection_log = ConnectionLog(client_id)
+        # Connections with an answer from an address that the log has called unusable.
+        self._came_back: list[Channel] = []
         self._thread = threading.Thread(target=self._run, name=thread_name, daemon=True)
 
     # ---- any thread -------------------------------------------------------------------------------------------
@@ -199,6 +207,7 @@ class IoLoop:
             or self._explained
             or self._given_back
             or self._left
+            or self._came_back
             or self._stopping
             or self._broken is not None
         )
@@ -245,6 +254,10 @@ class IoLoop:
         if channel.served and not had_served:
             self.answered = True
             self.troubles.pop((channel.host, channel.port), None)
+            if self._connection_log.is_missed(channel.host, channel.port):
+                # Logged by the I/O thread: a thread that has borrowed the connection must not run Python code for long.
+                self._came_back.append(channel)
+                self.wake()
         return answers, lost
 
     def watch_again(self, channel: Channel) -> None:
@@ -329,6 +342,8 @@ class IoLoop:
         self._take_resolved(now_us)
         self._take_explained(now_us)
         self._take_given_back(now_us)
+        if self._came_back:
+            self._tell_who_came_back(now_us)
         front.feed(now_us)
         core.tick(now_us)
         self._carry_out(now_us)
@@ -365,6 +380,7 @@ class IoLoop:
             now_us = time.monotonic_ns() // 1000
             timeout_s = self._timeout_s(now_us) if self.is_at_ease else 0
             self.wakes_us = now_us + int(timeout_s * 1_000_000)
+            self._front.sleeps_until(self.wakes_us)
             self.turn.release()
             try:
                 return self._poller.wait(timeout_s)
@@ -400,7 +416,7 @@ class IoLoop:
                 elif kind is Connect:
                     self._connect(output, now_us)
                 elif kind is Disconnect:
-                    self._disconnect(output)
+                    self._disconnect(output, now_us)
                 elif kind is TokenWanted:
                     self._get_token(output.connection_id)
                 else:
@@ -528,7 +544,17 @@ class IoLoop:
         self._remove(channel, reason)
         _log.debug("connection %d to %s:%d: %s", channel.connection_id, channel.host, channel.port, reason)
         if not self._asks_why(channel, reason):
+            self._tell_trouble(channel, reason, now_us)
             self._core.receive(Disconnected(channel.connection_id, reason), now_us)
+
+    def _tell_trouble(self, channel: Channel, reason: str, now_us: int) -> None:
+        if not channel.is_idle:
+            self._connection_log.lost(channel.host, channel.port, reason, now_us)
+
+    def _tell_who_came_back(self, now_us: int) -> None:
+        came_back, self._came_back = self._came_back, []
+        for channel in came_back:
+            self._connection_log.back(channel.host, channel.port, now_us)
 
     def _asks_why(self, channel: Channel, reason: str) -> bool:
         """Whether the listener is asked what it speaks instead; the core is told once it has said so, or not."""
@@ -554,6 +580,7 @@ class IoLoop:
             channel, why = self._explained.popleft()
             if not self.answered:
                 self.troubles[channel.host, channel.port] = Trouble(channel.host, channel.port, why)
+            self._tell_trouble(channel, why, now_us)
             self._core.receive(Disconnected(channel.connection_id, why), now_us)
 
     def _take_given_back(self, now_us: int) -> None:
@@ -567,7 +594,7 @@ class IoLoop:
             else:
                 self.take_back(channel)
 
-    def _disconnect(self, output: Disconnect) -> None:
+    def _disconnect(self, output: Disconnect, now_us: int) -> None:
         """The core wants it closed."""
         channel = self._channels.get(output.connection_id)
         if output.reason and self._security is not None:
@@ -577,6 +604,8 @@ class IoLoop:
         if not channel.connected and channel.address is not None:
             # Not to begin with it again: another address of the same name may answer.
             self._stalled[channel.host, channel.port] = channel.address
+        if output.trouble:
+            self._tell_trouble(channel, output.trouble, now_us)
         self._remove(channel, output.reason or (SILENT if channel.connected else UNCONNECTED))
 
     def _remove(self, channel: Channel, reason: str) -> None:

@@ -226,19 +226,22 @@ class OffsetLookup:
                 numbers.append(number)
         patience_ms = min(LEADER_PATIENCE_MS, self._settings.default_api_timeout_ms)
         answers = self._driver.ask_all(questions, patience_ms)
-        for number, (_, leader_id), answer in zip(numbers, questions, answers, strict=True):
+        for number, (request, leader_id), answer in zip(numbers, questions, answers, strict=True):
             if answer is None or answer.message is None:
                 trouble = _unanswered(f"ListOffsets could not be asked of broker {leader_id}", answer, leader_id)
                 continue
-            for topic in answer.message.topics:
-                for told in topic.partitions:
-                    place = (topic.name, told.partition_index)
-                    if told.error_code:
-                        trouble = kafka_error(
-                            told.error_code, topic=topic.name, partition=told.partition_index, broker_id=leader_id
-                        )
-                    else:
-                        found[number][place] = told.offset
+            parts = {
+                (topic.name, part.partition_index): part for topic in answer.message.topics for part in topic.partitions
+            }
+            for place in ((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions):
+                told = parts.get(place)
+                if told is None:
+                    left_out = f"an offset of {place[0]}-{place[1]} was asked for, and the answer left it out"
+                    trouble = Unreachable(left_out, topic=place[0], partition=place[1], broker_id=leader_id)
+                elif told.error_code:
+                    trouble = kafka_error(told.error_code, topic=place[0], partition=place[1], broker_id=leader_id)
+                else:
+                    found[number][place] = told.offset
         return trouble
 
     # ---- groups -------------------------------------------------------------------------------------------------

@@ -55,7 +55,11 @@ class _SelectorPoller:
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self.close = self._selector.close
+
+    def close(self) -> None:
+        # A kqueue does not outlive a fork: in the child there is nothing left to close.
+        with contextlib.suppress(OSError):
+            self._selector.close()
 
     def watch_doorbell(self, doorbell: Doorbell) -> None:
         self.watch(doorbell.fd, READABLE)
@@ -64,10 +68,17 @@ class _SelectorPoller:
         self._selector.register(fd, _selector_mask(mask))
 
     def change(self, fd: int, mask: int) -> None:
-        self._selector.modify(fd, _selector_mask(mask))
+        # Selectors cannot register a file that waits for no event.
+        if fd not in self._selector.get_map():
+            if mask:
+                self.watch(fd, mask)
+        elif mask:
+            self._selector.modify(fd, _selector_mask(mask))
+        else:
+            self._selector.unregister(fd)
 
     def forget(self, fd: int) -> None:
-        self._selector.unregister(fd)
+        self.change(fd, 0)
 
     def wait(self, timeout_s: float) -> list[tuple[int, int]]:
         """(file descriptor, READABLE | WRITABLE bits) of what is ready; -1 waits for ever."""

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.client.leaving import leave
+from ottla.client.own_send import own_send
 from ottla.client.producer_driver import ProducerDriver
-from ottla.client.producer_front import Headers, ProducerFront, log_closing
+from ottla.client.producer_front import Headers, ProducerFront
 from ottla.client.table_sender import TableGate
-from ottla.errors import OttlaError
 from ottla.timeouts import seconds
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Producer(ProducerFront[ProducerDriver]):
     def _appending(appender: Appender) -> Callable[..., Delivery]:
         return appender.send
 
+    @own_send
     def send(
         self,
         topic: str,
@@ -55,17 +57,20 @@ class Producer(ProducerFront[ProducerDriver]):
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
-        """Append one record to its partition's batch and return at once with a `Delivery`.
+        """Append one record to its partition's batch and return its `Delivery`, without waiting for brokers.
+
+        Only the first record of a topic waits for the topic's metadata, and any record waits while `buffer.memory` is
+        full: `max.block.ms` at most.
 
         `value` and `key` are bytes or text (sent as UTF-8), or what `value_serializer` and `key_serializer` take; None
-        as value is a tombstone. What becomes of them after `send` has returned changes nothing. Without `partition`,
-        `partitioner_class` decides: unless told otherwise by the key's murmur2 hash as in Kafka's own clients, and
-        keyless records fill one partition's batch after another's. `on_delivery` is called
-        on the I/O thread. Raises RecordError for what cannot be sent as it is, BufferFull when `buffer.memory` stays
-        full for `max.block.ms`, Unreachable, NotKafka or KafkaError when the topic cannot be had.
+        as value is a tombstone. `headers` are pairs of a str and bytes, text or None. What becomes of them after `send`
+        has returned changes nothing. Without `partition`, `partitioner_class` decides: unless told otherwise by the
+        key's murmur2 hash as in Kafka's own clients, and keyless records fill one partition's batch after another's.
+        `on_delivery` is called on the I/O thread. Raises RecordError for what cannot be sent as it is, BufferFull when
+        `buffer.memory` stays full for `max.block.ms`, Unreachable, NotKafka or KafkaError when the topic cannot be had.
         """
-        # What instances have is the appender's own method (see ProducerFront); this one is its documentation.
-        return self._driver.appender.send(
+        # Instances have the appender's own method; this one is for subclasses that override it, and for its docstring.
+        delivery: Delivery = self._send(
             topic,
             value,
             key,
@@ -74,6 +79,7 @@ class Producer(ProducerFront[ProducerDriver]):
             timestamp_ms=timestamp_ms,
             on_delivery=on_delivery,
         )
+        return delivery
 
     def send_table(
         self,
@@ -90,28 +96,33 @@ class Producer(ProducerFront[ProducerDriver]):
         """Send every row of an Arrow table as a record; return when all are on their way.
 
         `data` is anything with `__arrow_c_stream__` or `__arrow_c_array__` (pyarrow, polars, pandas, duckdb) or an
-        iterator of such. The other arguments name columns: `key` text or binary, `headers` a list of
-        struct<key, value>, `partition` integers, `timestamp_ms` integers, timestamps or dates. With value_format="raw"
-        `value` names one text or binary column; with "json" the record is a JSON object of the columns named (None:
-        all). Rows keep their order within a partition. Batches are about 1 MB unless `batch_size` was given. Encoding
-        happens on the caller's thread; a full `buffer.memory` makes it wait. Raises RecordError naming the column and
-        row that cannot be sent, and what `send` raises; a note on the error tells how many rows before are on their
-        way.
+        iterator of such. The other arguments name columns: `key` text or binary (numbers, dates and times become text),
+        `headers` a list of struct<key, value>, `partition` integers, `timestamp_ms` integers, timestamps or dates. With
+        value_format="raw" `value` names one text or binary column (None: a table with a record's own columns, as
+        `read_table` and Spark have them, is sent by their names); with "json" the record is a JSON object of the
+        columns named (None: all). Rows keep their order within a partition. Batches are about 1 MB unless `batch_size`
+        was given. Encoding happens on the caller's thread; a full `buffer.memory` makes it wait. Raises RecordError
+        naming the column and row that cannot be sent, and what `send` raises. Whatever exception ends it, Ctrl+C too,
+        has the TableDelivery of the rows as `table`, and where some are on their way, a note says how many.
         """
         from ottla.client.table_delivery import TableDelivery
 
         delivery = TableDelivery(self._driver, topic)
-        self._tables.send(
-            delivery,
-            data,
-            key=key,
-            value=value,
-            headers=headers,
-            partition=partition,
-            timestamp_ms=timestamp_ms,
-            value_format=value_format,
-            gate=TableGate(),
-        )
+        try:
+            self._tables.send(
+                delivery,
+                data,
+                key=key,
+                value=value,
+                headers=headers,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+                value_format=value_format,
+                gate=TableGate(),
+            )
+        except BaseException as error:
+            delivery.end_early(error)
+            raise
         return delivery
 
     def init_transactions(self, identity: TransactionIdentity | tuple[str, int, int] | None = None) -> None:
@@ -224,10 +235,4 @@ class Producer(ProducerFront[ProducerDriver]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None:
-            self.close()
-            return
-        try:
-            self.close()
-        except OttlaError as closing:
-            log_closing(error, closing)
+        leave(self, error)

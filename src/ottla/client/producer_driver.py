@@ -25,6 +25,7 @@ from ottla.client.channel import SocketBuffers
 from ottla.client.delivery_books import DeliveryBooks
 from ottla.client.io_loop import IoLoop
 from ottla.client.known_topics import KnownTopics
+from ottla.client.leaving import LongWaits
 from ottla.client.poller import HAS_EPOLL
 from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import Security, unguessable
@@ -35,7 +36,9 @@ from ottla.producer.cluster_view import ClusterView
 from ottla.producer.core import ProducerCore
 from ottla.producer.events import (
     BatchAcked,
-    BatchesReady,
+    BatchClosed,
+    BatchesAdded,
+    BatchesFilled,
     BatchFailed,
     BatchSplit,
     BatchUnknown,
@@ -45,6 +48,7 @@ from ottla.producer.events import (
     LoadKnown,
     MetricsRead,
     MetricsWanted,
+    OpenBatchesWanted,
     TelemetryBegun,
     TopicForgotten,
     TopicKnown,
@@ -52,9 +56,11 @@ from ottla.producer.events import (
     TransactionChanged,
 )
 from ottla.producer.figures import Metrics
+from ottla.producer.gate import Gate
 from ottla.producer.settings import ProducerSettings
 from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
+from ottla.records.memory import BlockedCall
 from ottla.records.record_parts import checked_topic
 from ottla.timeouts import seconds
 
@@ -100,10 +106,7 @@ class ProducerDriver(AppenderHooks):
         self._flushes_asked = 0
         # (flush, event): what the core is to be told once it has all that was sent before.
         self._behind_flushes: deque[tuple[int, Any]] = deque()
-        self._flushes_noticed = 0
         self._flushes_seen = 0
-        self._records_taken = 0
-        self._records_to_take = 0
         self._changed = False
         self._abandoned = False
         self._close_deadline_us: int | None = None
@@ -129,11 +132,12 @@ class ProducerDriver(AppenderHooks):
             landing=landing,
             hooks=self,
         )
+        self._core.close_batches_by(self.appender)
+        self.gate = Gate(self.appender, self._core.transaction_refusal)
         self.topics = KnownTopics(self.appender)
         self.books = DeliveryBooks(self.appender, self.interceptors)
         self.transactions = TransactionVerbs(self)
-        if settings.transactional_id is not None:
-            self.set_gate(self._core.transaction_refusal)
+        self.waits = LongWaits(self)
         self.loop = IoLoop(
             self._core,
             self,
@@ -152,18 +156,18 @@ class ProducerDriver(AppenderHooks):
     def partition_count(self, topic: str) -> int:
         """The topic's partition count, waited for as `topic_missing` does; RecordError for what is no topic."""
         checked_topic(topic)
-        self.topic_missing(topic)
+        self.topic_missing(topic, BlockedCall())
         return self.topics.partition_count(topic)
 
     def flush(self, timeout: float | None) -> None:
         """Wait until everything sent so far is settled; TimeoutError, or DeliveryError for what went wrong."""
         timeout_s = seconds(timeout)
-        if self._forked:
+        if self.gate.has_forked:
             raise lifetime.forked("producer")
         self.refuse_own_thread("flushing")
         ticket = self._ask_for_flush()
         with self.spent.on("flush_ns"):
-            flushed = self._waiting.wait(lambda: self._is_flushed(ticket), timeout_s)
+            flushed = self.waits.wait(lambda: self._is_flushed(ticket), timeout_s, "flush")
         if not flushed:
             raise TimeoutError(f"records are still on their way after {timeout_s} s; flush again to wait for the rest")
         self.books.report()
@@ -171,11 +175,11 @@ class ProducerDriver(AppenderHooks):
     def close(self, timeout: float | None) -> None:
         """Deliver what was sent, end the thread; TimeoutError where that took longer, DeliveryError as in flush."""
         timeout_s = seconds(timeout)
-        if self._forked:
+        if self.gate.has_forked:
             return
         self.refuse_own_thread("closing")
         self._begin_to_close(timeout_s)
-        if not self._waiting.wait(lambda: self._ended, None if timeout_s is None else timeout_s + GRACE_S):
+        if not self.waits.wait(lambda: self._ended, timeout_s, "close", GRACE_S):
             raise TimeoutError(f"the producer could not be closed within {timeout_s} s")
         self.loop.join()
         if self._reporting is not None:
@@ -184,10 +188,10 @@ class ProducerDriver(AppenderHooks):
 
     def abandon(self) -> None:
         """The producer object is gone without `close`: deliver what was sent, then end; what fails is logged."""
-        if not self._forked:
+        if not self.gate.has_forked:
             self._abandoned = True
             self._begin_to_close(None)
-            self.appender.closed_error = ClosedError(_DROPPED)
+            self.gate.close(ClosedError(_DROPPED))
 
     @property
     def core(self) -> ProducerCore:
@@ -209,6 +213,11 @@ class ProducerDriver(AppenderHooks):
         return CallersTurn(self, self.loop, self._core, request_timeout_us)
 
     @property
+    def records_settled(self) -> int:
+        """How many of the records appended have an outcome; about, while others send."""
+        return self.books.records_settled
+
+    @property
     def is_at_ease(self) -> bool:
         """Whether nobody flushes, closes, or cannot go on."""
         return self._flushes_asked == self._flushes_seen and not self._cannot_go_on()
@@ -221,30 +230,22 @@ class ProducerDriver(AppenderHooks):
     @property
     def is_over(self) -> bool:
         """Whether nothing will come any more."""
-        return self._ended or self._forked or self.crash is not None
+        return self._ended or self.gate.has_forked or self.gate.crash is not None
 
     @property
     def has_forked(self) -> bool:
         """Whether this is a child of the process whose producer it is."""
-        return self._forked
+        return self.gate.has_forked
 
     def flush_before(self, event: Any) -> None:
         """Give the core everything sent so far, and then this event."""
         self._ask_for_flush(event)
 
-    def set_gate(self, refusal: OttlaError | None) -> None:
-        """Take records (None), or refuse them with this error; for a transactional producer."""
-        self.appender.closed_error = refusal
-        # Whoever closes says so first: one of the two sees the other.
-        if self._forked or self.crash is not None or self._closing:
-            self.appender.closed_error = self._why_unusable()
-
     def _begin_to_close(self, timeout_s: float | None) -> None:
         if self._ended:
             return
         # In this order: once the deadline is seen, no record can come any more.
-        self._closing = True
-        self.appender.closed_error = ClosedError(CLOSED)
+        self.gate.close(ClosedError(CLOSED))
         given_us = _FOR_EVER_US if timeout_s is None else int(timeout_s * 1_000_000)
         self._close_deadline_us = time.monotonic_ns() // 1000 + given_us
         self._ask_for_flush()
@@ -259,7 +260,7 @@ class ProducerDriver(AppenderHooks):
         return ticket
 
     def _is_flushed(self, ticket: int) -> bool:
-        if self._ended or self._forked:
+        if self._ended or self.gate.has_forked:
             return True
         return self._flushes_seen >= ticket and self.books.is_clear_before(ticket)
 
@@ -273,14 +274,13 @@ class ProducerDriver(AppenderHooks):
     def at_exit(self) -> None:
         """The interpreter ends and nobody has closed: deliver what was sent, as far as that goes in a while."""
         try:
-            self.close(_AT_EXIT_S)
+            self.waits.close_at_exit(_AT_EXIT_S)
         except (OttlaError, TimeoutError) as error:
             _log.error("records were lost at the end of the process: %s; call flush() or close() before", error)
 
     def after_fork_in_child(self) -> None:
         """Make everything in the child say that it cannot use its parent's producer."""
-        self._forked = True
-        self.appender.closed_error = lifetime.forked("producer")
+        self.gate.fork(lifetime.forked("producer"))
         self.loop.abandon_in_child()
 
     @property
@@ -312,24 +312,26 @@ class ProducerDriver(AppenderHooks):
 
     def feed(self, now_us: int) -> None:
         """Give the core what users have sent since."""
-        self.take_sealed(now_us)
+        self.take_batches(now_us)
 
-    def take_sealed(self, now_us: int) -> None:
-        """Take sealed batches from the appender; all open ones too where somebody flushes."""
+    def take_batches(self, now_us: int) -> None:
+        """Give the core the new and the full batches, and say whether open ones are to leave."""
         closing_us = self._close_deadline_us
+        # Read before the batches are taken: they then hold all that was sent before the flush.
         asked = self._flushes_asked
-        if asked != self._flushes_noticed:
-            self._flushes_noticed = asked
-            self._records_to_take = self.appender.records_appended
-        flushing = asked != self._flushes_seen
-        batches = self.appender.take_ready(now_us, flushing)
+        appender = self.appender
+        batches = appender.take_new()
         if batches:
-            self._records_taken += self.books.enter(batches, self._flushes_seen)
-            if self.interceptors is not None:
-                self.interceptors.on_batch(batches)
-            self._core.receive(BatchesReady(batches), now_us)
-        # A batch that another thread is still compressing comes a little later, and rings.
-        if flushing and self._records_taken >= self._records_to_take:
+            self.books.enter(batches, self._flushes_seen)
+            self._core.receive(BatchesAdded(batches), now_us)
+        filled = appender.take_filled()
+        if filled:
+            self._core.receive(BatchesFilled(filled), now_us)
+        flushing = asked != self._flushes_seen
+        appender.is_released = flushing or appender.is_short_of_memory
+        if appender.is_released:
+            self._core.receive(OpenBatchesWanted(), now_us)
+        if flushing:
             self._flushes_seen = asked
             self._changed = True
             while self._behind_flushes and self._behind_flushes[0][0] <= asked:
@@ -339,12 +341,17 @@ class ProducerDriver(AppenderHooks):
                 self._core.receive(CloseRequested(closing_us), now_us)
 
     def set_sleeping(self, sleeping: bool) -> None:
-        """Tell the appender whether it must ring."""
+        """Tell the appender whether it must wake the loop; for whatever comes, until `sleeps_until` says more."""
+        self.appender.wakes_us = _FOR_EVER_US
         self.appender.sleeping = sleeping
 
+    def sleeps_until(self, wakes_us: int) -> None:
+        """Tell the appender that it need not wake the loop for what is due later."""
+        self.appender.wakes_us = min(wakes_us, _FOR_EVER_US)
+
     def deadline_us(self) -> int | None:
-        """When `feed` is due: at once for a flush nobody has noticed, else when a batch has lingered long enough."""
-        return 0 if self._flushes_asked != self._flushes_noticed else self.appender.linger_deadline_us()
+        """When `feed` is due: at once for a new flush or new batches."""
+        return 0 if self._flushes_asked != self._flushes_seen or self.appender.has_news() else None
 
     def perform(self, output: Any) -> None:
         """Settle a batch, or learn about a topic."""
@@ -362,6 +369,9 @@ class ProducerDriver(AppenderHooks):
             self.books.give_back(batch)
             self.books.settle_unhappily(batch, output.error, unknown=kind is BatchUnknown)
             self.books.strike_off(batch)
+        elif kind is BatchClosed:
+            if self.interceptors is not None:
+                self.interceptors.on_batch((output.batch,))
         elif kind is BatchSplit:
             self.books.enter_parts(output)
         elif kind is TransactionAnswered or kind is TransactionChanged:
@@ -385,10 +395,17 @@ class ProducerDriver(AppenderHooks):
             self.loop.stop()
 
     def _take_the_rest(self) -> list[SealedBatch]:
-        return self.appender.take_ready(time.monotonic_ns() // 1000, True)
+        batches: list[SealedBatch] = self.appender.take_new()
+        for batch in batches:
+            self.appender.close(batch)
+        return batches
 
     def turn_ended(self) -> None:
         """Let go the threads that have what they waited for."""
+        memory = self.appender.memory
+        if memory.has_served:
+            memory.has_served = False
+            self._changed = True
         if self._changed or not self.loop.answered:
             self._changed = False
             self._waiting.look()
@@ -402,8 +419,7 @@ class ProducerDriver(AppenderHooks):
             "close this producer and make a new one, and please report it"
         )
         crash.__cause__ = error
-        self.crash = crash
-        self.appender.closed_error = crash
+        self.gate.die(crash)
         self.books.lose_all(crash)
         self.books.fail_at_last(self._take_the_rest(), crash)
         self._end()

@@ -1,12 +1,12 @@
 """What `Producer` and `AsyncProducer` are alike in: how they begin, how records get in, their figures and their name.
 
 A front names its driver's class and which of the appender's methods its `send` is; here the parts are put together.
-`send` becomes an attribute of the instance, so that between the caller and compiled code nothing interpreted is left.
+`send` becomes an attribute of the instance (`own_send.py`), so that between the caller and compiled code nothing
+interpreted is left.
 """
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 from ottla.client.channel import SocketBuffers
 from ottla.client.client_ids import client_id_of
 from ottla.client.lifetime import OfOneProcess
+from ottla.client.own_send import SendsOfProducers, begin_to_send
 from ottla.client.producer_driver import ProducerDriver
 from ottla.client.sending import sending
 from ottla.client.table_sender import TableSender
-from ottla.errors import ConfigError, OttlaError
+from ottla.errors import ConfigError, ProducerFenced
 from ottla.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
@@ -28,13 +29,12 @@ if TYPE_CHECKING:
     from ottla.producer.transaction_states import TransactionIdentity
     from ottla.records.append import Appender
 
-_log = logging.getLogger("ottla.producer")
-
-Headers = Sequence[tuple[str, bytes | None]]
+# A text is sent as UTF-8, as keys and values are.
+Headers = Sequence[tuple[str, bytes | bytearray | memoryview | str | None]]
 Driver = TypeVar("Driver", bound=ProducerDriver)
 
 
-class ProducerFront(OfOneProcess, Generic[Driver]):
+class ProducerFront(OfOneProcess, Generic[Driver], metaclass=SendsOfProducers):
     """The front of a driver; `_driver_class` and `_appending` are what tells one front from another."""
 
     _driver_class: type[Driver]
@@ -61,7 +61,8 @@ class ProducerFront(OfOneProcess, Generic[Driver]):
         rng = Random()
         self._driver = driver = self._driver_class(settings, rng, SocketBuffers.of(connection, given))
         self._tables = TableSender(driver, rng, given)
-        self.send = sending(self._appending(driver.appender), settings, driver.interceptors)
+        self._send = sending(self._appending(driver.appender), settings, driver.interceptors)
+        begin_to_send(self)
         driver.start()
         # The thread must not keep the producer alive: dropped without close, it delivers what was sent and ends.
         self._abandon = weakref.finalize(self, driver.abandon)
@@ -93,10 +94,33 @@ class ProducerFront(OfOneProcess, Generic[Driver]):
         return self._driver.metrics()
 
     def __repr__(self) -> str:
-        addresses = ",".join(f"{host}:{port}" for host, port in self._settings.connection.bootstrap_servers)
-        return f"<{type(self).__name__} for {addresses}: {self._settings.promise()}>"
+        """Its name, brokers and state; no broker is asked, and nothing waits."""
+        kind = type(self).__name__
+        if not hasattr(self, "_abandon"):
+            return f"<{kind} that was not made>"  # its settings were refused, and a traceback shows it
+        settings = self._settings
+        addresses = ",".join(f"{host}:{port}" for host, port in settings.connection.bootstrap_servers)
+        told = [*_standing(self._driver), f"client.id {settings.connection.client_id}"]
+        if settings.transactional_id is not None:
+            told.append(f"transactional.id {settings.transactional_id}")
+        return f"<{kind} for {addresses}: {', '.join(told)}, {settings.promise()}>"
 
 
-def log_closing(error: BaseException, closing: OttlaError) -> None:
-    """Tell of a close that failed after a block had raised, whose error is the one to hear of."""
-    _log.error("closing the producer after %s: %s", type(error).__name__, closing)
+def _standing(driver: ProducerDriver) -> list[str]:
+    """Whether it can send, and how many records have no outcome yet."""
+    if driver.has_forked:
+        return ["of the process that forked this one"]
+    refusal = driver.core.transaction_refusal
+    trouble = ""
+    gate = driver.gate
+    if gate.crash is not None:
+        trouble = "crashed"
+    elif refusal is not None and refusal.fatal:
+        trouble = "fenced" if isinstance(refusal, ProducerFenced) else "of no use any more"
+    if driver.has_ended and gate.crash is None:
+        return [f"{trouble} and closed" if trouble else "closed"]
+    count = driver.appender.records_appended - driver.records_settled
+    return [
+        trouble or ("closing" if gate.is_closing else "open"),
+        f"{count} record{'' if count == 1 else 's'} buffered",
+    ]

@@ -56,17 +56,20 @@ class ProducerSettingsKeywords(TypedDict, total=False):
         nothing but a full socket slows the producer down. Default all; all, -1, 0, 1.
     enable_idempotence: Number the batches, so that one that is sent again is stored once. Default true.
     retries: How often a batch is sent again, within delivery.timeout.ms. Default 2^31-1; 0 to 2^31-1.
-    max_in_flight_requests_per_connection: How many requests may be unanswered on one connection; with acks=0 none
-        is answered, and there is no limit. Default 5; 1 to 2^31-1.
-    delivery_timeout_ms: How long after it was begun a batch is given up, however often it was sent. Default 120000;
-        0 to 2^31-1.
-    linger_ms: How long a batch waits for more records before it is sent. Default 5; 0 to 2^63-1.
-    batch_size: The bytes at which a batch is full, after compression (by what earlier batches compressed to).
-        Default 16384; 0 to 2^31-1.
+    max_in_flight_requests_per_connection: The most requests without an answer on one connection. Batches that are
+        not full use fewer where more would only wait at the broker. With acks=0 there is no limit. Default 5; 1 to
+        2^31-1.
+    delivery_timeout_ms: How long after its first record a batch is given up, however often it was sent. Default
+        120000; 0 to 2^31-1.
+    linger_ms: How long a batch waits for more records. After that it leaves with the next request, and takes
+        records until then. Default 5; 0 to 2^63-1.
+    batch_size: The bytes at which a batch is full, after compression (estimated from earlier batches). Default
+        16384; 0 to 2^31-1.
     max_request_size: The most bytes of batches in one request, and of one record. Default 1048576; 0 to 2^31-1.
-    buffer_memory: The most bytes of records that wait to be stored; then send blocks. Default 33554432; 0 to
-        2^63-1.
-    max_block_ms: How long send may block for metadata or buffer room. Default 60000; 0 to 2^63-1.
+    buffer_memory: The most memory for records without an outcome, in bytes. When it is full, send waits; calls are
+        served in the order in which they came. Default 33554432; 0 to 2^63-1.
+    max_block_ms: How long one call of send may wait in all, for metadata and for memory. In send_table it is
+        counted for each batch. Transaction calls wait as long for an answer. Default 60000; 0 to 2^63-1.
     compression_type: How batches are compressed. Default none; none, gzip, snappy, lz4, zstd.
     compression_gzip_level: gzip's level; -1 leaves it to the library. Default -1; 1 to 9, or -1.
     compression_lz4_level: lz4's level. Default 9; 1 to 17.

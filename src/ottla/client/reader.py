@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.arrow import need_pyarrow
 from ottla.client.channel import SocketBuffers
+from ottla.client.driver import addresses_of
 from ottla.client.lifetime import OfOneProcess
 from ottla.client.reader_driver import ReaderDriver
 from ottla.connection.setting import shown
@@ -62,6 +63,8 @@ class Reader(OfOneProcess):
     ) -> None:
         self._settings = ReaderSettings({"bootstrap_servers": bootstrap_servers, **settings})
         events = _assigned(topic, assignments, start, end)
+        topics = list(dict.fromkeys(event.topic for event in events))
+        self._what = topics[0] if len(topics) == 1 else f"{len(topics)} topics"
         self._has_topic_column = len({event.topic for event in events}) > 1
         # Topics whose partitions are not known yet, and partitions that are still being read.
         self._unfinished = len(events)
@@ -82,7 +85,8 @@ class Reader(OfOneProcess):
 
         The first batch of a buffer may begin before its `fetch_offset`, and the last one may reach past the end that
         was asked for. Raises Unreachable, NotKafka or KafkaError when a partition cannot be read; Unreachable, too,
-        when nothing has come for `patience_s` (None: wait on).
+        when nothing has come for `patience_s` (None: wait on). LogTruncated: a partition's new leader lacks records
+        that were read or were to be read; no other records were given for their offsets.
         """
         while self._unfinished:
             output = self._driver.take(patience_s)
@@ -166,6 +170,11 @@ class Reader(OfOneProcess):
         if self._schema is None:
             self._schema = _record_schema(with_topic=self._has_topic_column)
         return self._schema
+
+    def __repr__(self) -> str:
+        addresses, state = addresses_of(self._settings.connection), self._driver.state
+        known, left = len(self._positions), self._unfinished
+        return f"<Reader of {self._what} at {addresses}, {state}: {known} partitions located, {left} left to read>"
 
     def close(self) -> None:
         """End the I/O thread; reading on raises ClosedError."""

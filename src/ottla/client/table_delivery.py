@@ -6,11 +6,12 @@ Arrow table of `result` is put together by column operations, a handful per batc
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.arrow import need_pyarrow
-from ottla.records.delivery import ACKED, UNKNOWN, SealedBatch
+from ottla.records.delivery import ACKED, FAILED, PENDING, UNKNOWN, SealedBatch
 from ottla.timeouts import seconds
 
 if TYPE_CHECKING:
@@ -26,25 +27,60 @@ class TableDelivery:
     def __init__(self, driver: ProducerDriver, topic: str) -> None:
         self.topic = topic
         self._driver = driver
+        # The queued batches; if something ended `send_table`, perhaps also some, at the end, that were not queued.
         self._batches: list[SealedBatch] = []
-        self._row_count = 0
+        # How many rows of the input were read; more than were queued if something ended `send_table` early.
+        self.rows_read = 0
+        self._ended_by = ""
         # All batches before this one have their outcome.
         self._settled = 0
 
     def add(self, batches: list[SealedBatch]) -> None:
-        """Take note of batches that were queued."""
+        """Add batches before they are queued, so that an interruption cannot come in between."""
         self._batches += batches
-        self._row_count += sum(batch.record_count for batch in batches)
+
+    def end_early(self, error: BaseException) -> None:
+        """`send_table` ends with this error: give it this delivery as its attribute `table`, and a note."""
+        self._ended_by = type(error).__name__
+        self.go_with(error)
+        if len(self):
+            error.add_note(
+                f"{len(self)} rows of the table were queued before that and are on their way; flush() waits for them "
+                "and reports those that fail, and the attribute table of this exception is their TableDelivery."
+            )
+
+    def go_with(self, error: BaseException) -> None:
+        """Become the attribute `table` of an error."""
+        with contextlib.suppress(AttributeError):  # one that takes no attributes
+            error.table = self  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """None in another process: an error can be sent there, but the rows' outcomes are known here only."""
+        return type(None), ()
 
     def __len__(self) -> int:
         """How many rows were sent."""
-        return self._row_count
+        return sum(batch.record_count for batch in self._queued())
+
+    def _queued(self) -> list[SealedBatch]:
+        # A batch gets its `created_us` when it is queued.
+        return [batch for batch in self._batches if batch.created_us]
+
+    def __repr__(self) -> str:
+        counts = dict.fromkeys((ACKED, FAILED, UNKNOWN, PENDING), 0)
+        for batch in self._queued():
+            for leaf in batch.leaves():
+                counts[leaf.outcome] = counts.get(leaf.outcome, 0) + leaf.record_count
+        return (
+            f"<{type(self).__name__} of {len(self)} rows to {self.topic!r}: {counts[ACKED]} acked, "
+            f"{counts[FAILED]} failed, {counts[UNKNOWN]} unknown, {counts[PENDING]} pending>"
+        )
 
     def done(self) -> bool:
         """Whether the outcome of every row is known, be it that nobody will ever know."""
         batches = self._batches
         at = self._settled
-        while at < len(batches) and all(leaf.outcome for leaf in batches[at].leaves()):
+        while at < len(batches) and (not batches[at].created_us or all(leaf.outcome for leaf in batches[at].leaves())):
             at += 1
         self._settled = at
         return at == len(batches)
@@ -59,12 +95,16 @@ class TableDelivery:
 
         Columns: partition (int32), offset (int64; -1 where acks=0 asked for no answer, null where the record is not
         known to be stored), error (string; null where it is stored, else "failed: ..." or "unknown: ..."). Raises
-        TimeoutError after `timeout` seconds. Errors shown here are not raised again by `flush` and `close`.
+        TimeoutError after `timeout` seconds. Errors shown here are not raised again by `flush` and `close`. Where an
+        exception ended `send_table`, there is one row per row that was read, and those not sent are "failed: not sent:
+        ..."; rows behind these were not sent.
         """
         need_pyarrow("TableDelivery.result")
         import pyarrow as pa
 
-        return pa.table(_columns(self._looked_at(timeout)), schema=_schema())
+        batches = self._looked_at(timeout)
+        _, *columns = _told(batches, self._unsent(batches), self._ended_by)
+        return pa.table(columns, schema=_schema())
 
     def failures(self, timeout: float | None = None) -> pa.Table:
         """Wait as `result` does, and return only the rows that are not known to be stored, in the order of the input.
@@ -75,16 +115,27 @@ class TableDelivery:
         need_pyarrow("TableDelivery.failures")
         import pyarrow as pa
 
-        unhappy = [batch for batch in self._looked_at(timeout) if batch.outcome != ACKED]
-        partitions, _, errors = _columns(unhappy)
+        batches = self._looked_at(timeout)
+        unhappy = [batch for batch in batches if batch.outcome != ACKED]
+        rows, partitions, _, errors = _told(unhappy, self._unsent(batches), self._ended_by)
         schema = _schema().remove(1).insert(0, pa.field("row", pa.int64()))
-        return pa.table([_rows(unhappy).sort(), partitions, errors], schema=schema)
+        return pa.table([rows, partitions, errors], schema=schema)
+
+    def _unsent(self, batches: list[SealedBatch]) -> Any:
+        """The rows that were read and are in none of the batches."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self._ended_by or self.rows_read == 0:
+            return pa.array([], pa.int64())
+        rows = pc.subtract(_counted_from_1(self.rows_read), 1)
+        return rows.filter(pc.invert(pc.is_in(rows, value_set=_rows(batches))))
 
     def _looked_at(self, timeout: float | None) -> list[SealedBatch]:
         """All batches, once each has its outcome."""
         self.wait(timeout)
         # A batch that was too large for the broker was split, and each part has its own outcome.
-        batches = [leaf for batch in self._batches for leaf in batch.leaves()]
+        batches = [leaf for batch in self._queued() for leaf in batch.leaves()]
         for batch in batches:
             batch.mark_looked()
         return batches
@@ -120,17 +171,16 @@ def _schema() -> pa.Schema:
     return pa.schema(fields)
 
 
-def _columns(batches: list[SealedBatch]) -> list[Any]:
+def _told(batches: list[SealedBatch], unsent: Any, ended_by: str) -> list[Any]:
+    """Row, partition, offset and error of each record, and of each row not sent, in order of the rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    schema = _schema()
-    if not batches:
-        return [pa.array([], field.type) for field in schema]
-    one_two_three = _counted_from_1(max(batch.record_count for batch in batches))
-    partitions: list[Any] = []
-    offsets: list[Any] = []
-    errors: list[Any] = []
+    one_two_three = _counted_from_1(max((batch.record_count for batch in batches), default=0))
+    not_sent = pa.scalar(f"failed: not sent: {ended_by} ended send_table before", pa.string())
+    partitions: list[Any] = [pa.nulls(len(unsent), pa.int32())]
+    offsets: list[Any] = [pa.nulls(len(unsent), pa.int64())]
+    errors: list[Any] = [pa.repeat(not_sent, len(unsent))]
     for batch in batches:
         count = batch.record_count
         ordinals = one_two_three.slice(0, count)
@@ -145,8 +195,10 @@ def _columns(batches: list[SealedBatch]) -> list[Any]:
         else:
             offsets.append(pc.add(ordinals, batch.base_offset - 1))
         errors.append(pa.nulls(count, pa.string()))
-    order = pc.sort_indices(_rows(batches))
-    return [pa.concat_arrays(pieces).take(order) for pieces in (partitions, offsets, errors)]
+    rows: Any = pa.concat_arrays([unsent, _rows(batches)])
+    order = pc.sort_indices(rows)
+    columns = [rows, *(pa.concat_arrays(pieces) for pieces in (partitions, offsets, errors))]
+    return [column.take(order) for column in columns]
 
 
 def _rows(batches: list[SealedBatch]) -> Any:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.producer_driver import ProducerDriver
 from ottla.errors import RecordError
+from ottla.records.memory import BlockedCall
 
 if TYPE_CHECKING:
     from ottla.client.table_delivery import TableDelivery
-    from ottla.records.delivery import SealedBatch
     from ottla.records.encode_columns import StickyPartition
 
 # A little under Kafka's usual limits of 1 MiB for requests and for batches.
@@ -65,8 +65,10 @@ class TableSender:
         value_format: str,
         gate: TableGate,
     ) -> None:
-        """Encode the rows a few batches at a time, queue them, tell `delivery`; end early once the gate is shut."""
+        """Encode the rows a few batches at a time, tell `delivery`, queue them; end early once the gate is shut."""
+        from ottla.client.table_columns import by_their_names, value_columns
         from ottla.records.encode_columns import encode_stream
+        from ottla.schemas.key_texts import key_texts
 
         driver, settings, topic = self._driver, self._driver.settings, delivery.topic
         named = {"key": key, "headers": headers, "partition": partition, "timestamp_ms": timestamp_ms}
@@ -76,7 +78,9 @@ class TableSender:
                     f"{role}={name!r:.60} is not the name of a column: each row's {role} is read from the column "
                     "named, a str (or None)"
                 )
-        values = _value_columns(value, value_format)
+        if value is None and value_format == "raw":
+            data, value, named = by_their_names(data, named)
+        data, values = value_columns(data, value, value_format)
         partition_count = driver.partition_count(topic)
         sticky = self._sticky_partition(topic, partition_count)
         sticky.load = driver.topics.load(topic)
@@ -86,10 +90,11 @@ class TableSender:
             topic=topic,
             partition_count=partition_count,
             value=values,
-            key=key,
-            headers=headers,
-            partition=partition,
-            timestamp=timestamp_ms,
+            key=named["key"],
+            key_texts=key_texts,
+            headers=named["headers"],
+            partition=named["partition"],
+            timestamp=named["timestamp_ms"],
             batch_size=self._batch_size,
             max_request_size=settings.max_request_size,
             buffer_memory=settings.buffer_memory,
@@ -98,7 +103,7 @@ class TableSender:
             lend=driver.appender.lend,
             pool=driver.appender.buffers,
             partitioner=settings.partitioner,
-            place=None if function is None else lambda keys: function(keys, driver.view(topic)),
+            place=None if function is None else lambda keys: function(keys, driver.view(topic, BlockedCall())),
             placer="" if function is None else function.name,
             ignore_keys=settings.partitioner_ignore_keys,
             sticky=sticky,
@@ -108,15 +113,12 @@ class TableSender:
                 with gate.lock:
                     if gate.is_shut:
                         return
-                    self._queue(batches, delivery)
+                    delivery.rows_read = steps.rows_read
+                    delivery.add(batches)
+                    driver.appender.add_sealed(batches)
                 sticky.load = driver.topics.load(topic)
-        except Exception as error:
-            if len(delivery):
-                error.add_note(
-                    f"{len(delivery)} rows of the table were queued before that and are on their way; flush() waits "
-                    "for them and reports those that fail."
-                )
-            raise
+        finally:
+            delivery.rows_read = steps.rows_read
 
     def _sticky_partition(self, topic: str, partition_count: int) -> StickyPartition:
         from ottla.records.encode_columns import StickyPartition
@@ -129,44 +131,3 @@ class TableSender:
         else:
             made = StickyPartition(self._random.randrange(partition_count), self._random.getrandbits(63))
         return self._sticky.setdefault(topic, made)
-
-    def _queue(self, batches: list[SealedBatch], delivery: TableDelivery) -> None:
-        try:
-            self._driver.appender.add_sealed(batches)
-        except BaseException:
-            # Those that were queued have got the time of it.
-            delivery.add([batch for batch in batches if batch.created_us])
-            raise
-        delivery.add(batches)
-
-
-def _names(value: Any) -> list[str]:
-    """The columns that a list names; RecordError for what names none."""
-    try:
-        names = list(value)
-    except TypeError:
-        names = [value]
-    if not all(isinstance(name, str) for name in names):
-        raise RecordError(f"value={value!r:.60} names no columns; allowed are a str or a list of str")
-    return names
-
-
-def _value_columns(value: str | Sequence[str] | None, value_format: str) -> Any:
-    """What `encode_stream` takes as values: a column's name, or a function that makes a column."""
-    if value is not None and not isinstance(value, str):
-        value = _names(value)
-    if value_format == "raw":
-        if isinstance(value, str):
-            return value
-        if value is not None and len(value) == 1:
-            return value[0]
-        raise RecordError(
-            f"value={value!r} cannot be sent as it is: with value_format='raw' name one text or binary column, "
-            "or take value_format='json' for several"
-        )
-    if value_format == "json":
-        from ottla.schemas.json_columns import json_column
-
-        columns = [value] if isinstance(value, str) else value
-        return lambda chunk: json_column(chunk, columns)
-    raise RecordError(f"value_format={value_format!r} is not supported; allowed are 'raw' and 'json'")

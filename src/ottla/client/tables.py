@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ottla.client.arrow import need_pyarrow
 from ottla.client.producer import Producer
 from ottla.client.reader import End, Reader, Start
-from ottla.errors import ConfigError, DeliveryError
+from ottla.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,25 +34,27 @@ def write_table(
     """Send every row of an Arrow table as a record and return when all are stored.
 
     Data and columns as in `Producer.send_table`, settings as for `Producer`. Raises DeliveryError when a row was not
-    stored, or nobody knows: its `table` has `failures()`, which names these rows. `result()` of what is returned tells
-    where each row went.
+    stored, or nobody knows. `result()` of what is returned tells where each row went. Whatever exception ends it,
+    Ctrl+C too, has the same as `table` once rows were begun: its `failures()` names those not known to be stored.
     """
-    with Producer(bootstrap_servers, **settings) as producer:
-        delivery = producer.send_table(
-            topic,
-            data,
-            key=key,
-            value=value,
-            headers=headers,
-            partition=partition,
-            timestamp_ms=timestamp_ms,
-            value_format=value_format,
-        )
-        try:
+    delivery = None
+    try:
+        with Producer(bootstrap_servers, **settings) as producer:
+            delivery = producer.send_table(
+                topic,
+                data,
+                key=key,
+                value=value,
+                headers=headers,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+                value_format=value_format,
+            )
             producer.flush()
-        except DeliveryError as error:
-            error.table = delivery
-            raise
+    except BaseException as error:
+        if delivery is not None:
+            delivery.go_with(error)
+        raise
     return delivery
 
 
@@ -67,6 +69,7 @@ def read_table(
     """Read topics into one Arrow table, up to where they end now; rows in the order of topic, partition, offset.
 
     Arguments, settings and columns as in `Reader`; an `end` of None would never be reached and is a ConfigError.
+    LogTruncated if a topic loses records while it is read: no table mixes records of before and after that.
     """
     need_pyarrow("read_table")
     import pyarrow as pa

@@ -6,6 +6,7 @@ import logging
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from ottla.client.leaving import abort_interrupted, tell_of_commit
 from ottla.errors import OttlaError, TransactionUnfinished, TransactionUnknown
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ class Transaction:
             self._producer.commit_transaction()
         except (TransactionUnfinished, TransactionUnknown):
             raise  # it may be committed: nothing may be done but to ask again
+        except KeyboardInterrupt as interruption:
+            tell_of_commit(interruption)
+            raise
         except OttlaError as failure:
             if not failure.fatal:
                 self._abort(failure)
@@ -41,7 +45,10 @@ class Transaction:
 
     def _abort(self, cause: BaseException) -> None:
         try:
-            self._producer.abort_transaction()
+            if isinstance(cause, KeyboardInterrupt):
+                abort_interrupted(self._producer, cause)
+            else:
+                self._producer.abort_transaction()
         except OttlaError as failure:
             # The error that ended the block is the one to hear of.
             _log.error("aborting the transaction after %s: %s", type(cause).__name__, failure)

@@ -111,9 +111,11 @@ class TransactionAdmin:
         def ask(ids: Sequence[str]) -> Any:
             return DescribeTransactionsRequest(transactional_ids=list(ids))
 
-        def take(answer: Answer, _: Sequence[str]) -> dict[str, int]:
+        def take(answer: Answer, ids: Sequence[str]) -> dict[str, int]:
             codes = {}
             for told in answer.message.transaction_states:
+                if told.transactional_id not in ids:
+                    continue
                 codes[told.transactional_id] = told.error_code
                 if told.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                     codes[told.transactional_id] = 0
@@ -182,7 +184,13 @@ class TransactionAdmin:
                     for transactional_id in asked:
                         del self._coordinators[transactional_id]
                     continue
-                for transactional_id, code in take(answer, asked).items():
+                codes = take(answer, asked)
+                for transactional_id in asked:
+                    code = codes.get(transactional_id)
+                    if code is None:
+                        left_out = f"{what} of transactional id {transactional_id!r}: the broker's answer left it out"
+                        trouble = Unreachable(left_out, broker_id=node_id)
+                        continue
                     if not code:
                         left.remove(transactional_id)
                         continue

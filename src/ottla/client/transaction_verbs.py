@@ -1,8 +1,8 @@
 """The transaction calls of a producer, on users' threads: each is an event for the core, and a wait for its answer.
 
-The gate. Outside of an open transaction the appender refuses records with the reason (`closed_error`, which `send`
-looks at anyway, so a transaction costs nothing per record). Whoever ends a transaction shuts the gate first and then
-has everything flushed to the core; so what came before belongs to the transaction, and nothing comes after.
+Outside of an open transaction the gate (`producer/gate.py`) refuses records and says why. `send` checks it anyway, so
+a transaction costs nothing per record. Whoever ends a transaction shuts the gate first and then has everything flushed
+to the core: records sent before belong to the transaction, and none is taken after.
 
 A call that has no answer within `max.block.ms` raises TransactionUnfinished and goes on in the background. Where it was
 to end the transaction, the same call must be repeated, and waits for the same answer; nothing else is possible until
@@ -43,7 +43,6 @@ _OFFSETS_ALLOWED = (
     "the offset"
 )
 
-_GATES = {True: "committed", False: "aborted", None: "prepared"}
 _NAMES = {True: "commit_transaction", False: "abort_transaction", None: "prepare_transaction"}
 # Which of the producer's sums the time of a call is added to.
 _SPENT_ON = {
@@ -79,7 +78,6 @@ class TransactionVerbs:
         self._unheard: Call | None = None
         # Held for one look, never while something happens.
         self._deciding = threading.Lock()
-        self._refusal: OttlaError | None = None
 
     # ---- users' threads ---------------------------------------------------------------------------------------------
 
@@ -141,9 +139,7 @@ class TransactionVerbs:
                 token, call = self._make(name)
                 self._unheard = call
         if is_new:
-            appender = self._driver.appender
-            if appender.closed_error is None:
-                appender.closed_error = TransactionMisuse(f"the transaction is being {_GATES[committed]}")
+            self._driver.gate.begin_to_end(token, committed)
             self._driver.flush_before(EndTransaction(token, committed))
         yield call
         if committed is False:
@@ -200,9 +196,9 @@ class TransactionVerbs:
     def perform(self, output: TransactionAnswered | TransactionChanged) -> None:
         """Hand an answer to whoever waits for it, and open or shut the gate."""
         if isinstance(output, TransactionChanged):
-            self._refusal = output.error
-        self._driver.set_gate(self._refusal)
-        if isinstance(output, TransactionAnswered):
+            self._driver.gate.transaction_changed(output.error)
+        else:
+            self._driver.gate.answered(output.token)
             call = self._calls.pop(output.token)
             call.error = output.error
             call.answered = True

@@ -85,6 +85,7 @@ _RESTING = ConnectionState.RESTING
 _AUTHENTICATING = ConnectionState.AUTHENTICATING
 _RENEWING = ConnectionState.RENEWING
 _UNDER_WAY = (_CONNECTING, _HANDSHAKING, _AUTHENTICATING, _RENEWING)
+_OPENING = (_CONNECTING, _HANDSHAKING, _AUTHENTICATING)
 
 _HANDSHAKE = object()
 _SASL = object()
@@ -101,6 +102,8 @@ _CORRELATION_ID_MAX = 0x7FFFFFFF
 REFUSED = "connection refused"
 # Long enough for a broker that is being started to listen; a machine that refuses for longer has none.
 REFUSED_PATIENCE_US = 5_000_000
+# While a connection to a broker is being opened: how often metadata is asked whether other brokers lead now.
+_OPENING_PATIENCE_US = 1_000_000
 
 
 class Answer:
@@ -266,7 +269,7 @@ class ConnectionCore:
 
     def forget_topic(self, topic: str) -> None:
         """Drop this topic's metadata, and stop asking for it."""
-        self._refresh.topics.pop(topic, None)
+        self._refresh.forget(topic)
         self.metadata.topics.pop(topic, None)
 
     def refresh_metadata(self, now_us: int) -> None:
@@ -480,6 +483,7 @@ class ConnectionCore:
         node.connection_id = self._next_connection_id
         self._next_connection_id += 1
         node.since_us = now_us
+        node.patient_until_us = now_us + _OPENING_PATIENCE_US
         node.setup_timeout_us = self._setup_timeout_us(node.unopened)
         self._by_connection[node.connection_id] = node
         self._outputs.append(Connect(node.connection_id, node.host, node.port, meter))
@@ -600,7 +604,8 @@ class ConnectionCore:
             unsent = [o.correlation_id for o in self._outputs if isinstance(o, Transmit)]
             self._outputs = [o for o in self._outputs if o.connection_id != connection_id]
         if close:
-            self._outputs.append(Disconnect(connection_id, reason if reason.startswith(SASL_FAILED) else ""))
+            trouble = reason if node.state is _RESTING else ""
+            self._outputs.append(Disconnect(connection_id, reason if reason.startswith(SASL_FAILED) else "", trouble))
         pending = node.pending
         node.pending = {}
         node.throttled_until_us = 0
@@ -671,7 +676,7 @@ class ConnectionCore:
             self._advance(now_us)
             return
         self._answers.append(Answer(request.token, message, None, True, node.node_id))
-        if self._asks or self._refresh.needed:
+        if self._asks or self._refresh.is_wanted:
             self._advance(now_us)
 
     def _on_transmitted(self, node: Node, correlation_id: int, now_us: int) -> None:
@@ -759,20 +764,20 @@ class ConnectionCore:
         if self._asks:
             self._dispatch_asks(now_us)
         due = self._refresh.due_us()
-        if due is None or (due > now_us and not self._refresh.needed):
+        if due is None or (due > now_us and not self._refresh.is_wanted):
             return
         if due <= now_us:
             self._refresh.begin(now_us)
         # Connecting may begin before the request may leave.
         node_id = self.any_node(now_us)
         if node_id is not None and due <= now_us:
-            self._transmit(self._nodes[node_id], self._refresh.request(), _METADATA, now_us, True)
+            self._transmit(self._nodes[node_id], self._refresh.request(now_us), _METADATA, now_us, True)
 
     def _on_metadata(self, response: Any, now_us: int) -> None:
         if response.error_code == _REBOOTSTRAP_REQUIRED and self._rebootstraps:
             self._rebootstrap(now_us)
         if not response.error_code and response.brokers:
-            self.metadata.take_in(response, now_us)
+            self.metadata.take_in(response, now_us, for_all=self._refresh.in_flight_for_all)
             self._match_nodes_to_brokers(now_us)
         self._refresh.answered(response, now_us)
 
@@ -827,6 +832,15 @@ class ConnectionCore:
     # --- time ----------------------------------------------------------------------------------------------------
 
     def _node_deadline_us(self, node: Node) -> int | None:
+        due = self._node_timeout_us(node)
+        if due is None or node.state not in _OPENING or not self._is_waited_for_as_leader(node):
+            return due
+        return min(due, node.patient_until_us)
+
+    def _is_waited_for_as_leader(self, node: Node) -> bool:
+        return node.node_id >= 0 and bool(self._refresh.topics)
+
+    def _node_timeout_us(self, node: Node) -> int | None:
         state = node.state
         if state is _READY or state in _UNDER_WAY[1:]:
             for request in node.pending.values():
@@ -851,6 +865,11 @@ class ConnectionCore:
             node.throttled_until_us = 0
         if node.state is _RESTING or node.state is _ABSENT:
             return
+        if node.state in _OPENING and node.patient_until_us <= now_us:
+            # A broker that shuts down may accept connections for long; a machine that is down refuses none.
+            node.patient_until_us = now_us + _OPENING_PATIENCE_US
+            if self._is_waited_for_as_leader(node):
+                self._refresh.needed = True
         if node.state is _CONNECTING:
             if node.since_us + node.setup_timeout_us <= now_us:
                 limit = node.setup_timeout_us // 1000

@@ -51,11 +51,13 @@ class Transmit(Value):
 class Disconnect:
     """Output: close this connection; the driver does not report it back.
 
-    `reason` is given where the broker did not believe who the client is, which the user must hear of.
+    `reason` is given if authentication failed, which the user must be told; `trouble` says what was wrong with the
+    connection, and is empty if it is closed because nobody needs it.
     """
 
     connection_id: int
     reason: str = ""
+    trouble: str = field(default="", compare=False)
 
 
 @dataclass(slots=True, frozen=True)

@@ -150,20 +150,3 @@ KAFKA_SETTINGS = frozenset(
         "value.serializer",
     )
 )
-
-# What librdkafka's clients (confluent-kafka) call by another name than Java's, and the unit where that differs.
-LIBRDKAFKA_NAMES = {
-    "batch.num.messages": "batch.size (in bytes)",
-    "compression.codec": "compression.type",
-    "enable.gapless.guarantee": "enable.idempotence",
-    "message.send.max.retries": "retries",
-    "message.timeout.ms": "delivery.timeout.ms",
-    "metadata.broker.list": "bootstrap.servers",
-    "partitioner": "partitioner.class",
-    "queue.buffering.max.kbytes": "buffer.memory (in bytes)",
-    "queue.buffering.max.ms": "linger.ms",
-    "request.required.acks": "acks",
-    "sasl.mechanisms": "sasl.mechanism",
-    "socket.timeout.ms": "request.timeout.ms",
-    "ssl.ca.location": "ssl.truststore.location",
-}

@@ -28,6 +28,7 @@ cdef class Metadata:
     cdef public object cluster_id
     cdef public int64_t controller_id
     cdef public dict topics
+    cdef public dict heard_of
     cdef public object updated_us
     cdef public int64_t version
 

@@ -61,9 +61,13 @@ class BrokerMetadata:
 
 
 class Metadata:
-    """The cluster as last heard of; `version` grows with every answer taken in (0: nothing known yet)."""
+    """The cluster by the last metadata; `version` grows with every answer taken in (0: nothing known yet).
 
-    __slots__ = ("brokers", "cluster_id", "controller_id", "topics", "updated_us", "version")
+    `updated_us` is when metadata of all topics last came in one answer. `heard_of` has the topics with news since the
+    last `take_heard_of`.
+    """
+
+    __slots__ = ("brokers", "cluster_id", "controller_id", "heard_of", "topics", "updated_us", "version")
 
     def __init__(self) -> None:
         self.version = 0
@@ -72,6 +76,8 @@ class Metadata:
         self.controller_id = -1
         self.brokers: dict[int, BrokerMetadata] = {}
         self.topics: dict[str, TopicMetadata] = {}
+        # A dict for its order.
+        self.heard_of: dict[str, None] = {}
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the leader's node id, None where the topic, the partition or its leader is not known."""
@@ -92,10 +98,11 @@ class Metadata:
         known = self.topics.get(topic)
         return 0 if known is None else len(known.partitions)
 
-    def take_in(self, response: Any, now_us: int) -> None:
-        """Fold one MetadataResponse into what is known."""
+    def take_in(self, response: Any, now_us: int, *, for_all: bool = True) -> None:
+        """Take in one MetadataResponse; only an answer `for_all` topics sets `updated_us`."""
         self.version += 1
-        self.updated_us = now_us
+        if for_all:
+            self.updated_us = now_us
         if response.cluster_id is not None:
             self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
@@ -104,11 +111,18 @@ class Metadata:
         for topic in response.topics or ():
             if topic.name is not None:
                 self.topics[topic.name] = _merged(topic, self.topics.get(topic.name), self.brokers)
+                self.heard_of[topic.name] = None
+
+    def take_heard_of(self) -> dict[str, None]:
+        """Return the topics with new metadata since the last call."""
+        taken, self.heard_of = self.heard_of, {}
+        return taken
 
     def refuse(self, topic: str, error_code: int) -> None:
         """Note that this topic need not be asked for: no broker can have it."""
         self.version += 1
         self.topics[topic] = TopicMetadata(topic, NO_ID, error_code, {})
+        self.heard_of[topic] = None
 
     def learn_leader(self, topic: str, partition: int, leader: int, leader_epoch: int) -> bool:
         """Take a newer leader from a Produce or Fetch answer (KIP-951); True if it was news."""
@@ -119,6 +133,7 @@ class Metadata:
         place.leader = leader
         place.leader_epoch = leader_epoch
         self.version += 1
+        self.heard_of[topic] = None
         return True
 
 

@@ -26,6 +26,7 @@ cdef class Node:
     cdef public int64_t failures
     cdef public int64_t unopened
     cdef public object setup_timeout_us
+    cdef public int64_t patient_until_us
     cdef public bint is_open
     cdef public int64_t since_us
     cdef public object rest_until_us

@@ -92,8 +92,9 @@ class Node:
     `pending` maps correlation ids to requests in the order they were sent, so its first entry is the oldest.
     `versions` maps API keys to the (lowest, highest) version the broker speaks; empty before the handshake.
     `failures` counts lost connections since the last one that became ready, `unopened` those in a row that never
-    opened; `setup_timeout_us` is how long the present attempt may take. `meter` is there once a
-    connection was wanted; `is_open` says that the connection is counted as open in it.
+    opened; `setup_timeout_us` is how long the present attempt may take, `patient_until_us` when it is next asked
+    whether another broker leads in place of this one. `meter` is there once a connection was wanted; `is_open` says
+    that the connection is counted as open in it.
     """
 
     __slots__ = (
@@ -106,6 +107,7 @@ class Node:
         "last_used_us",
         "meter",
         "node_id",
+        "patient_until_us",
         "pending",
         "port",
         "reason",
@@ -135,6 +137,7 @@ class Node:
         self.failures = 0
         self.unopened = 0
         self.setup_timeout_us = 0
+        self.patient_until_us = 0
         self.is_open = False
         self.since_us = 0
         self.rest_until_us = 0

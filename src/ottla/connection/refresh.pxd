@@ -8,6 +8,7 @@ from ottla.connection.metadata cimport Metadata
 @cython.final
 cdef class MetadataRefresh:
     cdef public bint in_flight
+    cdef public bint in_flight_for_all
     cdef public bint needed
     cdef public dict topics
     cdef public object unanswered_since_us
@@ -17,7 +18,9 @@ cdef class MetadataRefresh:
     cdef public object _backoff_max_ms
     cdef public object _age_max_us
     cdef public bint _auto_create_topics
-    cdef public bint _urgent
+    cdef public dict _fresh
+    cdef public dict _missing
+    cdef public bint _on_first_questions
     cdef public object _failures
     cdef public object _not_before_us
 

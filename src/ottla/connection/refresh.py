@@ -1,15 +1,19 @@
 """When metadata is asked for, and for which topics.
 
-A refresh is due when an answer said that the metadata is stale, when a wanted topic or its leader is missing, or when
-the metadata has aged. Refreshes keep a distance of `retry.backoff.ms`, doubling while something stays missing, with
-one exception: a topic that no request has named yet is asked for at once, because a user waits for it.
+All topics are asked about when the metadata has aged, when an answer or a lost connection said that it is stale, and
+the first time. A topic that no request has named yet is asked about at once, because a user waits for it. That request
+names new topics only: with all topics in it, the cost would grow with the square of their number. Topics that are
+missing, or have a partition without a leader, are asked about again, also without the others.
+
+Refreshes, and questions about what is missing, keep a distance of `retry.backoff.ms`, doubling while something stays
+missing. The first request about a new topic neither waits for that nor delays it.
 
 Invariant: at most one request is in flight, so its answer is newer than all answers before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from ottla.connection.metadata import Metadata
@@ -35,10 +39,13 @@ class MetadataRefresh:
         "_backoff_max_ms",
         "_backoff_ms",
         "_failures",
+        "_fresh",
         "_metadata",
+        "_missing",
         "_not_before_us",
-        "_urgent",
+        "_on_first_questions",
         "in_flight",
+        "in_flight_for_all",
         "needed",
         "topics",
         "unanswered_since_us",
@@ -52,6 +59,9 @@ class MetadataRefresh:
         auto_create_topics: bool,
     ) -> None:
         self.in_flight = False
+        # Whether the request in flight, or answered last, is about all topics.
+        self.in_flight_for_all = True
+        # Whether a refresh of all topics is needed, at the pace of the backoff.
         self.needed = False
         # Topic -> when it was last wanted. A dict for its order.
         self.topics: dict[str, int] = {}
@@ -63,7 +73,11 @@ class MetadataRefresh:
         self._backoff_max_ms = settings.retry_backoff_max_ms
         self._age_max_us = settings.metadata_max_age_ms * 1000
         self._auto_create_topics = auto_create_topics
-        self._urgent = False
+        # Topics that no request has named yet; and topics that are missing or without a leader. Dicts for their order.
+        self._fresh: dict[str, None] = {}
+        self._missing: dict[str, None] = {}
+        # Whether the request in flight names only topics that none has named before.
+        self._on_first_questions = False
         self._failures = 0
         self._not_before_us = 0
 
@@ -77,20 +91,32 @@ class MetadataRefresh:
                 self._metadata.refuse(topic, INVALID_TOPIC)
             return False
         if topic not in self.topics:
-            self._urgent = True
-            if not self.in_flight:
-                self._not_before_us = now_us
+            self._fresh[topic] = None
+        elif topic not in self._fresh:
+            known = self._metadata.topics.get(topic)
+            if known is None or known.error_code:
+                self._missing[topic] = None
         self.topics[topic] = now_us
-        known = self._metadata.topics.get(topic)
-        if self._urgent or known is None or known.error_code:
-            self.needed = True
-        return self.needed
+        return self.is_wanted
+
+    def forget(self, topic: str) -> None:
+        """Stop asking about this topic."""
+        self.topics.pop(topic, None)
+        self._fresh.pop(topic, None)
+        self._missing.pop(topic, None)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is something to ask, as soon as the backoff allows it."""
+        return bool(self.needed or self._fresh or self._missing)
 
     def due_us(self) -> int | None:
         """Return when the next request should leave, None where none is needed or one is under way."""
         if self.in_flight:
             return None
-        if self.needed:
+        if self._fresh:
+            return 0
+        if self.needed or self._missing:
             return self._not_before_us
         if not self._metadata.version or not self.topics:
             return None
@@ -101,37 +127,61 @@ class MetadataRefresh:
         if self.unanswered_since_us is None:
             self.unanswered_since_us = now_us
 
-    def request(self) -> MetadataRequest:
+    def request(self, now_us: int) -> MetadataRequest:
         """Return the request to send now; counts as in flight until `answered` or `lost`."""
+        asked: Collection[str]
+        may_repeat = self._not_before_us <= now_us
+        self._on_first_questions = bool(self._fresh)
+        if self._is_for_all(now_us, may_repeat):
+            asked = self.topics
+            self.needed = False
+            self._missing = {}
+        elif may_repeat:
+            asked = {**self._missing, **self._fresh}
+            self._on_first_questions = not self._missing
+            self._missing = {}
+        else:
+            asked = self._fresh
         self.in_flight = True
-        self.needed = False
-        self._urgent = False
-        topics = [MetadataRequestTopic(name=name) for name in self.topics]
+        self.in_flight_for_all = len(asked) == len(self.topics)
+        self._fresh = {}
+        topics = [MetadataRequestTopic(name=name) for name in asked]
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._auto_create_topics)
+
+    def _is_for_all(self, now_us: int, may_repeat: bool) -> bool:
+        if not self._metadata.version:
+            return True
+        aged = self._metadata.updated_us + self._age_max_us <= now_us
+        return aged or (self.needed and may_repeat)
 
     def answered(self, response: Any, now_us: int) -> None:
         """Take note of what the answer, already folded into the metadata, still lacks."""
         self.in_flight = False
+        incomplete = True
         if response.error_code or not response.brokers:
             self.needed = True
         else:
             self.unanswered_since_us = None
-            if self._something_is_missing(response, now_us):
-                self.needed = True
-        if not self.needed:
-            self._failures = 0
-        self._pace(now_us)
+            incomplete = self._something_is_missing(response, now_us)
+        self._pace(incomplete, now_us)
 
     def lost(self, now_us: int) -> None:
         """The request got no answer: try again after a pause."""
         self.in_flight = False
         self.needed = True
-        self._pace(now_us)
+        self._pace(True, now_us)
 
-    def _pace(self, now_us: int) -> None:
-        if self._urgent:
-            self._not_before_us = now_us
+    def _pace(self, incomplete: bool, now_us: int) -> None:
+        if self._on_first_questions and not self.in_flight_for_all:
+            if incomplete:
+                # The second question about a new topic comes soon, whatever the others have waited for by now.
+                self._failures = 1
+                soon_us = now_us + self._backoff(1, self._backoff_ms, self._backoff_max_ms)
+                if self._not_before_us <= now_us or soon_us < self._not_before_us:
+                    self._not_before_us = soon_us
             return
+        if not (incomplete or self.needed):
+            self._failures = 0
         self._failures += 1
         self._not_before_us = now_us + self._backoff(self._failures, self._backoff_ms, self._backoff_max_ms)
 
@@ -144,9 +194,11 @@ class MetadataRefresh:
             if topic.error_code:
                 lasting = topic.error_code not in RETRIABLE_TOPIC_ERRORS
                 if lasting or now_us - wanted_us > MISSING_TOPIC_KEPT_US:
-                    del self.topics[topic.name]
-                else:
-                    missing = True
-            elif any(place.leader is None for place in self._metadata.topics[topic.name].partitions.values()):
-                missing = True
+                    self.forget(topic.name)
+                    continue
+            elif all(place.leader is not None for place in self._metadata.topics[topic.name].partitions.values()):
+                self._missing.pop(topic.name, None)
+                continue
+            self._missing[topic.name] = None
+            missing = True
         return missing

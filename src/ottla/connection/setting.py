@@ -192,19 +192,16 @@ class Setting:
 def read_settings(table: Sequence[Setting], given: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
     """Return every row's value by keyword, and the keywords that were given.
 
-    A value of None counts as not given. `ConfigError` for an unknown name (with the nearest known one), a name given
-    twice in both spellings, or a value that its row refuses.
+    A value of None counts as not given. `ConfigError` for unknown names, all of them at once (with what they are called
+    here, or the nearest known one), a name given twice in both spellings, or a value that its row refuses.
     """
     rows = {row.keyword: row for row in table}
+    _refuse_unknown(given, table)
     values = {keyword: row.default for keyword, row in rows.items()}
     explicit: dict[str, str] = {}
     for name, value in given.items():
-        if not isinstance(name, str):
-            raise ConfigError(f"{shown(name)} is no name of a setting; names are text, such as 'bootstrap.servers'.")
         keyword = name.replace(".", "_")
-        row = rows.get(keyword)
-        if row is None:
-            raise ConfigError(_unknown(name, table))
+        row = rows[keyword]
         if value is None:
             continue
         if keyword in explicit:
@@ -214,25 +211,37 @@ def read_settings(table: Sequence[Setting], given: Mapping[str, Any]) -> tuple[d
     return values, frozenset(explicit)
 
 
+def _refuse_unknown(given: Mapping[str, Any], table: Sequence[Setting]) -> None:
+    """ConfigError that tells of every name that is no setting, each on a line of its own."""
+    keywords = {row.keyword for row in table}
+    faults = []
+    for name in given:
+        if not isinstance(name, str):
+            raise ConfigError(f"{shown(name)} is no name of a setting; names are text, such as 'bootstrap.servers'.")
+        if name.replace(".", "_") not in keywords:
+            faults.append(_unknown(name, table))
+    if len(faults) == 1:
+        raise ConfigError(faults[0])
+    if faults:
+        raise ConfigError("\n  ".join([f"{len(faults)} names are no settings of this client:", *faults]))
+
+
 def _unknown(name: str, table: Sequence[Setting]) -> str:
     # Only when something is wrong already.
-    from ottla.connection.kafka_settings import KAFKA_SETTINGS, LIBRDKAFKA_NAMES
+    from ottla.connection.foreign_settings import told_of
+    from ottla.connection.kafka_settings import KAFKA_SETTINGS
     from ottla.connection.security_settings import not_in_python
 
     dotted = name.replace("_", ".")
-    instead = not_in_python(dotted)
+    instead = told_of(name, dotted, frozenset(row.name for row in table)) or not_in_python(dotted)
     if instead is not None:
         return instead
     if dotted in KAFKA_SETTINGS:
         return f"{dotted} is a setting of Kafka's that ottla does not support here; leave it out."
-    called, _, more = LIBRDKAFKA_NAMES.get(dotted, "").partition(" ")
-    if called in {row.name for row in table}:
-        called = called.replace(".", "_") if "_" in name else called
-        return f"{name} is called {called}{more and ' ' + more} here."
     nearest = nearest_name(dotted, [row.name for row in table])
     if nearest and "_" in name:
         nearest = nearest.replace(".", "_")  # as keywords are written
-    hint = f"did you mean {nearest}?" if nearest else "known are " + ", ".join(row.name for row in table) + "."
+    hint = f"did you mean {nearest}?" if nearest else "docs/settings.md tells of every one there is."
     return f"{name} is not a setting this client knows; {hint}"
 
 

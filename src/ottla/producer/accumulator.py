@@ -1,36 +1,57 @@
-"""Sealed batches waiting for their turn, partition by partition, and which partitions may send to which node now.
+"""Each partition's queue (waiting batches, batches in flight, sequence), and which partitions may send to which node.
 
-The open batches stand in the compiled `records/append`; here they arrive sealed and stay in order. A partition with
-batches to send is in exactly one place: the ready list of its leader's node, the list of those that sit out a retry
-backoff, or the list of those without a known leader; or in none, when answers it waits for will put it back.
+A batch is added here with its first record. While it is open, `records/append` (compiled) adds more records to it. It
+is closed there when it is full, or here by `take` when a request can leave with it. It is ready for that when
+`linger.ms` is over, or when somebody flushes, commits, closes or waits for memory (`release_open`). Until a request can
+leave, it takes records, up to `batch.size`: no clock closes a batch.
+
+A partition with something to send is in exactly one list. Three lists belong to its leader's node: `sendable` (its
+first batch is finished), `due` (its first batch is open and ready) and `lingering` (open and not ready yet). Two are
+for all nodes: partitions that wait for a retry backoff, and partitions without a known leader. A partition is in no
+list while it waits for an answer, or while another thread compresses its first batch; it is put back afterwards.
 
 Invariants, all per partition: batches leave in the order in which they came, first attempts and retries alike. A batch
-that is sent again goes alone, when nothing else is in flight. All batches in flight are on one node. With idempotence
-nothing follows the first batch of an identity until it is stored: a broker without state for a producer accepts any
-first sequence, so that a second batch could otherwise overtake a refused first one. The same holds for the first batch
-after a pause in which the broker may have forgotten the producer.
+that is sent again goes alone, when nothing else of the partition is in flight. All batches in flight are on one node.
+With idempotence nothing follows the first batch of a producer id and epoch until it is stored: a broker without state
+for a producer accepts any first sequence, so a second batch could otherwise overtake a refused first one. The same
+holds for the first batch after a pause in which the broker may have forgotten the producer.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.connection.core import ConnectionCore
-from ottla.producer.batch import Batch, BatchState
+from ottla.producer.batch import UNNUMBERED, Batch, BatchState
 from ottla.producer.idempotence import Idempotence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ottla.records.delivery import SealedBatch
+    from ottla.weaknesses import Weaknesses
 
 
 # Brokers forget a producer that was idle (`producer.id.expiration.ms`, a day by default, is theirs to set).
 FORGOTTEN_AFTER_US = 60_000_000
 
 
+# So many entries of batches that may have left are kept before they are looked through.
+_LINGERS_KEPT = 64
+
+
+class OpenBatches(Protocol):
+    """What closes open batches: the appender."""
+
+    def close(self, batch: SealedBatch) -> bool:
+        """Close the batch so that it can be sent; False while another thread compresses it."""
+        ...
+
+
 class PartitionQueue:
-    """One partition's batches: `waiting` (oldest first, retries at the front) and `in_flight` (in order of sending)."""
+    """One partition's batches: `waiting` (oldest first, retries at the front, the open one last) and `in_flight`."""
 
     __slots__ = (
         "admitted",
@@ -38,6 +59,8 @@ class PartitionQueue:
         "established",
         "hole",
         "in_flight",
+        "is_due",
+        "lingers",
         "listed",
         "next_number",
         "next_sequence",
@@ -64,7 +87,10 @@ class PartitionQueue:
         self.blocked_until_us = 0
         # When a batch last left.
         self.sent_us = 0
+        # Whether it is in a list; and whether that is `lingering` or `due` of its node.
         self.listed = False
+        self.lingers = False
+        self.is_due = False
         # A batch that is being sent again is in flight: nothing goes with it.
         self.retrying = False
         # For idempotence: see idempotence.py.
@@ -81,12 +107,12 @@ class PartitionQueue:
 
     def put_back(self, batch: Batch) -> None:
         """Queue a batch again, in front of all younger ones."""
-        place = 0
+        index = 0
         for other in self.waiting:
             if other.number > batch.number:
                 break
-            place += 1
-        self.waiting.insert(place, batch)
+            index += 1
+        self.waiting.insert(index, batch)
 
     def put_behind(self, batch: Batch) -> None:
         """Queue a batch again behind all others: what must never happen (the weakness "reorders_on_retry")."""
@@ -110,43 +136,109 @@ class PartitionQueue:
         return len(self.in_flight) < in_flight_max
 
 
+class NodeQueues:
+    """The partitions that one node leads and that have something to send."""
+
+    __slots__ = ("due", "due_comes_first", "lingering", "sendable")
+
+    def __init__(self) -> None:
+        self.sendable: deque[PartitionQueue] = deque()
+        # Dicts keep the order, and any partition can be removed quickly.
+        self.due: dict[PartitionQueue, None] = {}
+        self.lingering: dict[PartitionQueue, None] = {}
+        # Finished batches have taken all the room of the last request.
+        self.due_comes_first = False
+
+
 class Accumulator:
     """All partitions' queues; time and leaders are asked of the connection core."""
 
     def __init__(
-        self, connection: ConnectionCore, idempotence: Idempotence, in_flight_max: int, delivery_timeout_us: int
+        self,
+        connection: ConnectionCore,
+        idempotence: Idempotence,
+        in_flight_max: int,
+        delivery_timeout_us: int,
+        linger_us: int = 0,
+        *,
+        tells_closed: bool = False,
+        weaknesses: Weaknesses = (),
     ) -> None:
+        """`tells_closed`: each batch is put into `closed` when it is closed, before its outcome."""
         self.queues: dict[tuple[str, int], PartitionQueue] = {}
-        self.ready: dict[int, deque[PartitionQueue]] = {}
+        self.nodes: dict[int, NodeQueues] = {}
         self.leaderless: list[PartitionQueue] = []
+        # Closes open batches; None where all batches are added finished.
+        self.open_batches: OpenBatches | None = None
+        self.closed: list[SealedBatch] = []
         # When a node last took batches.
         self.drained_us: dict[int, int] = {}
         self._connection = connection
         self._idempotence = idempotence
         self._in_flight_max = in_flight_max
         self._delivery_timeout_us = delivery_timeout_us
+        self._linger_us = linger_us
+        self._tells_closed = tells_closed
+        self._closes_by_clock = "closes_by_clock" in weaknesses
+        # The batches that may be open, in the order in which they were added.
+        self._open: dict[Batch, None] = {}
+        self._lingers: list[tuple[int, int, Batch]] = []
         self._resting: list[tuple[int, int, PartitionQueue]] = []
         self._rest_count = 0
-        # No unsettled batch ends before this; it is looked up anew only when it has come.
+        # The earliest deadline of an unsettled batch, or earlier; it is computed again only when it has come.
         self._expiry_us: int | None = None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether any partition with a leader has a batch that could leave."""
+        return any(node.sendable or node.due for node in self.nodes.values())
+
+    # --- what comes ----------------------------------------------------------------------------------------------
+
     def add(self, sealed: SealedBatch, now_us: int) -> None:
-        """Queue one sealed batch behind those of its partition."""
+        """Queue one batch, open or finished, behind those of its partition."""
         key = sealed.topic, sealed.partition
         queue = self.queues.get(key)
         if queue is None:
             queue = self.queues[key] = PartitionQueue(*key)
+            self._look_for_new_log(queue)
         self._connection.use_topic(queue.topic, now_us)
-        deadline_us = sealed.created_us + self._delivery_timeout_us
-        queue.waiting.append(Batch(sealed, queue, queue.next_number, deadline_us))
-        queue.next_number += sealed.record_count
+        created_us = sealed.created_us
+        deadline_us = created_us + self._delivery_timeout_us
+        batch = Batch(sealed, queue, UNNUMBERED, deadline_us)
+        if not sealed.is_finished:
+            self._open[batch] = None
+            if self._linger_us:
+                batch.ready_us = created_us + self._linger_us
+            if self._closes_by_clock:
+                self._rest_count += 1
+                heappush(self._lingers, (batch.ready_us, self._rest_count, batch))
+        queue.waiting.append(batch)
         if self._expiry_us is None or deadline_us < self._expiry_us:
             self._expiry_us = deadline_us
         if not queue.listed:
             self.schedule(queue, now_us)
 
+    def filled(self, sealed: SealedBatch, now_us: int) -> None:
+        """A batch that was added before it was finished can be sent now."""
+        self.schedule(self.queues[sealed.topic, sealed.partition], now_us)
+
+    def release_open(self, now_us: int) -> None:
+        """Make all open batches ready: somebody flushes, commits, closes, or waits for memory."""
+        for batch in list(self._open):
+            batch.ready_us = 0
+            queue = batch.queue
+            if queue.lingers and queue.waiting[0] is batch:
+                self._unlist(queue)
+                self.schedule(queue, now_us)
+
+    # --- which list a partition is in ----------------------------------------------------------------------------
+
     def schedule(self, queue: PartitionQueue, now_us: int) -> None:
-        """Put a partition where it belongs now; does nothing where it is listed or has nothing it may send."""
+        """Put a partition into the list it belongs to now; nothing if it is there, or has nothing to send."""
+        if (queue.lingers or queue.is_due) and queue.waiting[0].sealed.is_finished:
+            # It was filled, or a batch that is to be sent again stands before it.
+            self._unlist(queue)
         if queue.listed or not queue.waiting or not queue.may_send(self._in_flight_max):
             return
         if queue.blocked_until_us > now_us:
@@ -161,20 +253,140 @@ class Accumulator:
             return
         if queue.in_flight and queue.node_id != node_id:
             return
+        batch = queue.waiting[0]
+        sealed = batch.sealed
+        if not sealed.is_finished and not sealed.is_open:
+            return  # it is being compressed; `filled` is called when that is done
         queue.node_id = node_id
-        ready = self.ready.get(node_id)
-        if ready is None:
-            ready = self.ready[node_id] = deque()
-        ready.append(queue)
+        node = self.nodes.get(node_id)
+        if node is None:
+            node = self.nodes[node_id] = NodeQueues()
+        if sealed.is_finished:
+            node.sendable.append(queue)
+        elif batch.ready_us <= now_us:
+            node.due[queue] = None
+            queue.is_due = True
+        else:
+            node.lingering[queue] = None
+            queue.lingers = True
+            if len(self._lingers) > _LINGERS_KEPT + 4 * len(self._open):
+                # Most entries are of batches that have left, behind one that lingers for long.
+                self._lingers = [entry for entry in self._lingers if self._still_lingers(entry[2])]
+                heapify(self._lingers)
+            self._rest_count += 1
+            heappush(self._lingers, (batch.ready_us, self._rest_count, batch))
         queue.listed = True
 
-    def take(self, node_id: int, most_bytes: int, now_us: int) -> list[Batch]:
-        """Return the batches of the next request to this node: one per ready partition, as many as fit, in flight."""
-        ready = self.ready[node_id]
+    def _unlist(self, queue: PartitionQueue) -> None:
+        """Take a partition out of its node's `due` or `lingering`."""
+        node = self.nodes[queue.node_id]
+        del (node.due if queue.is_due else node.lingering)[queue]
+        queue.listed = queue.is_due = queue.lingers = False
+
+    def rest_over(self, now_us: int) -> None:
+        """Schedule the partitions whose retry backoff is over, or for whose open batch `linger.ms` is over."""
+        resting = self._resting
+        while resting and resting[0][0] <= now_us:
+            queue = heappop(resting)[2]
+            queue.listed = False
+            self.schedule(queue, now_us)
+        lingers = self._lingers
+        while lingers and lingers[0][0] <= now_us:
+            batch = heappop(lingers)[2]
+            if self._still_lingers(batch):
+                self._unlist(batch.queue)
+                self.schedule(batch.queue, now_us)
+            elif self._closes_by_clock and batch.sealed.is_open:
+                self._close(batch)
+                self.filled(batch.sealed, now_us)
+
+    def _still_lingers(self, batch: Batch) -> bool:
+        queue = batch.queue
+        if self._closes_by_clock:
+            return False
+        return queue.lingers and queue.waiting[0] is batch
+
+    def leaders_changed(self, topics: Iterable[str], now_us: int) -> None:
+        """Schedule anew, by the new metadata, every partition that waits for a leader or is in a node's list.
+
+        `topics` are those that the new metadata is about.
+        """
+        for topic in topics:
+            known = self._connection.metadata.topics.get(topic)
+            for partition in () if known is None else known.partitions:
+                queue = self.queues.get((topic, partition))
+                if queue is not None:
+                    self._look_for_new_log(queue)
+        listed = self.leaderless
+        self.leaderless = []
+        for node in self.nodes.values():
+            listed.extend(node.sendable)
+            listed.extend(node.due)
+            listed.extend(node.lingering)
+        self.nodes = {}
+        for queue in listed:
+            queue.listed = queue.is_due = queue.lingers = False
+            self.schedule(queue, now_us)
+
+    def _look_for_new_log(self, queue: PartitionQueue) -> None:
+        """A topic that was deleted and made anew has logs that know no producer."""
+        known = self._connection.metadata.topics.get(queue.topic)
+        if not self._idempotence.enabled or known is None or known.error_code or known.topic_id == queue.topic_id:
+            return
+        if queue.topic_id is not None:
+            queue.established = False
+        queue.topic_id = known.topic_id
+
+    # --- what leaves ---------------------------------------------------------------------------------------------
+
+    def take(self, node_id: int, most_bytes: int, now_us: int, in_flight: int, may_close: bool) -> list[Batch]:
+        """Return the batches of the next request to this node: one per partition, as many as fit, in flight.
+
+        Open batches that are ready are closed and go with it if `may_close`, or if a finished batch leaves anyway. If
+        one of them goes, or if nothing is in flight to the node, open batches that are not ready go along while there
+        is room: else they would soon need a request of their own. If finished batches leave no room for those that are
+        ready, these come first the next time.
+        """
+        node = self.nodes[node_id]
         taken: list[Batch] = []
-        size = 0
-        for _ in range(len(ready)):
-            queue = ready.popleft()
+        left = most_bytes
+        if node.due_comes_first and node.due:
+            left = self._take_open(node_id, node.due, taken, left, now_us)
+        if left > 0:
+            left = self._take_from(node_id, node.sendable, taken, left, now_us)
+        if left > 0 and (may_close or taken):
+            takes_lingering = bool(node.due) or (in_flight == 0 and bool(taken))
+            if node.due:
+                left = self._take_open(node_id, node.due, taken, left, now_us)
+            if takes_lingering and left > 0 and node.lingering:
+                self._take_open(node_id, node.lingering, taken, left, now_us)
+        node.due_comes_first = bool(taken) and bool(node.due)
+        for batch in taken:
+            self.schedule(batch.queue, now_us)
+        if taken:
+            self.drained_us[node_id] = now_us
+        return taken
+
+    def _take_open(
+        self, node_id: int, listed: dict[PartitionQueue, None], taken: list[Batch], most_bytes: int, now_us: int
+    ) -> int:
+        """As `_take_from`, for partitions whose first batch is open; those that are not taken are put back."""
+        queues = deque(listed)
+        for queue in queues:
+            self._unlist(queue)
+        left = self._take_from(node_id, queues, taken, most_bytes, now_us)
+        for queue in queues:
+            self.schedule(queue, now_us)
+        return left
+
+    def _take_from(
+        self, node_id: int, queues: deque[PartitionQueue], taken: list[Batch], most_bytes: int, now_us: int
+    ) -> int:
+        """Take the first batch of each of these partitions; returns how many bytes are left in the request."""
+        sendable = self.nodes[node_id].sendable
+        left = most_bytes
+        for _ in range(len(queues)):
+            queue = queues.popleft()
             queue.listed = False
             if (
                 not queue.waiting
@@ -185,15 +397,22 @@ class Accumulator:
                 self.schedule(queue, now_us)
                 continue
             batch = queue.waiting[0]
+            if queues is sendable and batch.sealed.is_open:
+                self.schedule(queue, now_us)  # the finished one before it has been given up
+                continue
+            if not batch.sealed.is_finished and not self._close(batch):
+                continue  # another thread compresses it; `filled` is called when that is done
+            if batch.number == UNNUMBERED:
+                self._finish(batch)
             if queue.hole and batch.state is not BatchState.DOUBTED and not self._idempotence.start_afresh(queue):
-                ready.appendleft(queue)
+                sendable.appendleft(queue)
                 queue.listed = True
-                break
-            size += batch.size_bytes
-            if taken and size > most_bytes:
-                ready.appendleft(queue)
+                return 0
+            if taken and batch.size_bytes > left:
+                sendable.appendleft(queue)
                 queue.listed = True
-                break
+                return 0
+            left -= batch.size_bytes
             if now_us - queue.sent_us > FORGOTTEN_AFTER_US and self._idempotence.enabled:
                 queue.established = False
             queue.sent_us = now_us
@@ -201,11 +420,22 @@ class Accumulator:
             queue.in_flight.append(batch)
             queue.retrying = batch.attempts > 0
             taken.append(batch)
-        for batch in taken:
-            self.schedule(batch.queue, now_us)
-        if taken:
-            self.drained_us[node_id] = now_us
-        return taken
+        return left
+
+    def _close(self, batch: Batch) -> bool:
+        """Close an open batch; False where another thread is compressing it."""
+        assert self.open_batches is not None
+        return self.open_batches.close(batch.sealed)
+
+    def _finish(self, batch: Batch) -> None:
+        """The batch is closed: note its size, and give it its number in the partition."""
+        sealed, queue = batch.sealed, batch.queue
+        batch.size_bytes = sealed.size_bytes
+        batch.number = queue.next_number
+        queue.next_number += sealed.record_count
+        self._open.pop(batch, None)
+        if self._tells_closed:
+            self.closed.append(sealed)
 
     def back(self, batch: Batch) -> None:
         """Take a batch out of flight, because its answer is there."""
@@ -217,41 +447,19 @@ class Accumulator:
         if not queue.in_flight:
             queue.retrying = False
 
-    def rest_over(self, now_us: int) -> None:
-        """Put back the partitions whose retry backoff is over."""
-        resting = self._resting
-        while resting and resting[0][0] <= now_us:
-            queue = heappop(resting)[2]
-            queue.listed = False
-            self.schedule(queue, now_us)
-
-    def leaders_changed(self, now_us: int) -> None:
-        """Put every partition that waits for a leader, or for its node, where it belongs by the new metadata."""
-        if self._idempotence.enabled:
-            self._look_for_new_topics()
-        lists: list[list[PartitionQueue] | deque[PartitionQueue]] = [self.leaderless, *self.ready.values()]
-        self.leaderless = []
-        self.ready = {}
-        for queue in [queue for listed in lists for queue in listed]:
-            queue.listed = False
-            self.schedule(queue, now_us)
-
-    def _look_for_new_topics(self) -> None:
-        """A topic that was deleted and made anew has logs that know no producer."""
-        topics = self._connection.metadata.topics
-        for queue in self.queues.values():
-            known = topics.get(queue.topic)
-            if known is None or known.error_code or known.topic_id == queue.topic_id:
-                continue
-            if queue.topic_id is not None:
-                queue.established = False
-            queue.topic_id = known.topic_id
+    # --- timeouts ------------------------------------------------------------------------------------------------
 
     def deadline_us(self) -> int | None:
         """Return when `rest_over` or `expired` has something to do next."""
-        if self._resting and (self._expiry_us is None or self._resting[0][0] < self._expiry_us):
-            return self._resting[0][0]
-        return self._expiry_us
+        earliest = self._expiry_us
+        lingers = self._lingers
+        while lingers and not (self._still_lingers(lingers[0][2]) or self._closes_by_clock):
+            heappop(lingers)
+        if self._resting and (earliest is None or self._resting[0][0] < earliest):
+            earliest = self._resting[0][0]
+        if lingers and (earliest is None or lingers[0][0] < earliest):
+            earliest = lingers[0][0]
+        return earliest
 
     def expired(self, now_us: int) -> list[Batch]:
         """Return the unsettled batches whose delivery timeout is over; waiting ones are taken out of their queues."""
@@ -268,18 +476,38 @@ class Accumulator:
                 elif next_us is None or batch.deadline_us < next_us:
                     next_us = batch.deadline_us
             while queue.waiting and queue.waiting[0].deadline_us <= now_us:
-                found.append(queue.waiting.popleft())
+                dropped = self.drop_first(queue)
+                if dropped is None:
+                    break
+                found.append(dropped)
             if queue.waiting and (next_us is None or queue.waiting[0].deadline_us < next_us):
                 next_us = queue.waiting[0].deadline_us
         self._expiry_us = next_us
         return found
+
+    def drop_first(self, queue: PartitionQueue) -> Batch | None:
+        """Take the first batch out of a partition's queue, never to be sent; None where there is none, or not yet.
+
+        One that another thread is compressing stays until it is finished, so that its size and its memory are known.
+        """
+        if not queue.waiting:
+            return None
+        batch = queue.waiting[0]
+        if not batch.sealed.is_finished and not self._close(batch):
+            return None
+        if queue.lingers or queue.is_due:
+            self._unlist(queue)
+        queue.waiting.popleft()
+        if batch.number == UNNUMBERED:
+            self._finish(batch)
+        return batch
 
     def give_up_all(self) -> list[Batch]:
         """Return every unsettled batch, in order; waiting ones are taken out of their queues."""
         found: list[Batch] = []
         for queue in self.queues.values():
             found.extend(batch for batch in queue.in_flight if batch.state < BatchState.ACKED)
-            found.extend(queue.waiting)
-            queue.waiting.clear()
+            while (dropped := self.drop_first(queue)) is not None:
+                found.append(dropped)
         self._expiry_us = None
         return found

@@ -10,6 +10,7 @@ cdef class Batch:
     cdef public object queue
     cdef public int64_t number
     cdef public int64_t deadline_us
+    cdef public int64_t ready_us
     cdef public int64_t size_bytes
     cdef public object state
     cdef public bint is_settled

@@ -1,4 +1,4 @@
-"""One sealed batch on its way to the log, and what may honestly be said of it at any moment.
+"""One batch on its way to the log, from its first record on, and what is known of it at any moment.
 
 The states are about knowledge. WAITING: certainly not stored. SENT: on its way for the first time, or again after
 answers that all said "not appended". DOUBTED: waiting again, and an earlier attempt may have been stored, or may still
@@ -73,17 +73,20 @@ _NEXT: list[list[BatchState | None]] = [
 ]
 
 
+# The number of a batch that is not closed yet: it comes after all others.
+UNNUMBERED = 1 << 62
+
 _ACKED = BatchState.ACKED
 _WAITING = BatchState.WAITING
 
 
 class Batch:
-    """A sealed batch with the books of its delivery.
+    """A batch and the state of its delivery.
 
-    `number` counts the records of the partition before this batch: the order in which batches must be stored, with
-    room for the parts of one that is split. `numbered` says that its
-    header (with idempotence: its sequence) is final. `attempts` counts the times it was sent, less those that were
-    refused only because a batch ahead of it was.
+    `ready_us` is from when on an open one may be closed to be sent; 0: at once. `number` counts the records of the
+    partition before this batch: the order in which batches must be stored; the parts of one that is split fit between.
+    `numbered` says that its header (with idempotence: its sequence) is final. `attempts` counts the times it was
+    sent, less those that were refused only because a batch ahead of it was.
     """
 
     __slots__ = (
@@ -94,6 +97,7 @@ class Batch:
         "number",
         "numbered",
         "queue",
+        "ready_us",
         "sealed",
         "size_bytes",
         "state",
@@ -104,6 +108,8 @@ class Batch:
         self.queue = queue
         self.number = number
         self.deadline_us = deadline_us
+        self.ready_us = 0
+        # The size of an open one is known once it is closed.
         self.size_bytes = sealed.size_bytes
         self.state = _WAITING
         self.is_settled = False

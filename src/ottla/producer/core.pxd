@@ -26,7 +26,8 @@ cdef class ProducerCore:
     cdef public object _now_us
     cdef public bint _work_to_do
     cdef public object _metadata_version
-    cdef public bint _news_wanted
+    cdef public object _refreshed_us
+    cdef public dict _heard_of
     cdef public object _close_at_us
     cdef public object _end_until_us
     cdef public object _last_words
@@ -40,5 +41,6 @@ cdef class ProducerCore:
     cpdef list outputs(self)
     cpdef deadline_us(self)
     cpdef _work(self)
+    cdef _tell_of_batches(self)
     @cython.locals(answer=Answer)
     cpdef bint _take_answers(self, now_us) except -1

@@ -1,11 +1,11 @@
-"""The producer core: sealed batches in, requests and settled deliveries out.
+"""The producer core: batches go in with their first record; requests and outcomes of batches come out.
 
 `ProducerCore` puts the files of this room together, in the order in which a batch meets them: `partitioner` (who may
 be sent to), `accumulator` (whose turn it is), `batch` and `in_flight` (what is known), `sender` (requests and
 answers), `idempotence` (numbers). `receive` and `tick` only take note; the work of a turn is done once, when
 `outputs` or `deadline_us` is asked for, so that many events make few requests.
 
-Invariant: every batch that came in by `BatchesReady` comes out in exactly one of `BatchAcked`, `BatchFailed`,
+Invariant: every batch that came in by `BatchesAdded` comes out in exactly one of `BatchAcked`, `BatchFailed`,
 `BatchUnknown`, at the latest at its delivery timeout or at the deadline of closing.
 """
 
@@ -19,10 +19,12 @@ from ottla.connection.core import ConnectionCore
 from ottla.connection.metadata import Metadata
 from ottla.connection.sampled import SampleClock
 from ottla.errors import ClosedError, OttlaError
-from ottla.producer.accumulator import Accumulator
+from ottla.producer.accumulator import Accumulator, OpenBatches
 from ottla.producer.cluster_view import ClusterViews
 from ottla.producer.events import (
-    BatchesReady,
+    BatchClosed,
+    BatchesAdded,
+    BatchesFilled,
     BatchFailed,
     BatchUnknown,
     BeginTransaction,
@@ -33,6 +35,7 @@ from ottla.producer.events import (
     EndTransaction,
     InitializeTransactions,
     MetricsRead,
+    OpenBatchesWanted,
     TopicForgotten,
     TopicWanted,
 )
@@ -72,6 +75,9 @@ class ProducerCore:
             self._idempotence,
             settings.in_flight_max,
             settings.delivery_timeout_ms * 1000,
+            settings.linger_ms * 1000,
+            tells_closed=bool(settings.interceptor_classes),
+            weaknesses=settings.weaknesses,
         )
         self._sender = Sender(settings, self._connection, self._accumulator, self._idempotence, self.meters)
         self._transactions: Transactions | None = None
@@ -102,13 +108,20 @@ class ProducerCore:
         self._now_us = 0
         self._work_to_do = False
         self._metadata_version = 0
-        self._news_wanted = False
+        # When metadata of all topics last came in one answer.
+        self._refreshed_us = 0
+        # Topics that may have to be announced. A dict for its order.
+        self._heard_of: dict[str, None] = {}
         self._close_at_us: int | None = None
         # How long closing waits for the end of a transaction; its coordinator aborts what nobody ends.
         self._end_until_us: int | None = None
         # How many brokers still owe an answer before closing; -1 until they are asked.
         self._last_words = -1
         self._closed = False
+
+    def close_batches_by(self, open_batches: OpenBatches) -> None:
+        """Say who closes open batches: the appender that fills them."""
+        self._accumulator.open_batches = open_batches
 
     @property
     def metadata(self) -> Metadata:
@@ -169,17 +182,23 @@ class ProducerCore:
         self.meters.tick(now_us)
         self._work_to_do = True
         kind = type(event)
-        if kind is BatchesReady:
+        if kind is BatchesAdded:
             self._sender.unsettled += len(event.batches)
             for sealed in event.batches:
                 self._accumulator.add(sealed, now_us)
                 if self._transactions is not None:
                     self._transactions.batch_added(sealed.topic, sealed.partition)
+        elif kind is BatchesFilled:
+            for sealed in event.batches:
+                self._accumulator.filled(sealed, now_us)
+        elif kind is OpenBatchesWanted:
+            self._accumulator.release_open(now_us)
         elif kind is TopicWanted:
             self._topics.want(event.topic)
             self._connection.want_topic(event.topic, now_us)
             known = self.metadata.topics.get(event.topic)
-            self._news_wanted = self._news_wanted or (known is not None and not known.error_code)
+            if known is not None and not known.error_code:
+                self._heard_of[event.topic] = None
         elif kind is CloseRequested:
             self._close_at_us = event.deadline_us
             if self._transactions is not None:
@@ -234,7 +253,7 @@ class ProducerCore:
         for due in (
             self._connection.deadline_us(),
             self._accumulator.deadline_us(),
-            self._idempotence.deadline_us() if self._accumulator.ready else None,
+            self._idempotence.deadline_us() if self._accumulator.is_ready else None,
             self._close_at_us,
             self._end_until_us,
             self._transactions.deadline_us() if self._transactions is not None else None,
@@ -252,19 +271,24 @@ class ProducerCore:
         self._take_answers(now_us)
         if self.metadata.version != self._metadata_version:
             self._metadata_version = self.metadata.version
-            self._forget_idle_topics(now_us)
-            self._accumulator.leaders_changed(now_us)
+            # None of this may look at every topic: where there are many, answers may come for one topic at a time.
+            heard_of = self.metadata.take_heard_of()
+            if self.metadata.updated_us != self._refreshed_us:
+                self._refreshed_us = self.metadata.updated_us
+                self._forget_idle_topics(now_us)
+            self._accumulator.leaders_changed(heard_of, now_us)
             self._sender.give_up_topics_without_hope()
             # Asked for now rather than with the first batch, which would have to wait for it.
             self._idempotence.ready(now_us)
-            self._news_wanted = True
-            self._loads.metadata_changed()
-        if self._news_wanted:
-            self._news_wanted = False
-            found = self._topics.news(self.metadata)
+            self._heard_of.update(heard_of)
+            self._loads.heard_of(heard_of)
+        if self._heard_of:
+            heard_of, self._heard_of = self._heard_of, {}
+            found = self._topics.news(heard_of, self.metadata)
             if self._views is not None:
                 # Before the topic is known to be there: who waits for it asks for its view at once.
-                self._outputs.extend(self._views.news(self._topics.told, self.metadata))
+                told = [topic for topic in heard_of if topic in self._topics.told]
+                self._outputs.extend(self._views.news(told, self.metadata))
             self._outputs.extend(found)
         self._accumulator.rest_over(now_us)
         self._sender.give_up_expired(now_us)
@@ -286,9 +310,7 @@ class ProducerCore:
         if self._close_at_us is not None:
             self._close(self._close_at_us, now_us)
         self._outputs.extend(self._loads.news(self._topics.told, self.metadata, now_us))
-        if self._sender.settled:
-            self._outputs.extend(self._sender.settled)
-            self._sender.settled = []
+        self._tell_of_batches()
         if transactions is not None and transactions.outputs:
             # Behind the batches: who hears that a transaction is over finds all its deliveries done.
             self._outputs.extend(transactions.outputs)
@@ -296,6 +318,14 @@ class ProducerCore:
         if self._telemetry is not None and self._telemetry.outputs:
             self._outputs.extend(self._telemetry.outputs)
             self._telemetry.outputs = []
+
+    def _tell_of_batches(self) -> None:
+        if self._accumulator.closed:
+            self._outputs.extend([BatchClosed(sealed) for sealed in self._accumulator.closed])
+            self._accumulator.closed = []
+        if self._sender.settled:
+            self._outputs.extend(self._sender.settled)
+            self._sender.settled = []
 
     def _meet_brokers(self, now_us: int) -> None:
         """Begin to push metrics once a broker is met that takes them (KIP-714)."""
@@ -367,8 +397,7 @@ class ProducerCore:
             self._closed = True
             self._connection.close(now_us)
             self._connection.take_answers()
-            self._outputs.extend(self._sender.settled)
-            self._sender.settled = []
+            self._tell_of_batches()
             self._outputs.extend(self._connection.outputs())
             self._outputs.append(Closed())
 

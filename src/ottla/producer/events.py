@@ -1,7 +1,7 @@
 """What the producer core and its driver say to each other, beside `connection.events`.
 
 Events go in by `ProducerCore.receive(event, now_us)`, outputs come out of `ProducerCore.outputs()`. Every
-`SealedBatch` that went in by `BatchesReady` comes out in exactly one of `BatchAcked`, `BatchFailed`,
+`SealedBatch` that went in by `BatchesAdded` comes out in exactly one of `BatchAcked`, `BatchFailed`,
 `BatchUnknown`, or in `BatchSplit`; then each of its parts does.
 """
 
@@ -20,14 +20,28 @@ if TYPE_CHECKING:
     from ottla.records.partitions import PartitionLoad
 
 
-class BatchesReady(Value):
-    """Event: sealed batches, in the order in which they must be stored within each partition."""
+class BatchesAdded(Value):
+    """Event: new batches, open ones too, in the order in which they must be stored within each partition."""
 
     # Written out, as BatchAcked is: a frozen dataclass takes a microsecond to fill, and these are made all the time.
     __slots__ = ("batches",)
 
     def __init__(self, batches: Sequence[SealedBatch]) -> None:
         self.batches = batches
+
+
+class BatchesFilled(Value):
+    """Event: batches that were open, or being compressed, when they were added; they can be sent now."""
+
+    __slots__ = ("batches",)
+
+    def __init__(self, batches: Sequence[SealedBatch]) -> None:
+        self.batches = batches
+
+
+@dataclass(slots=True, frozen=True)
+class OpenBatchesWanted:
+    """Event: open batches are ready now: somebody flushes, ends a transaction, closes, or waits for memory."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -167,6 +181,13 @@ class LoadKnown:
     load: PartitionLoad | None
 
 
+@dataclass(slots=True, frozen=True)
+class BatchClosed:
+    """Output: the batch is closed, no record is added any more; told before its outcome, and only with interceptors."""
+
+    batch: SealedBatch
+
+
 class BatchAcked(Value):
     """Output: stored. `base_offset` is -1 with acks=0; `log_append_time_ms` is -1 with CreateTime."""
 
@@ -196,7 +217,7 @@ class BatchUnknown:
 
 @dataclass(slots=True, frozen=True)
 class BatchSplit:
-    """Output: the broker called the batch too large; from now on these two parts stand for it."""
+    """Output: the broker refused the batch as a whole; it is replaced by these parts, in order."""
 
     batch: SealedBatch
     parts: Sequence[SealedBatch]

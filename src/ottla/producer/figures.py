@@ -23,8 +23,9 @@ class Metrics(Mapping[str, float]):
     """A producer's figures at one moment, by Kafka's names; averages and maxima of nothing are NaN.
 
     `metrics["record-send-rate"]` is the producer's, `metrics.nodes[1]["request-latency-avg"]` the broker's with id 1,
-    `metrics.topics["flights"]["byte-rate"]` the topic's. Brokers known by their bootstrap address only have negative
-    ids, as in Java. `docs/metrics.md` says what each name means.
+    `metrics.topics["flights"]["byte-rate"]` the topic's. `nodes` has the brokers this producer has connected to. A
+    broker that is known by its bootstrap address only has a negative id, as in Java. `docs/metrics.md` says what each
+    name means.
     """
 
     __slots__ = ("_client", "_client_id", "nodes", "topics")

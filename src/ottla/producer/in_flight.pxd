@@ -12,6 +12,7 @@ cdef class InFlightRequest:
     cdef public object node_id
     cdef public list batches
     cdef public int64_t sent_us
+    cdef public int64_t others
 
     @cython.locals(batch=Batch, queue=PartitionQueue)
     cpdef list answers(self, response)

@@ -8,12 +8,16 @@ from ottla.producer.batch import Batch
 
 
 class InFlightRequest:
-    """The batches of one request, in the order in which they stand in it: at most one per partition."""
+    """The batches of one request, in the order in which they stand in it: at most one per partition.
 
-    __slots__ = ("batches", "node_id", "sent_us")
+    `others` is how many requests to the node were in flight when it left.
+    """
 
-    def __init__(self, node_id: int, batches: list[Batch], sent_us: int) -> None:
+    __slots__ = ("batches", "node_id", "others", "sent_us")
+
+    def __init__(self, node_id: int, batches: list[Batch], sent_us: int, others: int) -> None:
         self.node_id = node_id
+        self.others = others
         self.batches = batches
         self.sent_us = sent_us
 

@@ -2,27 +2,28 @@
 
 The compiled `records/append` moves its sticky partition on by itself; what it knows of the cluster is the
 `PartitionLoad` this file makes: the partitions that have a leader, each with a share that falls with its queue. A
-queue is what waits in the accumulator: a slow broker's requests in flight are at their limit, so its queues grow. With
-the longest queue L, a partition with a queue of q gets L + 1 - q shares; with 0, 3 and 1 batches that is 4, 1 and 3
-of eight. No load is told where all partitions have a leader and equal queues.
+queue is what waits in the accumulator, the open batch too: a slow broker's requests in flight are at their limit, so
+its queues grow. With the longest queue L, a partition with a queue of q gets L + 1 - q shares; with 0, 3 and 1 batches
+that is 4, 1 and 3 of eight. No load is told where all partitions have a leader and equal queues.
 
 With `partitioner.availability.timeout.ms`, partitions of a broker for which batches have waited so long without its
 taking any are left out, until it takes some. Two differences from Java 4.3, where both are matters of bookkeeping:
 a partition takes part before its first batch, and one of a stuck broker is left out although its own queue is empty.
 
 Invariants: a load names partitions with a leader only, and at least one. Looking at all queues takes a hundredth of
-the time at most: it is done anew after a while that grows with their number, or when metadata changed.
+the time at most: the pause between two looks grows with the number of queues and partitions. When new metadata comes,
+only its topics are looked at, and at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.producer.events import LoadKnown
 from ottla.records.partitions import PartitionLoad
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ottla.connection.metadata import Metadata, TopicMetadata
     from ottla.producer.accumulator import Accumulator
@@ -35,7 +36,15 @@ _PAUSE_PER_QUEUE_US = 10
 class PartitionLoads:
     """What was told of each topic's load, and what must be told now."""
 
-    __slots__ = ("_accumulator", "_adaptive", "_availability_timeout_us", "_due_us", "_stuck_since_us", "_told")
+    __slots__ = (
+        "_accumulator",
+        "_adaptive",
+        "_availability_timeout_us",
+        "_due_us",
+        "_heard_of",
+        "_stuck_since_us",
+        "_told",
+    )
 
     def __init__(self, accumulator: Accumulator, *, adaptive: bool, availability_timeout_us: int) -> None:
         """Begin with all partitions alike; `availability_timeout_us` 0 means that no broker counts as stuck."""
@@ -43,45 +52,54 @@ class PartitionLoads:
         self._adaptive = adaptive
         self._availability_timeout_us = availability_timeout_us if adaptive else 0
         self._due_us = 0
+        # A dict for its order.
+        self._heard_of: dict[str, None] = {}
         # Node -> since when batches have waited for it and it has taken none.
         self._stuck_since_us: dict[int, int] = {}
         self._told: dict[str, PartitionLoad | None] = {}
 
-    def metadata_changed(self) -> None:
-        """Look at everything again at the next opportunity."""
-        self._due_us = 0
+    def heard_of(self, topics: Iterable[str]) -> None:
+        """Look at these topics again at the next opportunity."""
+        self._heard_of.update(dict.fromkeys(topics))
 
     def forget(self, topic: str) -> None:
         """Nobody has used this topic for long: all its partitions are alike until something is told again."""
         self._told.pop(topic, None)
 
-    def news(self, topics: Iterable[str], metadata: Metadata, now_us: int) -> list[LoadKnown]:
+    def news(self, topics: Mapping[str, Any], metadata: Metadata, now_us: int) -> list[LoadKnown]:
         """Return what must be told of these topics now; to be asked when all that can leave has left."""
-        if now_us < self._due_us:
+        all_due = now_us >= self._due_us
+        if not all_due and not self._heard_of:
             return []
-        self._due_us = now_us + _PAUSE_US + _PAUSE_PER_QUEUE_US * len(self._accumulator.queues)
-        stuck = self._stuck_nodes(metadata, now_us) if self._availability_timeout_us else {}
+        looked_at = topics if all_due else [topic for topic in self._heard_of if topic in topics]
+        self._heard_of = {}
+        if all_due and self._availability_timeout_us:
+            self._look_for_stuck_nodes(metadata, now_us)
+        timeout_us = self._availability_timeout_us
+        stuck = {node_id: since for node_id, since in self._stuck_since_us.items() if now_us - since > timeout_us}
         found = []
-        for topic in topics:
+        partitions = 0
+        for topic in looked_at:
             known = metadata.topics.get(topic)
             if known is None or known.error_code:
                 continue
+            partitions += len(known.partitions)
             load = self._load(known, stuck)
             if load != self._told.get(topic):
                 self._told[topic] = load
                 found.append(LoadKnown(topic, load))
+        if all_due:
+            self._due_us = now_us + _PAUSE_US + _PAUSE_PER_QUEUE_US * (len(self._accumulator.queues) + partitions)
         return found
 
-    def _stuck_nodes(self, metadata: Metadata, now_us: int) -> dict[int, int]:
+    def _look_for_stuck_nodes(self, metadata: Metadata, now_us: int) -> None:
         drained_us, before = self._accumulator.drained_us, self._stuck_since_us
         since_us: dict[int, int] = {}
         for (topic, partition), queue in self._accumulator.queues.items():
-            node_id = metadata.leader(topic, partition) if queue.waiting else None
+            node_id = metadata.leader(topic, partition) if queue.waiting and not queue.lingers else None
             if node_id is not None and node_id not in since_us:
                 since_us[node_id] = max(before.get(node_id, now_us), drained_us.get(node_id, 0))
         self._stuck_since_us = since_us
-        timeout_us = self._availability_timeout_us
-        return {node_id: since for node_id, since in since_us.items() if now_us - since > timeout_us}
 
     def _load(self, known: TopicMetadata, stuck: dict[int, int]) -> PartitionLoad | None:
         places = known.partitions

@@ -14,6 +14,8 @@ from ottla.producer.events import TopicKnown
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ottla.weaknesses import Weaknesses
 
 
@@ -41,12 +43,12 @@ class TopicPartitions:
         """Nobody has used this topic for long: it is announced again when somebody wants it."""
         self.told.pop(topic, None)
 
-    def news(self, metadata: Metadata) -> list[TopicKnown]:
-        """Return what must be announced now."""
+    def news(self, topics: Iterable[str], metadata: Metadata) -> list[TopicKnown]:
+        """Return what must be announced now of these topics: those with new metadata, or newly wanted."""
         found = []
-        for topic in dict.fromkeys((*self._waited_for, *self.told)):
+        for topic in topics:
             known = metadata.topics.get(topic)
-            if known is None:
+            if known is None or (topic not in self._waited_for and topic not in self.told):
                 continue
             code = known.error_code
             count = 0 if code else len(known.partitions)

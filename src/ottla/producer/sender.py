@@ -1,17 +1,20 @@
-"""Turns waiting batches into Produce requests, and answers into what is known of the batches.
+"""Turns waiting batches into Produce requests, and answers into outcomes of the batches.
 
-A request takes one batch per partition of one leader, up to `max.request.size`; up to
-`max.in.flight.requests.per.connection` requests are unanswered per node. An answer settles each of its batches
-(acked, failed, unknown) or sends it back to its queue, by the table in batch.py. Only errors that Kafka calls
-retriable are tried again, `retries` times at most and not beyond `delivery.timeout.ms`.
+A request takes one batch per partition of one leader, up to `max.request.size`. At most
+`max.in.flight.requests.per.connection` requests per node have no answer; open batches use only as many as make them
+faster (`flight_limit.py`). An answer settles each of its batches (acked, failed, unknown) or sends it back to its
+queue, by the table in batch.py. Only errors that Kafka calls retriable are tried again, `retries` times at most and not
+beyond `delivery.timeout.ms`.
 
-A batch that is too large for the broker is split, its records in two, again and again; a single record that is too
-large fails alone.
+A batch that is too large for the broker is split in two, again and again; a single record that is too large fails
+alone. A record that the broker names as the reason why it refuses a batch fails alone, too: nothing of the batch was
+stored, and its other records are sent again.
 
-The honest part is `_leaves_it_open`: which answers say "not appended" and which leave it open. An error with a base
-offset was given after the append (a leader that lost its office while it waited for replicas answers so).
+`_leaves_it_open` decides which answers say "not appended" and which leave that open. An error with a base offset was
+given after the append (by a leader that lost its leadership while it waited for replicas).
 
-KIPs: 91 (delivery timeout), 98 (idempotence), 126 (splitting), 360 (epochs), 951 (leaders in answers).
+KIPs: 91 (delivery timeout), 98 (idempotence), 126 (splitting), 360 (epochs), 467 (refused records), 951 (leaders in
+answers).
 """
 
 from __future__ import annotations
@@ -23,13 +26,14 @@ from ottla.errors import KafkaError, OttlaError
 from ottla.producer.accumulator import Accumulator
 from ottla.producer.batch import Batch, BatchEvent, BatchState
 from ottla.producer.events import BatchAcked, BatchFailed, BatchSplit, BatchUnknown
+from ottla.producer.flight_limit import FlightLimit
 from ottla.producer.idempotence import Idempotence, IdentityState
 from ottla.producer.in_flight import InFlightRequest
 from ottla.producer.metrics import ProducerMetrics
 from ottla.producer.settings import ProducerSettings
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.split import split
+from ottla.records.split import split, split_out
 
 # Looked up once: members of an enumeration are slow to come by, and these moves happen to every batch.
 _SEND = BatchEvent.SEND
@@ -43,6 +47,9 @@ _OUT_OF_SEQUENCE = frozenset((ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.
 
 # The batch, not one of its records, may be to blame.
 _TOO_LARGE = frozenset((ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE))
+
+# Single records are to blame, as far as the answer names them; nothing of the batch is stored.
+_RECORDS_REFUSED = frozenset((ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP))
 
 # Answers that do not say whether the batch was appended.
 _OPEN_ERRORS = frozenset(
@@ -88,6 +95,7 @@ class Sender:
         self._metrics = metrics
         self._acks = settings.acks
         self._weaknesses = settings.weaknesses
+        self._closes_by_clock = "closes_by_clock" in settings.weaknesses
         self._answered = settings.acks != 0
         self._retries = settings.retries
         self._delivery_timeout_ms = settings.delivery_timeout_ms
@@ -96,31 +104,45 @@ class Sender:
         self._compression = settings.compression_type
         self._compression_level = settings.compression_level
         self._in_flight_max = settings.in_flight_max
+        self._limits: dict[int, FlightLimit] = {}
         self._backoff_ms = settings.connection.retry_backoff_ms
         self._backoff_max_ms = settings.connection.retry_backoff_max_ms
 
     def send_ready(self, now_us: int, may_connect: bool = True) -> None:
         """Send every request that may leave now; connects to nodes that there is something for, unless told not to."""
         accumulator = self._accumulator
-        if not accumulator.ready or not self._idempotence.ready(now_us):
+        if not accumulator.is_ready or not self._idempotence.ready(now_us):
             if self._idempotence.state is IdentityState.REFUSED:
                 self.give_up_waiting(self._idempotence.error, now_us)
             return
         connection = self._connection
-        for node_id, ready in list(accumulator.ready.items()):
-            while (
-                ready
-                and connection.in_flight(node_id) < self._in_flight_max
-                and (connection.can_send(node_id, now_us) if may_connect else connection.is_open(node_id, now_us))
-            ):
-                batches = accumulator.take(node_id, self._request_bytes_max, now_us)
+        for node_id, node in list(accumulator.nodes.items()):
+            while node.sendable or node.due:
+                in_flight = connection.in_flight(node_id)
+                if in_flight >= self._in_flight_max:
+                    break
+                may_close = self._may_close(node_id, in_flight)
+                if not node.sendable and not may_close:
+                    break
+                if not (connection.can_send(node_id, now_us) if may_connect else connection.is_open(node_id, now_us)):
+                    break
+                batches = accumulator.take(node_id, self._request_bytes_max, now_us, in_flight, may_close)
                 if not batches:
                     break
-                self._send(node_id, batches, now_us)
+                self._send(node_id, batches, now_us, in_flight)
         # A partition may have found the epochs of its producer id used up.
         self._idempotence.ready(now_us)
 
-    def _send(self, node_id: int, batches: list[Batch], now_us: int) -> None:
+    def _may_close(self, node_id: int, in_flight: int) -> bool:
+        """Whether open batches may be closed for one more request to this node."""
+        if not self._answered or self._closes_by_clock:
+            return True
+        limit = self._limits.get(node_id)
+        if limit is None:
+            limit = self._limits[node_id] = FlightLimit(self._in_flight_max)
+        return limit.allows(in_flight)
+
+    def _send(self, node_id: int, batches: list[Batch], now_us: int, in_flight: int) -> None:
         topics: dict[str, TopicProduceData] = {}
         metrics = self._metrics
         for batch in batches:
@@ -145,7 +167,11 @@ class Sender:
             timeout_ms=self._timeout_ms,
             topic_data=list(topics.values()),
         )
-        self._connection.request(node_id, message, InFlightRequest(node_id, batches, now_us), now_us, self._answered)
+        limit = self._limits.get(node_id)
+        if limit is not None:
+            limit.sent(in_flight)
+        request = InFlightRequest(node_id, batches, now_us, in_flight)
+        self._connection.request(node_id, message, request, now_us, self._answered)
         if "acks_told_before_answer" in self._weaknesses:
             for batch in batches:
                 self._ack(batch, batch.number, -1)
@@ -157,6 +183,9 @@ class Sender:
         request: InFlightRequest = answer.token
         if answer.message is not None:
             self._connection.meters[request.node_id].produced(now_us - request.sent_us)
+            limit = self._limits.get(request.node_id)
+            if limit is not None:
+                limit.answered(request.others, request.sent_us, now_us)
             for batch, part in request.answers(answer.message):
                 self._accumulator.back(batch)
                 self._take_part(batch, part, request.node_id, now_us)
@@ -196,6 +225,11 @@ class Sender:
         if code in _TOO_LARGE and self._may_split(batch):
             self._split(batch, _batch_error(batch, code, detail, node_id, now_us))
             return
+        if code in _RECORDS_REFUSED and (refused := _refused_records(batch, part)):
+            if self._may_split(batch):
+                self._split_out(batch, refused, code, node_id, now_us)
+                return
+            detail = next(iter(refused.values())) or detail
         event = BatchEvent.LOSE if _leaves_it_open(code, part.base_offset) else BatchEvent.REFUSE
         self._not_acked(batch, event, code, detail, node_id, now_us)
 
@@ -210,9 +244,9 @@ class Sender:
         self.settled.append(BatchAcked(batch.sealed, base_offset, log_append_time_ms))
 
     def _may_split(self, batch: Batch) -> bool:
-        """Tell whether parts may be sent in place of the whole: with sequences, only where it is certainly not stored.
+        """Tell whether the batch may be split: with sequences, only where it is certainly not stored.
 
-        A broker that has stored the whole does not know its parts again.
+        A broker that has stored the whole batch does not recognise its parts as duplicates.
         """
         if batch.sealed.record_count < 2:
             return False
@@ -227,6 +261,29 @@ class Sender:
         meter.splits += 1
         self.unsettled += len(parts) - 1
         self.settled.append(BatchSplit(batch.sealed, parts))
+
+    def _split_out(self, batch: Batch, refused: dict[int, str], code: int, node_id: int, now_us: int) -> None:
+        """Fail the records that the broker refuses, and send the others of their batch again.
+
+        With sequences these get new ones, as after any batch that was given up (see idempotence.py).
+        """
+        count = batch.sealed.record_count
+        errors = {
+            row: _batch_error(batch, code, f"record {row} of the {count} of its batch: {told}", node_id, now_us)
+            for row, told in refused.items()
+        }
+        batch.error = next(iter(errors.values()))
+        sealed = split_out(batch.sealed, refused, self._compression, self._compression_level)
+        self.unsettled += len(sealed) - 1
+        self.settled.append(BatchSplit(batch.sealed, sealed))
+        row = 0
+        for part in batch.divide(sealed):
+            error = errors.get(row)
+            row += part.sealed.record_count
+            if error is None:
+                batch.queue.put_back(part)
+            else:
+                self._give_up(part, error)
 
     def _out_of_sequence(self, batch: Batch, code: int, detail: str, node_id: int, now_us: int) -> None:
         """The broker misses what comes before this batch in the sequence, or does not know the producer."""
@@ -303,8 +360,7 @@ class Sender:
     def give_up_waiting(self, error: OttlaError | None, now_us: int) -> None:
         """Settle every batch that waits: no producer id will ever be had."""
         for queue in self._accumulator.queues.values():
-            while queue.waiting:
-                batch = queue.waiting.popleft()
+            while (batch := self._accumulator.drop_first(queue)) is not None:
                 self._give_up(batch, error or self._too_late(batch, now_us))
 
     def give_up_topics_without_hope(self) -> None:
@@ -314,8 +370,10 @@ class Sender:
             if known is None or not known.error_code:
                 continue
             error = kafka_error(known.error_code, topic=queue.topic, partition=queue.partition)
-            while queue.waiting and not error.retriable:
-                self._give_up(queue.waiting.popleft(), error)
+            if error.retriable:
+                continue
+            while (batch := self._accumulator.drop_first(queue)) is not None:
+                self._give_up(batch, error)
 
     def _give_up(self, batch: Batch, error: OttlaError) -> None:
         was_in_flight = batch.state is BatchState.SENT or batch.state is BatchState.RESENT
@@ -362,6 +420,13 @@ def _batch_error(batch: Batch, code: int, detail: str, node_id: int, now_us: int
         attempts=batch.attempts,
         age_ms=max(0, now_us - batch.sealed.created_us) // 1000,
     )
+
+
+def _refused_records(batch: Batch, part: Any) -> dict[int, str]:
+    """What the broker says of records of the batch, by their numbers in it, in order."""
+    told = {each.batch_index: each.batch_index_error_message or "" for each in part.record_errors}
+    fallback = part.error_message or "the broker does not say why"
+    return {row: told[row] or fallback for row in sorted(told) if 0 <= row < batch.sealed.record_count}
 
 
 def _leaves_it_open(code: int, base_offset: int) -> bool:

@@ -2,29 +2,29 @@
 
 `Appender.send` checks the record, picks its partition (a hash of the key, KIP-794's sticky partition, or the next in
 turn), writes it in wire format straight behind the records already in that partition's open batch, and returns a
-`Delivery`. Everything behind it works per batch: the I/O thread calls `take_ready`, `assign`s producer id and
-sequence, sends `buffers()` and settles the batch by `complete`, `fail` or `lose`.
+`Delivery`. Everything behind it works per batch. A batch is handed over when it is opened (`take_new`), so that the
+producer's core knows of it while it grows. A batch that is full is closed here, by the thread that filled it, and
+compressed; `take_filled` returns it then. Any other open batch is closed by the core, with `close`, when a request can
+leave with it.
 
 Invariants
 - The interpreter lock guards all state. Whatever could run other Python code (allocating an object the garbage
   collector tracks, a hook, compression, the clock given by a caller) happens before the state is looked at: `send`
   looks again from the beginning after each such step, and from the last look to the end of writing nothing else runs.
-- A partition's batches are handed out in the order in which they were sealed, also while one of them is still being
-  compressed by another thread.
-- `buffered_bytes` counts the memory of every open and sealed batch, and of its callbacks, until `release`; only
-  `add_sealed` with nothing else buffered may pass `buffer_memory`.
-- `hooks.wake()` is called at most once for each time the I/O thread sets `sleeping`. The I/O thread sets `sleeping`,
-  then asks `linger_deadline_us()`, then waits: what arrives in between is in that answer.
-- A sealed batch is compressed by whichever thread comes for it first: it stands in `_unpacked` until one takes it out,
-  and counts in `_compressing` until that one is done. Senders leave `_LENT_MAX` of them to the I/O thread, so that two
-  processors compress, and see to the rest themselves.
+- A partition's batches are handed over in the order in which they are to be stored. One of them at most is open, and
+  it is the last.
+- `memory` counts every batch, open or closed, and its callbacks, until `release`.
+- `hooks.wake()` is called at most once for each time the I/O thread sets `sleeping`, and only for what is due before
+  `wakes_us`. The I/O thread sets `sleeping`, then asks `has_news()`, then waits: what arrives in between is seen there.
+- A full batch is compressed by whichever thread takes it out of `_unpacked` first. Senders leave up to `_LENT_MAX` of
+  them to the I/O thread, so that two processors compress, and compress the rest themselves.
 - In an event loop (`landing` is given) nothing here waits: hooks raise `MustWait`, compression is left to the I/O
-  thread, and `send_async` hands over to `hooks.send_later` where it would have to wait. Who is cancelled while it
-  waits has not been appended: appending is the last thing that happens.
-- A tight `send` loop would keep the interpreter lock for itself, 5 ms at a time. So a sender that has sealed
-  `_TURN_BYTES` without the I/O thread coming for them waits, without the lock, until it has (or `_TURN_US` are over).
+  thread, and `send_async` calls `hooks.send_later` where it would have to wait. A call that is cancelled while it waits
+  has not appended its record: appending is the last step.
+- A tight `send` loop would keep the interpreter lock, 5 ms at a time. So when a sender has filled `_TURN_BYTES` and the
+  I/O thread has not taken them, it waits without the lock until they are taken (or `_TURN_US` are over).
 
-The file is a little long because `send`, the memory it takes and the handing over keep the first invariant together.
+The file is long because `send`, its memory and the handing over must keep the first invariant together.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from cython.cimports.libc.string import memcpy
 from cython.cimports.ottla.records.awaiting import at_once
 from cython.cimports.ottla.records.buffers import BufferPool
 from cython.cimports.ottla.records.delivery import Delivery, SealedBatch
+from cython.cimports.ottla.records.memory import BlockedCall, BufferMemory
 from cython.cimports.ottla.records.partitions import Partition, Topic, key_rule
 from cython.cimports.ottla.records.record_parts import (
     checked_callback,
@@ -72,49 +73,53 @@ from cython.cimports.ottla.records.wire import (
     zigzag,
 )
 
-from ottla.errors import RecordError
+from ottla.errors import RecordError, fresh
 from ottla.records.awaiting import MustWait
 from ottla.records.compression import CODEC_IDS, check_level
 
 _TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
 _TURN_US = cython.declare(cython.longlong, 2000)
-# Memory of settled batches that is kept for others, beyond `buffer.memory`: what is sealed and sent at once.
+# Memory of settled batches that is kept for new ones, beyond `buffer.memory`.
 _KEPT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 16 << 20)
-# So many batches are left to the I/O thread to compress; and in one turn it compresses so much, then it sends that.
+# How many batches are left to the I/O thread to compress, and how many bytes it compresses before it sends them.
 _LENT_MAX = cython.declare(cython.int, 2)
 _PACKED_IN_A_TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
-# What a callback keeps alive until its batch is settled: a Delivery, and a place in a list for each of the two.
+# The memory of a callback until its batch is settled: a Delivery, and two list entries.
 _CALLBACK_BYTES = cython.declare(cython.Py_ssize_t, 72)
-# In an event loop: so many records in a row, then others get their turn; and so much may be sealed while one of its
-# coroutines waits for the I/O thread, until all of them do.
+# In an event loop: after so many records in a row other tasks run; and while one coroutine waits for the I/O thread,
+# the others wait, too, once so many bytes are in full batches.
 _TURN_RECORDS = cython.declare(cython.int, 1000)
 _TURN_BYTES_FOR_ALL = cython.declare(cython.Py_ssize_t, 1 << 20)
-# Stands where no topic was looked up last. `send` may be given anything, None too, but never this.
+# The last topic's name before any was looked up. `send` may be given anything, None too, but never this.
 _NO_NAME = cython.declare(object, object())
 
 
 @cython.final
 @cython.cclass
 class Appender:
-    """All open batches of one producer; see the module's words on who calls what.
+    """All open batches of one producer; the module's docstring says who calls what.
 
-    `hooks` has `topic_missing(topic)`, `memory_wanted(nbytes)`, `wake()`, `wait(batch, timeout_s)`, `is_awaited(batch)`
-    and `check_usable()`; in an event loop also `send_later`, which takes what `send` takes. `landing`, a deque, is
-    where callbacks go that an event loop is to run. `clock_us` and `clock_ms` (callables) replace the monotonic and
-    the wall clock. `partitioner` is a short name of producer/partitioner_class.py; with `places`,
-    `hooks.place(topic, key)` is asked for each record's partition first, and may leave it to the partitioner by None.
+    `hooks` has `topic_missing(topic, call)`, `memory_wanted(call)`, `wake()`, `wait(batch, timeout_s)`,
+    `is_awaited(batch)` and `check_usable()`; in an event loop also `send_later`, which takes what `send` takes.
+    `call` is a BlockedCall. `refusal`, an exception, says why no record is taken now. `landing`, a deque, is where
+    callbacks go that an event loop is to run. `clock_us` and `clock_ms` (callables) replace the monotonic and the wall
+    clock. `partitioner` is a short name of producer/partitioner_class.py; with `places`,
+    `hooks.place(topic, key, call)` is asked for each record's partition first; None leaves it to the partitioner.
     """
 
     sleeping = cython.declare(cython.bint, visibility="public")
-    closed_error = cython.declare(object, visibility="public")
-    buffered_bytes = cython.declare(int64_t, visibility="readonly")
+    # When the I/O thread wakes by itself: what is due later need not wake it.
+    wakes_us = cython.declare(int64_t, visibility="public")
+    refusal = cython.declare(object, visibility="public")
+    memory = cython.declare(BufferMemory, visibility="readonly")
     records_appended = cython.declare(int64_t, visibility="readonly")
     batch_size = cython.declare(cython.Py_ssize_t, visibility="readonly")
     max_request_size = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    buffer_memory = cython.declare(int64_t, visibility="readonly")
     linger_us = cython.declare(int64_t, visibility="readonly")
     buffers = cython.declare(BufferPool, visibility="readonly")
-    memory_waiters = cython.declare(cython.int, visibility="readonly")
+    _memory_is_wanted = cython.declare(cython.bint)
+    # Every batch that is open was released, so that it need not linger; false again with the next one.
+    is_released = cython.declare(cython.bint, visibility="public")
     _open_bytes = cython.declare(int64_t)
     _partitions = cython.declare(cython.Py_ssize_t)
     _compression = cython.declare(str)
@@ -129,14 +134,12 @@ class Appender:
     _topics = cython.declare(dict)
     _last_name = cython.declare(object)
     _last_topic = cython.declare(Topic)
-    _first_open = cython.declare(Partition)
-    _last_open = cython.declare(Partition)
-    _sealed = cython.declare(list)
+    # Batches not handed over yet; and batches that were handed over before they were finished, and are finished now.
+    _new = cython.declare(list)
+    _filled = cython.declare(list)
     _unpacked = cython.declare(list)
-    _compressing = cython.declare(cython.int)
-    # How many batches the I/O thread has taken to compress and is not done with.
+    # How many batches the I/O thread is compressing.
     _packing_there = cython.declare(cython.int)
-    _turn = cython.declare(int64_t)
     _untaken_bytes = cython.declare(cython.Py_ssize_t)
     _taker = cython.declare(cython.ulong)
     _turn_lock = cython.declare(PyThread_type_lock)
@@ -180,7 +183,7 @@ class Appender:
         # So a record that max.request.size does not allow fits into no batch, and `_open` refuses it.
         self.batch_size = max(min(batch_size, max_request_size), HEADER_BYTES)
         self.max_request_size = max_request_size
-        self.buffer_memory = buffer_memory
+        self.memory = BufferMemory(buffer_memory)
         self.linger_us = linger_us
         self.buffers = BufferPool(min(_KEPT_BYTES_MAX, buffer_memory // 2))
         self._compression = compression
@@ -194,8 +197,24 @@ class Appender:
         self._random = seed & 0xFFFFFFFFFFFFFFFF
         self._landing = landing
         self._topics = {}
-        self._sealed = []
+        self._new = []
+        self._filled = []
         self._unpacked = []
+
+    @property
+    def buffered_bytes(self) -> int:
+        """The memory of batches, and memory that calls were given and have not used yet."""
+        return self.memory.used_bytes
+
+    @property
+    def buffer_memory(self) -> int:
+        """The setting."""
+        return self.memory.limit_bytes
+
+    @property
+    def memory_waiters(self) -> int:
+        """How many calls wait for memory."""
+        return self.memory.waiting_count
 
     # ------------------------------------------------------------------ one record
 
@@ -217,7 +236,25 @@ class Appender:
         it is, BufferFull when `buffer.memory` stays full for `max.block.ms`, and whatever keeps the topic from being
         known.
         """
-        return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        if unlikely(self._places):
+            return self._send_placed(topic, value, key, headers, partition, timestamp_ms, on_delivery, None)
+        return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery, None)
+
+    def send_blocked(
+        self,
+        call: BlockedCall | None,
+        topic: object,
+        value: object,
+        key: object,
+        headers: object,
+        partition: object,
+        timestamp_ms: object,
+        on_delivery: object,
+    ) -> Delivery:
+        """`send` for a call that has waited; who made the call ends it (`memory.end`)."""
+        if self._places:
+            return self._send_placed(topic, value, key, headers, partition, timestamp_ms, on_delivery, call)
+        return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery, call)
 
     def send_async(
         self,
@@ -230,15 +267,19 @@ class Appender:
         timestamp_ms: object = None,
         on_delivery: object = None,
     ) -> object:
-        """`send` in an event loop: an awaitable of the Delivery, done already unless there is something to wait for."""
+        """`send` in an event loop: an awaitable of the Delivery, already done unless it has to wait."""
         if headers is not None and not isinstance(headers, list):
-            # An iterator gives them once only, and they may be asked for twice.
+            # An iterator can be read only once, and headers may be read twice.
             headers = header_pairs(headers)
         least: cython.Py_ssize_t = _TURN_BYTES_FOR_ALL if self.turn_is_asked else _TURN_BYTES
-        if self.memory_waiters == 0 and self._sends_in_a_row < _TURN_RECORDS and self._untaken_bytes < least:
+        if self.memory.waiting_count == 0 and self._sends_in_a_row < _TURN_RECORDS and self._untaken_bytes < least:
             self._sends_in_a_row += 1
             try:
-                return at_once(self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery))
+                if self._places:
+                    return at_once(
+                        self._send_placed(topic, value, key, headers, partition, timestamp_ms, on_delivery, None)
+                    )
+                return at_once(self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery, None))
             except MustWait:
                 pass
         return self._hooks.send_later(topic, value, key, headers, partition, timestamp_ms, on_delivery)
@@ -254,6 +295,7 @@ class Appender:
         partition: object,
         timestamp_ms: object,
         on_delivery: object,
+        call: BlockedCall | None,
     ) -> Delivery:
         value_at: cython.p_const_char = cython.NULL
         value_bytes: cython.Py_ssize_t = -1
@@ -275,8 +317,6 @@ class Appender:
             else:
                 key = text_or_bytes("key", key)
                 key_at = data_of(key, cython.address(key_bytes))
-        if unlikely(self._places):
-            partition = self._placed(topic, key_at, key_bytes, partition)
         if headers is not None:
             extra = encode_headers(headers)
         if on_delivery is not None:
@@ -289,17 +329,37 @@ class Appender:
             timestamp = wall_clock_ms()
         delivery: Delivery = Delivery.__new__(Delivery)
         return self._append(
-            delivery, topic, value_at, value_bytes, key_at, key_bytes, extra, partition, timestamp, on_delivery
+            delivery, topic, value_at, value_bytes, key_at, key_bytes, extra, partition, timestamp, on_delivery, call
         )
 
     @cython.cfunc
-    def _placed(
-        self, topic: object, key_at: cython.p_const_char, key_bytes: cython.Py_ssize_t, partition: object
-    ) -> object:
-        """The partition given, or what the user's function says; apart, so that `_send` stays small for all others."""
-        if partition is not None:
-            return partition
-        return self._hooks.place(topic, None if key_bytes < 0 else key_at[:key_bytes])
+    def _send_placed(
+        self,
+        topic: object,
+        value: object,
+        key: object,
+        headers: object,
+        partition: object,
+        timestamp_ms: object,
+        on_delivery: object,
+        call: BlockedCall | None,
+    ) -> Delivery:
+        """`_send` where the user's function says which partition; apart, so that `_send` stays small for all others."""
+        own: cython.bint = call is None
+        if own:
+            call = BlockedCall()
+        try:
+            if partition is None:
+                if key is not None and not PyBytes_Check(key):
+                    given: object = text_or_bytes("key", key)
+                    key_bytes: cython.Py_ssize_t = 0
+                    key_at: cython.p_const_char = data_of(given, cython.address(key_bytes))
+                    key = key_at[:key_bytes]
+                partition = self._hooks.place(topic, key, call)
+            return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery, call)
+        finally:
+            if own:
+                self.end(call)
 
     @cython.cfunc
     def _append(
@@ -314,6 +374,7 @@ class Appender:
         partition: object,
         timestamp: int64_t,
         on_delivery: object,
+        call: BlockedCall | None,
     ) -> Delivery:
         state: Topic
         home: Partition
@@ -326,21 +387,22 @@ class Appender:
         fixed += varint_bytes(zigzag(value_bytes)) + (value_bytes if value_bytes > 0 else 0)
         fixed += PyBytes_GET_SIZE(extra) if extra is not None else 1
         opened: cython.bint = False
+        # It has to wait first: for so much memory, or (0) for its topic.
+        later: cython.bint = False
+        wanted: int64_t = 0
         while True:
-            if unlikely(self.closed_error is not None):
-                raise self.closed_error
-            if (
-                on_delivery is not None
-                and self.buffered_bytes > 0
-                and self.buffered_bytes + _CALLBACK_BYTES > self.buffer_memory
-            ):
-                self._wait_for_memory(_CALLBACK_BYTES)
-                continue
+            if unlikely(self.refusal is not None):
+                raise fresh(self.refusal)
             if likely(topic is self._last_name):
                 state = self._last_topic
             else:
                 state = self._topic(topic)
                 if state is None:
+                    if call is None:
+                        wanted = 0
+                        later = True
+                        break
+                    self._hooks.topic_missing(topic, call)
                     continue
             if partition is not None:
                 if unlikely(not isinstance(partition, int)):
@@ -356,13 +418,15 @@ class Appender:
                 body = fixed + varint_bytes(zigzag(timestamp - home.base_timestamp))
                 body += varint_bytes(zigzag(home.count))
                 need = body + varint_bytes(zigzag(body))
-                if likely(home.position + need <= home.capacity):
-                    break
-                if self._grow(home, home.position + need):
+                if likely(home.position + need <= home.capacity) or self._grow(home, home.position + need):
+                    if on_delivery is None or self._takes_callback(call):
+                        break
+                    wanted = _CALLBACK_BYTES
+                    later = True
                     break
                 if partition is None and not keyed:
                     state.move_on(need, self._room(home), cython.address(self._random))
-                self._seal(home)
+                self._fill(home)
                 self._publish()
             else:
                 body = fixed + 2  # deltas of 0
@@ -373,9 +437,28 @@ class Appender:
                     and state.move_on(need, self._room(home), cython.address(self._random))
                 ):
                     continue
-                if self._open(home, need):
+                wanted = self._open(home, need, _CALLBACK_BYTES if on_delivery is not None else 0, call)
+                if wanted == 0:
                     opened = True
                     break
+                if wanted > 0:
+                    later = True
+                    break
+        if unlikely(later):
+            return self._append_later(
+                delivery,
+                topic,
+                value_at,
+                value_bytes,
+                key_at,
+                key_bytes,
+                extra,
+                partition,
+                timestamp,
+                on_delivery,
+                call,
+                wanted,
+            )
         if home.count == 0:
             home.base_timestamp = home.max_timestamp = timestamp
         elif timestamp > home.max_timestamp:
@@ -404,41 +487,91 @@ class Appender:
             home.record_bytes_max = need
         self.records_appended += 1
         if on_delivery is not None:
-            # Counted first: making the list may let the I/O thread seal the batch.
+            # Counted first: making the list may run the I/O thread, which may close the batch.
             home.callback_bytes += _CALLBACK_BYTES
             self._open_bytes += _CALLBACK_BYTES
-            self.buffered_bytes += _CALLBACK_BYTES
             delivery._add_callback(on_delivery)
         if (
             opened
             and self.sleeping
-            and (self.linger_us == 0 or self._first_open is home)
+            and home.due_us < self.wakes_us
             and not (self.is_eager and self._hooks.send_at_once())
         ):
             self._wake()
         return delivery
 
     @cython.cfunc
+    @cython.exceptval(check=False)
+    def _takes_callback(self, call: BlockedCall | None) -> cython.bint:
+        """Take memory for a callback, from what the call was given if it waited; False if there is none."""
+        if call is not None and call.given_bytes >= _CALLBACK_BYTES:
+            call.given_bytes -= _CALLBACK_BYTES
+        elif self.memory.has_room(_CALLBACK_BYTES) or self.memory.used_bytes == 0:
+            self.memory.add(_CALLBACK_BYTES)
+        else:
+            return False
+        return True
+
+    @cython.cfunc
+    def _append_later(
+        self,
+        delivery: Delivery,
+        topic: object,
+        value_at: cython.p_const_char,
+        value_bytes: cython.Py_ssize_t,
+        key_at: cython.p_const_char,
+        key_bytes: cython.Py_ssize_t,
+        extra: object,
+        partition: object,
+        timestamp: int64_t,
+        on_delivery: object,
+        call: BlockedCall | None,
+        nbytes: int64_t,
+    ) -> Delivery:
+        """Append as a call that waits: for so much memory first (0: for none). What it does not use of it goes back."""
+        own: cython.bint = call is None
+        if own:
+            call = BlockedCall()
+        try:
+            if nbytes:
+                self._wait_for_memory(call, nbytes)
+            return self._append(
+                delivery,
+                topic,
+                value_at,
+                value_bytes,
+                key_at,
+                key_bytes,
+                extra,
+                partition,
+                timestamp,
+                on_delivery,
+                call,
+            )
+        finally:
+            if own or self._landing is None:
+                self.end(call)
+
+    @cython.cfunc
     def _topic(self, name: object) -> Topic:
-        """The topic's state, or None after having waited for it: look again."""
+        """The topic's state, or None where it has to be waited for."""
         checked_topic(name)
         state: Topic = self._topics.get(name)
         if state is None or state.count == 0:
-            self._hooks.check_usable()
-            self._hooks.topic_missing(name)
             return None
         self._last_name = name
         self._last_topic = state
         return state
 
-    # ------------------------------------------------------------------ opening, growing, sealing
+    # ------------------------------------------------------------------ opening, growing, closing
 
     @cython.cfunc
-    @cython.exceptval(-1)
-    def _open(self, home: Partition, need: cython.Py_ssize_t) -> cython.bint:
-        """Give the partition an open batch with room for `need` bytes of record, unless somebody else just did.
+    @cython.exceptval(-2)
+    def _open(self, home: Partition, need: cython.Py_ssize_t, extra: int64_t, call: BlockedCall | None) -> int64_t:
+        """Give the partition an open batch with room for `need` bytes of record, and take `extra` bytes of memory.
 
-        True when this call opened it: then nothing else has run since. Waits for memory, and is False afterwards.
+        0: this call opened it, and nothing else has run since. -1: somebody else just did, look again. Above 0: there
+        is no memory; how much to wait for.
         """
         least: cython.Py_ssize_t = HEADER_BYTES + need
         if least > self.max_request_size:
@@ -447,52 +580,63 @@ class Appender:
                 f"{self.max_request_size}. Send less in one record, or raise max.request.size (and the topic's "
                 "max.message.bytes)."
             )
-        if least > self.buffer_memory:
+        if least > self.memory.limit_bytes:
             raise RecordError(
-                f"A record for {home.topic}-{home.index} needs {least} bytes; buffer.memory is {self.buffer_memory}. "
-                "Send less in one record, or raise buffer_memory."
+                f"A record for {home.topic}-{home.index} needs {least} bytes; buffer.memory is "
+                f"{self.memory.limit_bytes}. Send less in one record, or raise buffer_memory."
             )
+        given: int64_t = 0 if call is None else call.given_bytes
         capacity: cython.Py_ssize_t = max(least, min(home.last_bytes, self._room(home)))
-        if self.buffered_bytes + capacity > self.buffer_memory:
-            # Memory is short. A batch that took the little that is left would leave with a record or two in it, and
-            # so would all after it; wait for a fair share instead.
-            capacity = max(least, min(self.batch_size, self.buffer_memory // (2 * self._partitions)))
-            if self.buffered_bytes + capacity > self.buffer_memory:
-                self._wait_for_memory(capacity)
-                return False
+        if not self._has_room(capacity + extra, given):
+            # Memory is short. With the little that is left, this batch and all after it would hold a record or two
+            # each. Wait for a fair share instead.
+            capacity = max(least, min(self.batch_size, self.memory.limit_bytes // (2 * self._partitions)))
+            if not self._has_room(capacity + extra, given):
+                return capacity + extra
         batch: SealedBatch = SealedBatch()
         buffer: bytearray = self.buffers.take(capacity)
         created_us: int64_t = self._now_us()
         # All that can run other code has run.
-        if home.batch is not None or self.closed_error is not None:
-            return False
-        if self.buffered_bytes + capacity > self.buffer_memory:
-            return False
+        if home.batch is not None or self.refusal is not None:
+            return -1
+        if not self._has_room(capacity + extra, given):
+            return capacity + extra
+        if given:
+            # What the call was given is counted already.
+            self.memory.add(capacity + extra - given)
+            call.given_bytes = 0
+        else:
+            self.memory.add(capacity + extra)
         batch.created_us = created_us
+        batch.is_open = True
+        batch.is_finished = False
         batch._hooks = self._hooks
         batch._landing = self._landing
         batch._pool = self.buffers
         home.open(batch, buffer)
-        self.buffered_bytes += capacity
+        home.due_us = created_us + self.linger_us
         self._open_bytes += capacity
-        home.earlier = self._last_open
-        if self._last_open is None:
-            self._first_open = home
-        else:
-            self._last_open.later = home
-        self._last_open = home
-        return True
+        self._new.append(batch)
+        self.is_released = False
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _has_room(self, nbytes: int64_t, given: int64_t) -> cython.bint:
+        """Whether a call may take `nbytes`: from what it was `given`, or, if nothing was, from what is free."""
+        return nbytes <= given or (given == 0 and self.memory.has_room(nbytes))
 
     @cython.cfunc
     @cython.exceptval(-1)
     def _grow(self, home: Partition, wanted: cython.Py_ssize_t) -> cython.bint:
         """Make room for `wanted` bytes in all; False when the batch would pass its limit or memory is short."""
         capacity: cython.Py_ssize_t = min(max(2 * home.capacity, wanted), self._room(home))
-        if wanted > capacity or self.buffered_bytes + capacity - home.capacity > self.buffer_memory:
+        if wanted > capacity or not self.memory.has_room(capacity - home.capacity):
             return False
         before: cython.Py_ssize_t = home.capacity
         home.resize(capacity)
-        self.buffered_bytes += capacity - before
+        self.memory.add(capacity - before)
         self._open_bytes += capacity - before
         return True
 
@@ -500,63 +644,70 @@ class Appender:
     @cython.inline
     @cython.exceptval(check=False)
     def _room(self, home: Partition) -> cython.Py_ssize_t:
-        """What a batch may hold before compression: `batch_size` is meant for what is stored (as in Java)."""
+        """How large a batch may be before compression: `batch_size` is the size after it (as in Java)."""
         if home.room <= self.batch_size:
             return self.batch_size
         return max(self.batch_size, min(home.room, self.max_request_size))
 
     @cython.cfunc
     def _seal(self, home: Partition) -> SealedBatch:
-        """Close the open batch and queue it. Nothing else runs meanwhile; `_publish` does what may take long."""
+        """Close the open batch. Nothing else runs meanwhile; it is compressed afterwards."""
         batch: SealedBatch = home.batch
         capacity: cython.Py_ssize_t = home.capacity
         home.close()
-        self.buffered_bytes -= capacity - batch.size_bytes
+        batch.is_open = False
+        self.memory.add(batch.size_bytes - capacity)
         self._open_bytes -= capacity + home.callback_bytes
-        self._unlink(home)
-        if self._codec_id:
-            self._leave(batch)
-        self._sealed.append(batch)
-        self._untaken_bytes += batch.size_bytes
         return batch
 
     @cython.cfunc
-    def _leave(self, batch: SealedBatch) -> object:
-        """Have the batch compressed by whoever comes for it first."""
-        batch._compressing = True
-        self._compressing += 1
-        self._unpacked.append(batch)
+    def _fill(self, home: Partition) -> object:
+        """Close a batch that is full, or that others must follow; `_publish` does what may take long."""
+        batch: SealedBatch = self._seal(home)
+        self._untaken_bytes += batch.size_bytes
+        if self._codec_id:
+            self._unpacked.append(batch)
+        else:
+            self._finish(batch)
         return None
+
+    @cython.cfunc
+    def _finish(self, batch: SealedBatch) -> object:
+        """The batch can be sent."""
+        batch.is_finished = True
+        if batch._is_handed_over:
+            self._filled.append(batch)
+        return None
+
+    def close(self, batch: SealedBatch) -> bool:
+        """Close a batch that was handed over, if it is open, and compress it; False while another thread does that."""
+        home: Partition = batch._home
+        if batch.is_open:
+            self._seal(home)
+            try:
+                if self._codec_id:
+                    self._compressed(batch)
+            except MemoryError:
+                pass  # it is sent uncompressed
+            finally:
+                batch.is_finished = True
+        return batch.is_finished
 
     def lend(self, batch: SealedBatch) -> bool:
         """Have the I/O thread compress a batch of a table that `add_sealed` is to queue soon; False when it is busy."""
         if len(self._unpacked) + self._packing_there >= self._lendable():
             return False
-        self._leave(batch)
+        batch.is_finished = False
+        self._unpacked.append(batch)
         if self.sleeping:
             self._wake()
         return True
 
     @cython.cfunc
-    def _unlink(self, home: Partition) -> object:
-        earlier: Partition = home.earlier
-        later: Partition = home.later
-        home.earlier = home.later = None
-        if earlier is None:
-            self._first_open = later
-        else:
-            earlier.later = later
-        if later is None:
-            self._last_open = earlier
-        else:
-            later.earlier = earlier
-        return None
-
-    @cython.cfunc
     def _publish(self) -> object:
-        """Something was just sealed: compress what is there to do, tell the I/O thread, and let it have its turn.
+        """A batch was just closed: compress what is left to do, wake the I/O thread, and let it run.
 
-        In an event loop others would stand still: the I/O thread compresses, and giving way is `hooks.send_later`'s.
+        In an event loop this would stop all other tasks: there the I/O thread compresses, and `hooks.send_later` waits.
         """
         if self._landing is None:
             while len(self._unpacked) + self._packing_there > self._lendable():
@@ -571,33 +722,33 @@ class Appender:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _lendable(self) -> cython.int:
-        """How many batches may wait for the I/O thread to compress them: none where there is no such thread."""
+        """How many batches may wait for the I/O thread to compress them: none if there is no such thread."""
         return 0 if self._taker == 0 or self._taker == PyThread_get_thread_ident() else _LENT_MAX
 
     @cython.cfunc
     @cython.exceptval(-1)
     def _compress_next(self) -> cython.Py_ssize_t:
-        """Compress the first batch that nobody has taken yet, where it lies in the queue; how large it was, 0 for none.
-
-        `_hold_back` keeps it in the queue until this is done.
-        """
+        """Compress the first batch that no thread has taken yet; returns its size, 0 if there is none."""
         if not self._unpacked:
             return 0
         batch: SealedBatch = self._unpacked.pop(0)
         size: cython.Py_ssize_t = batch.size_bytes
         try:
-            self._pack(batch)
+            self._compressed(batch)
+        except MemoryError:
+            pass  # it is sent uncompressed
         finally:
-            # What memory was too short for, or Ctrl+C came before, goes as it is: nothing is lost.
-            batch._compressing = False
-            self._compressing -= 1
+            # Also if Ctrl+C came: nothing is lost, and the I/O thread hears of it.
+            self._finish(batch)
+            if self.sleeping:
+                self._wake()
         return size
 
     @cython.cfunc
-    def _compress_there(self, everything: cython.bint) -> object:
-        """The I/O thread's share: `everything`, or what is enough to have something to send."""
+    def _compress_there(self) -> object:
+        """The I/O thread's share: enough to have something to send."""
         left: cython.Py_ssize_t = _PACKED_IN_A_TURN_BYTES
-        while self._unpacked and (everything or left > 0):
+        while self._unpacked and left > 0:
             self._packing_there += 1
             try:
                 left -= self._compress_next()
@@ -606,14 +757,16 @@ class Appender:
         return None
 
     @cython.cfunc
-    def _pack(self, batch: SealedBatch) -> object:
+    def _compressed(self, batch: SealedBatch) -> object:
+        if batch._buffer is None:
+            return None
         home: Partition = batch._home
         uncompressed: cython.Py_ssize_t = batch.size_bytes
         saved: cython.Py_ssize_t = batch._pack(self._compression, self._level)
-        # What is not queued yet is not counted yet.
+        # A batch without hooks is not queued yet, so its memory is not counted yet.
         if batch._hooks is not None:
-            self.buffered_bytes -= saved
-        # With batch.size=0 every record goes alone, however small it gets; and tables have sizes of their own.
+            self.memory.add(-saved)
+        # With batch.size=0 every record goes alone, however small it gets; batches of tables have their own sizes.
         if home is not None and batch.first_row < 0 and self.batch_size > HEADER_BYTES:
             home.learn_ratio(uncompressed, uncompressed - saved, self.batch_size)
         return None
@@ -632,25 +785,25 @@ class Appender:
         return None
 
     @cython.cfunc
-    def _wait_for_memory(self, nbytes: cython.Py_ssize_t) -> object:
+    def _wait_for_memory(self, call: BlockedCall, nbytes: int64_t) -> object:
         self._hooks.check_usable()
-        if self._landing is None and self._compress_next():
-            return None  # what it became takes less
-        self.memory_waiters += 1
-        try:
-            if self.sleeping:
-                self._wake()
-            self._hooks.memory_wanted(nbytes)
-        finally:
-            self.memory_waiters -= 1
+        if self._landing is None:
+            self._compress_next()
+        self.memory.join(call, nbytes)
+        if not call.is_waiting:
+            return None
+        self._memory_is_wanted = True
+        if self.sleeping:
+            self._wake()
+        self._hooks.memory_wanted(call)
         return None
 
     @cython.cfunc
     def _give_way(self) -> object:
-        """Let the I/O thread have the interpreter until it comes for what is sealed."""
+        """Let the I/O thread have the interpreter until it has taken the full batches."""
         if self._taker == 0 or self._turn_awaited or self._taker == PyThread_get_thread_ident():
             return None
-        PyThread_acquire_lock(self._turn_lock, 0)  # a turn that came when an earlier wait was over
+        PyThread_acquire_lock(self._turn_lock, 0)  # in case it was released after an earlier wait had timed out
         self._turn_awaited = True
         with cython.nogil:
             PyThread_acquire_lock_timed(self._turn_lock, _TURN_US, 0)
@@ -659,15 +812,9 @@ class Appender:
         return None
 
     def turn_is_due(self) -> bool:
-        """In an event loop: whether what is sealed waits for the I/O thread, which should come for it first."""
+        """In an event loop: whether so much is in full batches that the I/O thread should take them first."""
         self._sends_in_a_row = 0
         return self._untaken_bytes >= _TURN_BYTES
-
-    def waits_for_memory(self, waits: bool) -> None:
-        """In an event loop: somebody begins to wait for memory, or has ended it; open batches hold some."""
-        self.memory_waiters += 1 if waits else -1
-        if waits and self.sleeping:
-            self._wake()
 
     def set_topic(self, topic: str, partition_count: int) -> None:
         """Metadata says: the topic has this many partitions."""
@@ -678,7 +825,8 @@ class Appender:
             state = Topic()
             if not self._rule.in_turn:
                 state.sticky = split_mix(cython.address(self._random)) % cython.cast(uint32_t, partition_count)
-        self._partitions += state.set_count(topic, partition_count)
+        self._partitions += partition_count - state.count
+        state.set_count(topic, partition_count)
         self._topics[topic] = state
 
     def set_load(self, topic: str, load: object) -> None:
@@ -692,6 +840,7 @@ class Appender:
         state: Topic = self._topics.get(topic)
         if state is not None:
             state.load = None
+            self._partitions -= state.count
             state.count = 0  # the partitions stay: their order must hold when the topic is known again
         self._last_name = _NO_NAME
         self._last_topic = None
@@ -701,106 +850,120 @@ class Appender:
         state: Topic = self._topics.get(topic)
         return 0 if state is None else state.count
 
-    def take_ready(self, now_us: int, force: bool = False) -> list:
-        """Hand over what is sealed, and (sealing them) the batches whose linger is over; all with `force`.
+    def take_new(self) -> list:
+        """Hand over the batches that are new since the last call, open ones too, each partition's in order.
 
-        So are all where somebody waits for memory that open batches hold. For the thread that does the I/O, or for
-        another while that one sleeps, one at a time.
+        Called by the I/O thread, or by another thread while that one sleeps; by one at a time. It compresses some of
+        the full batches first.
         """
-        now: int64_t = now_us
-        everything: cython.bint = force or self._open_ones_must_go()
-        home: Partition
+        batch: SealedBatch
         if not self.sleeping or self._taker == 0:
             self._taker = PyThread_get_thread_ident()
-        while self._first_open is not None:
-            home = self._first_open
-            if not everything and home.batch.created_us + self.linger_us > now:
-                break
-            self._seal(home)
         self._untaken_bytes = 0
         self.turn_is_asked = False
-        # Before compressing, which others need not wait for.
+        self._memory_is_wanted = False
+        # Before compressing: senders need not wait for that.
         if self._turn_awaited:
             self._turn_awaited = False
             PyThread_release_lock(self._turn_lock)
         if self._unpacked:
-            self._compress_there(force)
-        taken: list = self._sealed
-        self._sealed = []
-        if self._compressing:
-            taken = self._hold_back(taken)
+            self._compress_there()
+        if not self._new:
+            return []
+        # The list that new batches are put on must not be the one that is returned.
+        taken: list = self._new
+        self._new = []
+        for batch in taken:
+            batch._is_handed_over = True
         return taken
 
-    @cython.cfunc
-    def _open_ones_must_go(self) -> cython.bint:
-        """Somebody waits for memory, and too little of it is in sealed batches, which free it when they are settled."""
-        return self.memory_waiters > 0 and 2 * self._open_bytes >= self.buffered_bytes
+    def take_filled(self) -> list:
+        """Hand over the batches that `take_new` returned before they were finished, and that are finished now."""
+        if not self._filled:
+            return []
+        taken: list = self._filled
+        self._filled = []
+        return taken
+
+    def end(self, call: BlockedCall) -> None:
+        """The call is over: what it did not use goes back, and who is given that is let go."""
+        self.memory.end(call)
+        if self.memory.has_served and self.sleeping:
+            self._wake()
+
+    def has_news(self) -> bool:
+        """Whether the I/O thread has something to take, somebody to let go, or open batches to release."""
+        return bool(
+            self._new
+            or self._filled
+            or self._unpacked
+            or self._memory_is_wanted
+            or self.memory.has_served
+            or (not self.is_released and self._is_short())
+        )
+
+    @property
+    def is_short_of_memory(self) -> bool:
+        """Whether somebody waits for memory while open batches hold at least half: sealed ones free theirs."""
+        return self._is_short()
 
     @cython.cfunc
-    def _hold_back(self, batches: list) -> list:
-        """Put back the batches other threads are still compressing, and those behind them in their partitions."""
-        batch: SealedBatch
-        home: Partition
-        ready: list = []
-        held: list = []
-        self._turn += 1
-        for batch in batches:
-            home = batch._home
-            if batch._compressing or home.held_in_turn == self._turn:
-                home.held_in_turn = self._turn
-                held.append(batch)
-            else:
-                ready.append(batch)
-        self._sealed = held + self._sealed
-        return ready
-
-    def linger_deadline_us(self) -> int | None:
-        """When `take_ready` will have something: 0 for now, None for not before something is sent."""
-        if self._unpacked or (self._sealed and not self._compressing):
-            return 0
-        home: Partition = self._first_open
-        if home is None:
-            return None
-        return 0 if self._open_ones_must_go() else home.batch.created_us + self.linger_us
+    @cython.exceptval(check=False)
+    def _is_short(self) -> cython.bint:
+        return self.memory.waiting_count > 0 and 2 * self._open_bytes >= self.memory.used_bytes
 
     def add_sealed(self, batches: object) -> None:
-        """Queue finished batches in order, each behind the open batch of its partition, waiting for memory.
+        """Queue closed batches in order, each behind the open batch of its partition; waits for memory.
 
-        Those that were lent are finished when the I/O thread has compressed them.
+        Those given to `lend` before are finished when the I/O thread has compressed them.
         """
         batch: SealedBatch
-        earlier: SealedBatch
+        for batch in batches:
+            self._add(batch)
+
+    @cython.cfunc
+    def _add(self, batch: SealedBatch) -> object:
         state: Topic
         home: Partition
+        # Each batch may wait for `max.block.ms`: a table may be larger than memory, and each batch is progress.
+        call: BlockedCall = BlockedCall()
         created_us: int64_t
-        for batch in batches:
-            created_us = self._now_us()
+        try:
             while True:
-                if self.closed_error is not None:
-                    raise self.closed_error
+                # Its time begins once it has waited for all that it needs.
+                created_us = self._now_us()
+                if self.refusal is not None:
+                    raise fresh(self.refusal)
                 state = self._topic(batch.topic)
                 if state is None:
+                    self._hooks.topic_missing(batch.topic, call)
                     continue
-                if self.buffered_bytes == 0 or self.buffered_bytes + batch.buffer_bytes <= self.buffer_memory:
+                if self._has_room(batch.buffer_bytes, call.given_bytes) or self.memory.used_bytes == 0:
                     break
-                self._wait_for_memory(batch.buffer_bytes)
+                self._wait_for_memory(call, batch.buffer_bytes)
             home = state.partitions[checked_partition(batch.topic, batch.partition, state.count)]
-            earlier = self._seal(home) if home.batch is not None else None
-            batch.created_us = created_us
-            batch._hooks = self._hooks
-            batch._landing = self._landing
-            batch._home = home
-            self.buffered_bytes += batch.buffer_bytes
-            self.records_appended += batch.record_count
-            self._sealed.append(batch)
-            self._untaken_bytes += batch.size_bytes
-            if earlier is not None and self._landing is None:
-                self._publish()
-            elif self.sleeping:
-                self._wake()
-            elif self._untaken_bytes >= _TURN_BYTES and not self._packing_there:
-                self._give_way()
+            self.memory.add(batch.buffer_bytes - call.given_bytes)
+            call.given_bytes = 0
+        finally:
+            self.end(call)
+        is_filled: cython.bint = home.batch is not None
+        if is_filled:
+            self._fill(home)
+        batch.created_us = created_us
+        batch._hooks = self._hooks
+        batch._landing = self._landing
+        batch._home = home
+        self.records_appended += batch.record_count
+        self._new.append(batch)
+        self._untaken_bytes += batch.size_bytes
+        if is_filled and self._landing is None:
+            self._publish()
+        elif self.sleeping:
+            self._wake()
+        elif self._untaken_bytes >= _TURN_BYTES and not self._packing_there:
+            self._give_way()
+        return None
 
     def release(self, nbytes: int) -> None:
         """Give back the memory of a settled batch (its `buffer_bytes`)."""
-        self.buffered_bytes -= nbytes
+        self.memory.add(-nbytes)

@@ -49,8 +49,8 @@ def wrong_type(role: str, name: str, schema: cython.pointer(cython.const[ArrowSc
     return RecordError(f"Column {name!r}, named as {role}, is of type {type_name(schema)}; it has to be {allowed}.")
 
 
-@cython.cfunc
-def _column_names(chunk: Chunk) -> list:
+def column_names(chunk: Chunk) -> list:
+    """The names of a table's columns; none where the data is a single column."""
     schema: cython.pointer(cython.const[ArrowSchema]) = cython.address(chunk.schema.c)
     return [_field_name(schema, i) for i in range(schema.n_children)]
 
@@ -64,7 +64,7 @@ def _field_name(schema: cython.pointer(cython.const[ArrowSchema]), i: int64_t) -
 @cython.cfunc
 @cython.exceptval(-1)
 def column_index(chunk: Chunk, role: str, name: str) -> cython.Py_ssize_t:
-    names = _column_names(chunk)
+    names = column_names(chunk)
     count = names.count(name)
     if count == 1:
         return names.index(name)
@@ -72,6 +72,16 @@ def column_index(chunk: Chunk, role: str, name: str) -> cython.Py_ssize_t:
         raise RecordError(f"Column {name!r}, named as {role}, is there {count} times.")
     shown = ", ".join(repr(known) for known in names[:20]) + (", ..." if len(names) > 20 else "")
     raise RecordError(f"There is no column {name!r}, named as {role}; the columns are {shown}.")
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def is_byte_strings(schema: cython.pointer(cython.const[ArrowSchema])) -> cython.bint:
+    """Whether `read_byte_strings` takes a column of this type."""
+    if schema.dictionary != cython.NULL:
+        schema = schema.dictionary
+    kind: str = cython.cast(bytes, schema.format).decode("ascii", "replace")
+    return kind in ("n", "u", "z", "U", "Z", "vu", "vz") or kind[:2] == "w:"
 
 
 @cython.cfunc

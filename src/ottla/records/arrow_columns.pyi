@@ -1,1 +1,3 @@
-# Nothing here is for Python; the compiled modules see the .pxd beside this.
+from ottla.records.arrow_data import Chunk
+
+def column_names(chunk: Chunk) -> list[str]: ...

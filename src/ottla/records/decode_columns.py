@@ -653,9 +653,10 @@ class _Aborted:
 
 
 def whole_batches(records: object, end_offset: object) -> tuple:
-    """(bytes of the whole batches before `end_offset`, the offset behind the last whole batch; -1 where there is none).
+    """(bytes of the whole batches before `end_offset`, the offset behind the last whole batch, its leader epoch).
 
-    Only headers are looked at. Raises CorruptBatch for bytes that are not record batches.
+    The latter two are -1 where there is none. Only headers are looked at. Raises CorruptBatch for bytes that are not
+    record batches.
     """
     with memoryview(records) as given, given.cast("B") as view:
         return _measure(view, (1 << 63) - 1 if end_offset is None else end_offset)
@@ -671,6 +672,7 @@ def _measure(view: object, end: int64_t) -> tuple:
     position: int64_t = 0
     size: int64_t = 0
     next_offset: int64_t = -1
+    leader_epoch: int64_t = -1
     while length - position >= HEADER_BYTES:
         at = data + position
         batch_bytes = get_big_endian(at + 8, 4) + 12
@@ -679,11 +681,12 @@ def _measure(view: object, end: int64_t) -> tuple:
         if batch_bytes > length - position:
             break
         next_offset = get_big_endian(at, 8) + get_big_endian(at + 23, 4) + 1
+        leader_epoch = get_big_endian(at + 12, 4)
         position += batch_bytes
         if get_big_endian(at, 8) >= end:
             break
         size = position
-    return size, next_offset
+    return size, next_offset, leader_epoch
 
 
 @cython.cfunc

@@ -31,6 +31,8 @@ cdef class SealedBatch:
     cdef readonly int64_t max_timestamp
     cdef readonly str codec
     cdef readonly int outcome
+    cdef readonly bint is_open
+    cdef readonly bint is_finished
     cdef readonly int64_t base_offset
     cdef readonly int64_t log_append_time_ms
     cdef readonly object error
@@ -49,7 +51,7 @@ cdef class SealedBatch:
     cdef int32_t _first  # of a part: the row of its first record in the batch it was split from
     cdef int32_t _looked
     cdef bint _stamped
-    cdef bint _compressing
+    cdef bint _is_handed_over  # `take_new` has returned it
 
     cdef Py_ssize_t _pack(self, str compression, object level) except? -1
     cdef object _settle(self, int outcome, object error)

@@ -83,7 +83,10 @@ class RecordMetadata:
 @cython.final
 @cython.cclass
 class SealedBatch:
-    """One record batch on its way: made when its first record arrives, handed out once it is sealed.
+    """One record batch: made when its first record arrives, and handed over at once.
+
+    Records are added while it `is_open`. Once it `is_finished` (closed, and compressed) it can be sent; what follows
+    here holds from then on.
 
     `size_bytes` is what goes on the wire (header included, after compression), `uncompressed_bytes` what it was before
     that, `buffer_bytes` the memory to `release`, `record_bytes_max` the largest record of those (0: not known).
@@ -99,6 +102,7 @@ class SealedBatch:
         self.base_sequence = -1
         self.first_row = -1
         self.codec = "none"
+        self.is_finished = True
 
     @property
     def rows(self) -> object:
@@ -166,7 +170,8 @@ class SealedBatch:
             packed = compress(compression, level, whole[HEADER_BYTES:])
         size: cython.Py_ssize_t = HEADER_BYTES + len(packed)
         saved: cython.Py_ssize_t = self.size_bytes - size
-        if saved <= 0:
+        # If the I/O thread died, the batch may be settled by now.
+        if saved <= 0 or self._buffer is None:
             return 0
         if self._pool is None:
             self._buffer[HEADER_BYTES:] = packed

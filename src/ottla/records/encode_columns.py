@@ -26,6 +26,7 @@ from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memset
 from cython.cimports.ottla.records.arrow_columns import (
     column_index,
+    is_byte_strings,
     read_byte_strings,
     read_headers,
     type_name,
@@ -139,6 +140,7 @@ class TableEncoder:
     _busy = cython.declare(cython.bint)
     # The chunk being encoded, and where its columns are.
     _chunk = cython.declare(Chunk)
+    _key_texts = cython.declare(object)
     _made = cython.declare(list)  # what the functions given for value or key made of the chunk
     _row = cython.declare(int64_t)  # the next row of the chunk
     _first_row = cython.declare(int64_t)  # the chunk's first row, counted through the whole input
@@ -181,6 +183,11 @@ class TableEncoder:
     def __dealloc__(self):
         free(self._scratch)
         free(self._begins)
+
+    @property
+    def rows_read(self) -> int:
+        """How many rows all chunks have that were started, up to the present one."""
+        return self._first_row + (0 if self._chunk is None else self._chunk.c.length)
 
     def __iter__(self) -> TableEncoder:
         return self
@@ -268,6 +275,11 @@ class TableEncoder:
             read_byte_strings(column, cython.address(made.schema.c), cython.address(made.c), 0, role, role)
             return None
         i: cython.Py_ssize_t = column_index(chunk, role, given)
+        if role == "key" and self._key_texts is not None and not is_byte_strings(chunk.schema.c.children[i]):
+            texts: Chunk = import_array(self._key_texts(chunk, given, self._first_row))
+            self._made.append(texts)
+            read_byte_strings(column, cython.address(texts.schema.c), cython.address(texts.c), 0, role, given)
+            return None
         read_byte_strings(column, chunk.schema.c.children[i], chunk.c.children[i], chunk.c.offset, role, given)
         return None
 
@@ -672,7 +684,7 @@ class TableEncoder:
             wrong: object = named_at(cython.address(self._partition), self._stopped_at)
             return RecordError(
                 f"Column {names[3]!r} names partition {wrong} in row {row}; topic {self._topic} has partitions 0 to "
-                f"{self._partition_count - 1}."
+                f"{self._partition_count - 1}. Without that column, keys decide."
             )
         if status == _BAD_PLACE:
             wrong = named_at(cython.address(self._placed), self._stopped_at)
@@ -729,6 +741,7 @@ def encode_stream(
     partition_count: int,
     value: object,
     key: object = None,
+    key_texts: object = None,
     headers: object = None,
     partition: object = None,
     timestamp: object = None,
@@ -749,8 +762,9 @@ def encode_stream(
     """Encode Arrow data as record batches, lists of a few SealedBatches.
 
     `data` is what `chunks` takes. `value`, `key`, `headers`, `partition` and `timestamp` name columns; `value` and
-    `key` may also be functions that take a `Chunk` and return Arrow data of one byte string for each row. A null
-    value is a tombstone; a row without a key or partition goes to `sticky`'s partition (or the next in turn:
+    `key` may also be functions that take a `Chunk` and return Arrow data of one byte string for each row. `key_texts`
+    makes such data of a key column of another type, given the chunk, the column's name and the number of its first row.
+    A null value is a tombstone; a row without a key or partition goes to `sticky`'s partition (or the next in turn:
     `partitioner` is a short name of producer/partitioner_class.py), one without a timestamp gets the time at which
     its chunk is read. `place`, called `placer` in errors, is given a KeyColumn of the next rows and says where they
     go, unless the `partition` column does; a null leaves a row to the partitioner. `lend` is asked for
@@ -765,6 +779,7 @@ def encode_stream(
     if encoder._partition_count < 1:
         raise ValueError(f"Topic {topic!r} cannot have {partition_count} partitions.")
     encoder._names = (value, key, headers, partition, timestamp)
+    encoder._key_texts = key_texts
     encoder._max_request_size = max_request_size
     encoder._buffer_memory = buffer_memory
     encoder._row_bytes_max = min(encoder._max_request_size, encoder._buffer_memory)

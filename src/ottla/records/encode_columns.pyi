@@ -16,6 +16,8 @@ class StickyPartition:
     def sent_bytes(self) -> int: ...
 
 class TableEncoder:
+    @property
+    def rows_read(self) -> int: ...
     def __iter__(self) -> TableEncoder: ...
     def __next__(self) -> list[SealedBatch]: ...
 
@@ -26,6 +28,7 @@ def encode_stream(
     partition_count: int,
     value: str | Callable[[Chunk], Any] | None,
     key: str | Callable[[Chunk], Any] | None = None,
+    key_texts: Callable[[Chunk, str, int], Any] | None = None,
     headers: str | None = None,
     partition: str | None = None,
     timestamp: str | None = None,

@@ -37,9 +37,7 @@ cdef class Partition:
     cdef Py_ssize_t last_bytes  # what the batch before needed: the next one's first capacity
     cdef double compression_ratio  # expected of the next batch, 1 at first
     cdef Py_ssize_t room  # what a batch may hold uncompressed; below batch_size: nothing is known yet
-    cdef Partition earlier
-    cdef Partition later
-    cdef int64_t held_in_turn
+    cdef int64_t due_us  # when linger.ms is over for the open batch
 
     cdef object learn_ratio(self, Py_ssize_t uncompressed, Py_ssize_t compressed, Py_ssize_t batch_size)
     cdef object open(self, SealedBatch batch, bytearray buffer)
@@ -55,7 +53,7 @@ cdef class Topic:
     cdef Py_ssize_t sticky_bytes
     cdef PartitionLoad load  # None: all partitions alike
 
-    cdef int32_t set_count(self, str name, int32_t count) except? -1
+    cdef object set_count(self, str name, int32_t count)
     cdef object set_load(self, PartitionLoad load, uint64_t *random)
     cdef bint move_on(self, Py_ssize_t need, Py_ssize_t batch_size, uint64_t *random) noexcept
     cdef void take_turn(self) noexcept

@@ -126,13 +126,12 @@ class PartitionLoad:
 @cython.final
 @cython.cclass
 class Partition:
-    """A partition's open batch while records are written into it, and its place in the row of open batches."""
+    """A partition's open batch while records are written into it."""
 
     def __cinit__(self, topic: str, index: int):
         self.topic = topic
         self.index = index
         self.last_bytes = _FIRST_CAPACITY
-        self.held_in_turn = -1
         self.compression_ratio = 1.0
 
     @cython.cfunc
@@ -201,10 +200,8 @@ class Topic:
         self.partitions = []
 
     @cython.cfunc
-    @cython.exceptval(-1)
-    def set_count(self, name: str, count: int32_t) -> int32_t:
-        """Metadata says: the topic has this many partitions; how many of them were never heard of."""
-        known: int32_t = len(self.partitions)
+    def set_count(self, name: str, count: int32_t) -> object:
+        """Metadata says: the topic has this many partitions."""
         while len(self.partitions) < count:
             self.partitions.append(Partition(name, len(self.partitions)))
         self.count = count
@@ -212,7 +209,7 @@ class Topic:
             self.load = None  # a new one will be told
         if self.sticky >= count:
             self.sticky = 0
-        return len(self.partitions) - known
+        return None
 
     @cython.cfunc
     def set_load(self, load: PartitionLoad, random: cython.pointer(uint64_t)) -> object:

@@ -1,11 +1,14 @@
-"""Two batches out of one that a broker calls too large (compiled; KIP-126).
+"""Splits a batch that a broker refuses as a whole (compiled).
 
-The records are divided where half of their bytes are over, so that halving again and again ends with single records.
-The first part's records are copied as they are; those of the second get new offset and timestamp deltas. Both parts
+A batch that is too large (KIP-126) is divided in the middle of its bytes; halving again and again ends with single
+records. In a batch with records that the broker refuses (KIP-467) each of these becomes a batch of its own; the records
+between two of them stay together.
+
+The first part's records are copied as they are; those of the others get new offset and timestamp deltas. All parts
 are compressed as the whole was meant to be, and keep the producer's identity: a sequence number counts records, so
 each record has the number it had.
 
-Invariant: the whole is untouched until both parts are finished; then they stand for it at one stroke, see delivery.py.
+Invariant: the batch is unchanged until all parts are finished; then they replace it in one step, see delivery.py.
 """
 
 from __future__ import annotations
@@ -37,84 +40,119 @@ _SEQUENCE_MASK = cython.declare(int64_t, 0x7FFFFFFF)
 
 
 @cython.cclass
-class _Cut:
-    """Where a records section is divided, and what is known of the two sides."""
+class _Run:
+    """Consecutive records that become one part: where they are in the section, and what the part's header needs."""
 
     position = cython.declare(cython.Py_ssize_t)
+    end = cython.declare(cython.Py_ssize_t)
+    first = cython.declare(int32_t)
     count = cython.declare(int32_t)
+    base = cython.declare(int64_t)
     largest = cython.declare(int64_t)
-    second_base = cython.declare(int64_t)
-    second_largest = cython.declare(int64_t)
 
 
 def split(batch: SealedBatch, compression: str = "none", level: object = None) -> list:
     """Divide a batch of two records or more into two; its Deliveries and their callbacks move to the parts."""
-    if batch._buffer is None:
-        raise ClosedError("This batch is settled; its bytes are gone.")
     if batch.record_count < 2:
         raise ValueError("A batch of a single record cannot be split.")
-    whole: bytearray = batch._buffer
-    section: bytes = bytes(decompress(batch.codec, memoryview(whole)[HEADER_BYTES:], _SECTION_BYTES_MAX))
-    cut: _Cut = _find_cut(batch, section)
-    first: bytearray = bytearray(HEADER_BYTES) + section[: cut.position]
-    second: bytearray = _renumbered(batch, section, cut)
-    parts: list = [
-        _part(batch, first, 0, cut.count, batch.base_timestamp, cut.largest, compression, level),
-        _part(
-            batch,
-            second,
-            cut.count,
-            batch.record_count - cut.count,
-            cut.second_base,
-            cut.second_largest,
-            compression,
-            level,
-        ),
-    ]
+    section: bytes = _section(batch)
+    return _divided(batch, section, [_middle(batch, section)], compression, level)
+
+
+def split_out(batch: SealedBatch, rows: object, compression: str = "none", level: object = None) -> list:
+    """Divide a batch so that each of these rows (from 0) is a part of its own; Deliveries and callbacks move along.
+
+    Parts come in the order of their records. ValueError for a row that is not there, or nothing to divide.
+    """
+    bounds: set = set()
+    for row in rows:
+        if not 0 <= row < batch.record_count:
+            raise ValueError(f"A batch of {batch.record_count} records has no row {row}.")
+        bounds.update((row, row + 1))
+    bounds -= {0, batch.record_count}
+    if not bounds:
+        raise ValueError("A batch cannot be divided in front of its first record or behind its last.")
+    return _divided(batch, _section(batch), sorted(bounds), compression, level)
+
+
+@cython.cfunc
+def _section(batch: SealedBatch) -> bytes:
+    """The records, not compressed."""
+    if batch._buffer is None:
+        raise ClosedError("This batch is settled; its bytes are gone.")
+    return bytes(decompress(batch.codec, memoryview(batch._buffer)[HEADER_BYTES:], _SECTION_BYTES_MAX))
+
+
+@cython.cfunc
+def _divided(batch: SealedBatch, section: bytes, bounds: list, compression: str, level: object) -> list:
+    """The parts that begin at the first record and at each of these."""
+    run: _Run
+    parts: list = []
+    for run in _runs(batch, section, bounds):
+        buffer = bytearray(HEADER_BYTES) + section[: run.end] if run.first == 0 else _renumbered(batch, section, run)
+        parts.append(_part(batch, buffer, run.first, run.count, run.base, run.largest, compression, level))
     batch._divide(parts)
     return parts
 
 
 @cython.cfunc
-def _find_cut(batch: SealedBatch, section: bytes) -> _Cut:
+def _middle(batch: SealedBatch, section: bytes) -> int32_t:
+    """The first record, but not record 0, that ends after the middle of the bytes; the last one if none does."""
     start: cython.p_const_char = section
     at: cython.p_const_char = start
     end: cython.p_const_char = start + len(section)
     half: cython.p_const_char = start + len(section) // 2
-    row: int32_t = 0
+    row: int32_t
+    size: int64_t = 0
+    for row in range(batch.record_count - 1):
+        at = get_int32_varint(at, end, cython.address(size))
+        if row > 0 and at + size > half:
+            return row
+        at += size
+    return batch.record_count - 1
+
+
+@cython.cfunc
+def _runs(batch: SealedBatch, section: bytes, bounds: list) -> list:
+    """The runs of records that begin at the first one and at each of these."""
+    start: cython.p_const_char = section
+    at: cython.p_const_char = start
+    end: cython.p_const_char = start + len(section)
+    row: int32_t
     size: int64_t = 0
     delta: uint64_t = 0
     timestamp: int64_t
-    cut: _Cut = _Cut()
-    cut.count = 0
-    while row < batch.record_count:
+    run: _Run = None
+    runs: list = []
+    begin: set = {0, *bounds}
+    for row in range(batch.record_count):
         record: cython.p_const_char = at
         at = get_int32_varint(at, end, cython.address(size))
         get_varint(at + 1, end, cython.address(delta))
         timestamp = batch.base_timestamp + unzigzag(delta)
-        if cut.count == 0 and row > 0 and (at + size > half or row == batch.record_count - 1):
-            cut.count = row
-            cut.position = record - start
-            cut.second_base = cut.second_largest = timestamp
-        if cut.count:
-            cut.second_largest = max(cut.second_largest, timestamp)
-        else:
-            cut.largest = timestamp if row == 0 else max(cut.largest, timestamp)
+        if row in begin:
+            run = _Run()
+            run.position = record - start
+            run.first = row
+            run.count = 0
+            run.base = run.largest = timestamp
+            runs.append(run)
         at += size
-        row += 1
-    return cut
+        run.count += 1
+        run.end = at - start
+        run.largest = max(run.largest, timestamp)
+    return runs
 
 
 @cython.cfunc
-def _renumbered(batch: SealedBatch, section: bytes, cut: _Cut) -> bytearray:
-    """A header's room and the records behind the cut, with deltas of their own."""
-    count: int32_t = batch.record_count - cut.count
-    length: cython.Py_ssize_t = len(section)
-    room: cython.Py_ssize_t = HEADER_BYTES + length - cut.position + _GROWTH_BYTES * count
+def _renumbered(batch: SealedBatch, section: bytes, run: _Run) -> bytearray:
+    """Space for a header, and the records of the run with new deltas."""
+    count: int32_t = run.count
+    room: cython.Py_ssize_t = HEADER_BYTES + run.end - run.position + _GROWTH_BYTES * count
     made: bytearray = PyByteArray_FromStringAndSize(cython.NULL, room)
     to: cython.p_char = PyByteArray_AS_STRING(made) + HEADER_BYTES
-    at: cython.p_const_char = cython.cast(cython.p_const_char, section) + cut.position
-    end: cython.p_const_char = cython.cast(cython.p_const_char, section) + length
+    at: cython.p_const_char = cython.cast(cython.p_const_char, section) + run.position
+    end: cython.p_const_char = cython.cast(cython.p_const_char, section) + run.end
     size: int64_t = 0
     offset_delta: int64_t = 0
     delta: uint64_t = 0
@@ -126,7 +164,7 @@ def _renumbered(batch: SealedBatch, section: bytes, cut: _Cut) -> bytearray:
         attributes: cython.char = at[0]
         at = get_varint(at + 1, end, cython.address(delta))
         at = get_int32_varint(at, end, cython.address(offset_delta))
-        delta = zigzag(batch.base_timestamp + unzigzag(delta) - cut.second_base)
+        delta = zigzag(batch.base_timestamp + unzigzag(delta) - run.base)
         rest = record_end - at
         to = put_varint(to, zigzag(1 + varint_bytes(delta) + varint_bytes(zigzag(row)) + rest))
         to[0] = attributes

@@ -15,30 +15,38 @@ from ottla.errors import BufferFull, KafkaError, OttlaError
 from ottla.producer.core import ProducerCore
 from ottla.producer.events import (
     BatchAcked,
-    BatchesReady,
+    BatchesAdded,
+    BatchesFilled,
     BatchFailed,
     BatchSplit,
     BatchUnknown,
     Closed,
     LoadKnown,
+    OpenBatchesWanted,
     TopicForgotten,
     TopicKnown,
     TopicWanted,
     TransactionAnswered,
     TransactionChanged,
 )
+from ottla.producer.gate import Gate
 from ottla.producer.settings import ProducerSettings
 from ottla.reader.core import ReaderCore
 from ottla.reader.events import Assign, Consumed, Fetched, Finished, Positioned, ReadFailed
 from ottla.reader.settings import ReaderSettings
 from ottla.records.append import Appender
 from ottla.records.delivery import Delivery, SealedBatch
+from ottla.records.memory import BlockedCall
 from ottla.records.plain import Record, decode_batches
 from ottla.simulation.machine import Machine
 from ottla.simulation.transactions import SimulatedTransactions, committed_only
 
 if TYPE_CHECKING:
     from ottla.simulation.world import World
+
+
+# Every append wakes the simulated I/O side: it never wakes by itself.
+FOR_EVER_US = 1 << 62
 
 
 class _FedByAppender:
@@ -54,11 +62,10 @@ class _FedByAppender:
         return self._producer.core.outputs()
 
     def deadline_us(self) -> int | None:
-        due, lingers_us = self._producer.core.deadline_us(), self._producer.appender.linger_deadline_us()
-        return lingers_us if due is None or (lingers_us is not None and lingers_us < due) else due
+        return self._producer.core.deadline_us()
 
     def tick(self, now_us: int) -> None:
-        self._producer.feed(force=False)
+        self._producer.feed()
         self._producer.core.tick(now_us)
 
 
@@ -95,6 +102,9 @@ class SimulatedProducer:
             hooks=self,
         )
         self.appender.sleeping = True
+        self.appender.wakes_us = FOR_EVER_US
+        self.core.close_batches_by(self.appender)
+        self.gate = Gate(self.appender, self.core.transaction_refusal)
         if self.settings.transactional_id is not None:
             self.transactions = SimulatedTransactions(self, world)
 
@@ -103,8 +113,8 @@ class SimulatedProducer:
         return self.appender.send(topic, value, key, **details)
 
     def flush(self) -> None:
-        """Seal what is open and let time pass until everything is settled."""
-        self.feed(force=True)
+        """Let time pass until everything is settled; open batches need not linger."""
+        self.feed(flushes=True)
         self._machine.turn()
         if not self._world.run_until(lambda: not self._unsettled):
             raise OttlaError("the simulated producer did not settle its batches")
@@ -134,19 +144,25 @@ class SimulatedProducer:
         """
         self._machine.die()
         self._world.network.remove_client(self._number)
-        sealed = self.appender.take_ready(self._world.scheduler.now_us, True)
-        for batch in (*self._unsettled, *sealed):
+        for batch in (*self._unsettled, *self.appender.take_new()):
+            self.appender.close(batch)
             batch.lose(OttlaError("the process that sent it has died"))
         self._unsettled.clear()
 
-    def feed(self, *, force: bool) -> None:
-        """Hand the core what is sealed; with `force` also what is still open."""
+    def feed(self, *, flushes: bool = False) -> None:
+        """Hand the core new and full batches; with `flushes` open batches are ready at once."""
         now_us = self._machine.now_us
-        batches = self.appender.take_ready(now_us, force)
-        self.appender.sleeping = True
+        appender = self.appender
+        batches = appender.take_new()
+        appender.sleeping = True
         if batches:
             self._unsettled.update(dict.fromkeys(batches))
-            self.core.receive(BatchesReady(batches), now_us)
+            self.core.receive(BatchesAdded(batches), now_us)
+        filled = appender.take_filled()
+        if filled:
+            self.core.receive(BatchesFilled(filled), now_us)
+        if flushes or appender.is_short_of_memory:
+            self.core.receive(OpenBatchesWanted(), now_us)
 
     # ---- what the appender calls --------------------------------------------------------------------------------
 
@@ -155,21 +171,21 @@ class SimulatedProducer:
         self._world.scheduler.after(0, self._machine.ring)
 
     def check_usable(self) -> None:
-        """A simulated producer always is."""
+        """Raise where nothing can be sent any more."""
+        self.gate.check_usable()
 
-    def topic_missing(self, topic: str) -> None:
+    def topic_missing(self, topic: str, call: BlockedCall) -> None:
         """Let time pass until the topic is known."""
         self._machine.deliver(TopicWanted(topic))
         if not self._wait_to_go_on(lambda: self.appender.partition_count(topic) > 0):
             raise self._troubles.get(topic) or OttlaError(f"topic {topic!r} could not be had")
 
-    def memory_wanted(self, nbytes: int) -> None:
-        """Let time pass until there is room."""
-        limit = self.settings.buffer_memory
-        self.feed(force=True)
+    def memory_wanted(self, call: BlockedCall) -> None:
+        """Let time pass until the call is given its memory."""
+        self.feed()
         self._machine.turn()
-        if not self._wait_to_go_on(lambda: self.appender.buffered_bytes + nbytes <= limit):
-            raise BufferFull(f"buffer.memory ({limit} bytes) stayed full")
+        if not self._wait_to_go_on(lambda: not call.is_waiting):
+            raise BufferFull(f"buffer.memory ({self.settings.buffer_memory} bytes) stayed full")
 
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Let time pass until a batch is settled."""

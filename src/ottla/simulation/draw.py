@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.simulation.arrivals import idle_for_long, keep_brokers_busy
 from ottla.simulation.chance import Chance
 from ottla.simulation.forecast import draw_mishaps, draw_times
 from ottla.simulation.plan import (
@@ -66,6 +67,9 @@ _HASTY_SHARE = 0.7
 _SENT_AGAIN_SHARE = 0.04
 # How many runs have an application that starts anew and hands over again what it had not heard of.
 _HANDED_OVER_AGAIN_SHARE = 0.04
+# How many runs have brokers that take their time, and how many have producers that idle for hours.
+_BUSY_SHARE = 0.06
+_IDLE_SHARE = 0.01
 # Most records have none; names come twice, and values are null or empty.
 _HEADER_COUNTS = (0, 0, 0, 0, 1, 2, 3)
 _HEADER_NAMES = ("trace", "tenant", "tenant", "å", "")
@@ -85,6 +89,11 @@ def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
     anew = Chance(f"anew {seed}")
     if anew.random() < _HANDED_OVER_AGAIN_SHARE:
         _hand_over_again(plan, anew)
+    arrivals = Chance(f"arrivals {seed}")
+    drawn = arrivals.random()
+    if drawn < _BUSY_SHARE:
+        mishaps = arrivals.choice((0, 0, mishaps))
+        keep_brokers_busy(plan, arrivals)
     chance = Chance(f"mishaps {seed}")
     times = draw_times(chance, mishaps)
     for producer in plan.producers:
@@ -93,6 +102,8 @@ def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
     plan.mishaps += draw_mishaps(chance, times, plan)
     if sends_again:
         plan.mishaps += _fall_silent(plan, again)
+    if _BUSY_SHARE <= drawn < _BUSY_SHARE + _IDLE_SHARE:
+        idle_for_long(plan, arrivals)
     clocks = Chance(f"client clocks {seed}")
     if clocks.random() < _DRIFTING_SHARE:
         plan.mishaps += _drifting(clocks, plan)

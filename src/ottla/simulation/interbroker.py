@@ -181,7 +181,7 @@ class InterBroker:
 
     def _deliver(self, broker_id: int, event: Any, wait_us: int = 0) -> int:
         """To this very machine: what is meant for a broker that dies on the way never reaches its successor."""
-        if self._network.late_us is not None:
+        if self._world.has_slow_disk:
             wait_us += self._world.late_us(broker_id, event)
         return self._later(self._world.brokers[broker_id], event, wait_us)
 

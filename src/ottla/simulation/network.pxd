@@ -7,6 +7,16 @@ from ottla.simulation.trace cimport Crossing
 
 
 @cython.final
+cdef class Station:
+    cdef public Scheduler _scheduler
+    cdef public object _server
+    cdef public object _service_us
+    cdef public object _waiting
+    cdef public object handled
+    cdef public bint _in_service
+
+
+@cython.final
 cdef class Link:
     cdef public object number
     cdef public object connection_id
@@ -21,6 +31,7 @@ cdef class Link:
     cdef public object held
     cdef public object to_broker_us
     cdef public object to_client_us
+    cdef public Station station
     cdef public dict asked
 
 
@@ -41,7 +52,7 @@ cdef class Network:
     cdef public object _stall_us_max
     cdef public dict owners
     cdef public object stalled
-    cdef public object late_us
+    cdef public object service_us
 
     cpdef delay_us(self)
     @cython.locals(link=Link)

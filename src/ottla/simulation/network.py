@@ -4,13 +4,19 @@ A connection delivers in the order of sending, as TCP does, each message after a
 travel typed; records are copied on the way, since a wire never shares memory. With `through_bytes` every message is
 encoded and decoded by the shipped protocol room instead. `crossed` is told of every message, for traces.
 
+A broker may need time for a request (`service_us`). As in Kafka, the requests of one connection are then handled one
+after the other: the next one begins when the answer to the one before has left. Broker cores keep this order by
+themselves; here the time passes.
+
 Connections can fall silent: what is sent on them then waits until they speak again (a cable unplugged for a while), or
 is lost for good while both ends believe that the connection is open (half-open).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -31,7 +37,8 @@ class Link:
     """One connection between a client machine and a broker; `to_client_us` and `to_broker_us`: the pipe is free then.
 
     `owner` is whose client it is, whichever start of it; `client_name` names this one. While the connection is silent,
-    `held` has what was sent; once it is half-open (`is_deaf`), nothing arrives ever again.
+    `held` has what was sent; once it is half-open (`is_deaf`), nothing arrives ever again. `station` is where requests
+    wait for a broker that takes its time, None as long as none did.
     """
 
     __slots__ = (
@@ -47,6 +54,7 @@ class Link:
         "port",
         "server",
         "server_name",
+        "station",
         "to_broker_us",
         "to_client_us",
     )
@@ -73,9 +81,69 @@ class Link:
         self.is_open = True
         self.is_deaf = False
         self.held: list[tuple[bool, Any]] | None = None
+        self.station: Station | None = None
         self.to_broker_us = 0
         self.to_client_us = 0
         self.asked: dict[int, tuple[type[Any], int]] = {}
+
+
+class Station:
+    """The requests of one connection at their broker: one is handled at a time, and takes `service_us(request)`.
+
+    When the connection ends, waiting requests are dropped: nobody reads them any more.
+    """
+
+    __slots__ = ("_in_service", "_scheduler", "_server", "_service_us", "_waiting", "handled")
+
+    def __init__(self, scheduler: Scheduler, server: Deliver, service_us: Callable[[Any], int]) -> None:
+        self._scheduler = scheduler
+        self._server = server
+        self._service_us = service_us
+        self._waiting: deque[Any] = deque()
+        # The request that has no answer yet, None if there is none; and whether its time is not over yet.
+        self.handled: Any = None
+        self._in_service = False
+
+    def arrive(self, event: Any) -> None:
+        """A request, or the end of the connection."""
+        if type(event) is not RequestReceived:
+            self._waiting.clear()
+            if self._in_service:
+                self._waiting.append(event)
+            else:
+                self._server(event)
+        elif self.handled is not None:
+            self._waiting.append(event)
+        else:
+            self._begin(event)
+
+    def answered(self, correlation_id: int) -> None:
+        """The broker has given an answer; nothing changes if it is not for the handled request."""
+        if self.handled is None or self.handled.correlation_id != correlation_id:
+            return
+        self.handled = None
+        if self._waiting:
+            # Not within the turn in which the broker answers.
+            self._scheduler.after(0, self._next)
+
+    def _next(self) -> None:
+        if self._waiting and self.handled is None:
+            self._begin(self._waiting.popleft())
+
+    def _begin(self, request: Any) -> None:
+        self.handled = request
+        service_us = self._service_us(request)
+        if service_us:
+            self._in_service = True
+            self._scheduler.after(service_us, self._hand_over)
+        else:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        self._in_service = False
+        self._server(self.handled)
+        if self._waiting and type(self._waiting[0]) is not RequestReceived:
+            self._server(self._waiting.popleft())
 
 
 class Silence:
@@ -118,8 +186,8 @@ class Network:
         self._stall_us_max = 0
         self.owners: dict[int, str] = {}
         self.stalled = 0
-        # How late a broker is with what makes it write.
-        self.late_us: Callable[[int, Any], int] | None = None
+        # How long the broker at a port takes for a request; None: no broker takes any time.
+        self.service_us: Callable[[int, Any], int] | None = None
 
     def stall(self, chance: float, stall_us_max: int) -> None:
         """From now on hold up this share of what passes, for up to so long, and all behind it on its connection.
@@ -280,9 +348,13 @@ class Network:
     def respond(self, output: Respond) -> None:
         """Carry a broker's answer to its client."""
         link = self._by_number.get(output.connection_id)
-        if link is None or not link.is_open or output.message is None:
+        if link is None or not link.is_open:
             return
+        if link.station is not None:
+            link.station.answered(output.correlation_id)
         message = output.message
+        if message is None:
+            return
         request_class, version = link.asked.pop(output.correlation_id)
         if self._through_bytes:
             chunks = encode_response(output.correlation_id, message, output.version)
@@ -317,12 +389,15 @@ class Network:
         """When it arrives; NEVER where it waits or is lost."""
         if (link.is_deaf or link.held is not None) and self._is_silent(link, True, event):
             return NEVER
-        due_us = self._scheduler.now_us + self.delay_us()
-        if self.late_us is not None:
-            due_us += self.late_us(link.port, event)
-        link.to_broker_us = due_us = max(link.to_broker_us, due_us)
-        self._scheduler.at(due_us, link.server, event)
+        link.to_broker_us = due_us = max(link.to_broker_us, self._scheduler.now_us + self.delay_us())
+        if link.station is None and self.service_us is not None:
+            # Kept for good: waiting requests are handled in order, also if the broker needs no time any more.
+            link.station = Station(self._scheduler, link.server, partial(self._time_for, link.port))
+        self._scheduler.at(due_us, link.server if link.station is None else link.station.arrive, event)
         return due_us
+
+    def _time_for(self, port: int, request: Any) -> int:
+        return 0 if self.service_us is None else self.service_us(port, request)
 
     def _to_client(self, link: Link, event: Any) -> int:
         if (link.is_deaf or link.held is not None) and self._is_silent(link, False, event):

@@ -4,7 +4,8 @@ A seed is drawn into a plan (`draw`), a plan is run (`run`). Because the plan sa
 chance (delays, torn writes), a finding can be made smaller by leaving out parts of its plan (`shrink`), kept as a file
 and run again. Plain data: `to_dict` and `from_dict` are inverse to each other, by way of JSON.
 
-Times are simulated microseconds from the start of the weather, when all topics exist.
+Times are simulated microseconds from the start of the weather, when all topics exist. A producer's pauses say how fast
+it sends: no pauses, all at once; a pause after each record, at a rate; a pause of hours, idle.
 
 A plan of another version is run as it was meant or not at all: what is in it and not known here, or missing, is refused
 by name (`plan_check`), whether its writer thought of raising FORMAT or not.
@@ -89,6 +90,18 @@ class Mishap:
 
 
 @dataclass(slots=True)
+class ServicePlan:
+    """A broker that takes from `least_us` to `most_us` for each Produce request, one after the other per connection.
+
+    One that no plan names takes no time.
+    """
+
+    broker: int
+    least_us: int
+    most_us: int
+
+
+@dataclass(slots=True)
 class Plan:
     """All of a run."""
 
@@ -101,6 +114,7 @@ class Plan:
     readers: list[ReaderPlan]
     mishaps: list[Mishap]
     weather: str = MILD_WEATHER
+    service: list[ServicePlan] = field(default_factory=list)
     format: int = FORMAT
 
     @property

@@ -34,6 +34,7 @@ from ottla.simulation.plan import (
     Plan,
     ProducerPlan,
     ReaderPlan,
+    ServicePlan,
     TopicPlan,
 )
 
@@ -66,6 +67,8 @@ def _none_or(may: May) -> May:
 
 # Whoever rests, or is kept waiting, for longer looks as if it never came to an end.
 _REST_US = _number(0, 60_000_000)
+# But for a producer that idles: a run has that much more patience (two days).
+_IDLE_US = _number(0, 172_800_000_000)
 _TIME_US = _number(0, 3_600_000_000)
 _BYTES = _number(0, 1 << 20)
 _INT64 = _number(0, (1 << 63) - 1)
@@ -206,6 +209,7 @@ def _plan(data: dict[str, Any]) -> Plan:
     given["producers"] = _made(given, "producers", _producer_plan)
     given["readers"] = _made(given, "readers", _reader_plan)
     given["mishaps"] = _made(given, "mishaps", _mishap)
+    given["service"] = _made(given, "service", lambda item: _checked(ServicePlan(**item)))
     # The optional ones must be there, too: they were not always.
     given = {each.name: given.pop(each.name) for each in fields(Plan)} | given
     plan = _checked(Plan(**given))
@@ -327,6 +331,9 @@ def _faults(plan: Plan) -> Iterator[str]:
         yield from _at(place, _name_faults(reader.name, names))
         topics = _one_of([topic.name for topic in plan.topics])
         yield from _at(place, _wrong(reader, {"topic": topics, "pause_us": _REST_US}))
+    taken: list[int] = []
+    for place, service in _placed("service", plan.service):
+        yield from _at(place, _service_faults(plan, service, taken))
     for place, mishap in _placed("mishaps", plan.mishaps):
         yield from _at(f"{place}, {mishap.kind!r}", _mishap_faults(plan, mishap))
 
@@ -382,6 +389,14 @@ def _topic_faults(plan: Plan, topic: TopicPlan, taken: list[str]) -> Iterator[st
     yield from _setting_faults(topic.settings)
 
 
+def _service_faults(plan: Plan, service: ServicePlan, taken: list[int]) -> Iterator[str]:
+    free = [each for each in range(plan.brokers) if each not in taken]
+    yield from _wrong(service, {"broker": _one_of(free), "least_us": _REST_US})
+    taken.append(service.broker)
+    if not service.least_us <= service.most_us <= 60_000_000:
+        yield _must("most_us", service.most_us, May("from least_us to 60000000", bool))
+
+
 def _producer_faults(plan: Plan, producer: ProducerPlan, records: dict[int, tuple[str, Act]]) -> Iterator[str]:
     yield from _setting_faults(producer.settings)
     partitions = {topic.name: topic.partitions for topic in plan.topics}
@@ -397,7 +412,7 @@ def _producer_faults(plan: Plan, producer: ProducerPlan, records: dict[int, tupl
 
 
 def _act_faults(act: Act, partitions: dict[str, int], producer: ProducerPlan) -> Iterator[str]:
-    yield from _wrong(act, {"pause_us": _REST_US, "value_bytes": _BYTES, "headers": _HEADERS})
+    yield from _wrong(act, {"pause_us": _IDLE_US, "value_bytes": _BYTES, "headers": _HEADERS})
     if act.do in (BEGIN, OFFSETS, COMMIT, ABORT) and "transactional_id" not in producer.settings:
         yield f"{producer.name!r} has no transactions and must have a transactional_id among its settings for them"
     if act.do in (SEND, OFFSETS):

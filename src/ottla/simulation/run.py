@@ -16,9 +16,11 @@ from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.simulation.decoded import DecodedBatches
 from ottla.simulation.fingerprint import fingerprint
 from ottla.simulation.outcome import Outcome
-from ottla.simulation.plan import Plan, ProducerPlan, ReaderPlan
+from ottla.simulation.plan import SEND, Plan, ProducerPlan, ReaderPlan
+from ottla.simulation.produced import ProduceRequests
 from ottla.simulation.reader_script import ReaderScript, ScriptedReader
 from ottla.simulation.scripts import ProducerScript, Script, ScriptedProducer
+from ottla.simulation.sent_records import contents
 from ottla.simulation.states import States
 from ottla.simulation.weather import Weather
 from ottla.simulation.witness import Witness
@@ -32,7 +34,11 @@ _PATIENCE_US = 600_000_000
 # the longest time after which a transaction may be.
 _SETTLE_US_MIN = 6_000_000
 # Of a producer that says nothing of it.
-_TRANSACTION_TIMEOUT_MS = next(row.default for row in PRODUCER_SETTINGS if row.name == "transaction.timeout.ms")
+_DEFAULTS = {row.name: row.default for row in PRODUCER_SETTINGS}
+_TRANSACTION_TIMEOUT_MS = _DEFAULTS["transaction.timeout.ms"]
+_LINGER_MS, _BATCH_SIZE = _DEFAULTS["linger.ms"], _DEFAULTS["batch.size"]
+# In front of the records of a batch, and of what a record or a header holds (at most).
+_BATCH_HEADER_BYTES, _RECORD_HEAD_BYTES, _HEADER_HEAD_BYTES = 61, 16, 4
 _SETTLE_US = 10_000_000
 # What one run alone never shows.
 _OF_MANY_RUNS = (UNCONTROLLED, UNREPEATABLE)
@@ -66,6 +72,7 @@ class Run:
                 for topic in plan.topics
             ],
             producers=[_promise(producer, _slowest_ppm(plan, producer.name)) for producer in plan.producers],
+            produced=[],
             transaction_version=plan.settings.get("transaction_version", 2),
             weather=plan.weather,
         )
@@ -76,6 +83,12 @@ class Run:
         self.weather = Weather(self, plan.mishaps)
         # Whose clients are whose, as the trace calls them: "client-3" -> "p1", and "p1.2" where it was born again.
         self.names: dict[str, str] = {}
+        if plan.service:
+            requests = ProduceRequests(self.world.network.owners)
+            self.chronicle.produced = requests.seen
+            self.world.trace.listeners.append(requests.hear)
+        for each in plan.service:
+            self.world.take_time(each.broker, each.least_us, each.most_us)
         self.began_us = 0
         # Scripts that may be able to go on.
         self.stirred: dict[Script, None] = {}
@@ -93,6 +106,8 @@ class Run:
                 **topic.settings,
             )
         self.began_us = self.world.scheduler.now_us
+        if self.plan.mishaps:
+            self.chronicle.first_fault_us = self.began_us + min(each.at_us for each in self.plan.mishaps)
         partitions = {topic.name: topic.partitions for topic in self.plan.topics}
         for producer in self.plan.producers:
             self.add(ProducerScript(producer, self))
@@ -102,7 +117,7 @@ class Run:
         self._let_pass(lambda: not self._unfinished and self.weather.is_over, _WEATHER_US)
         self.weather.heal()
         self.chronicle.healed_us = self.world.scheduler.now_us
-        if not self._let_pass(lambda: not self._unfinished, _PATIENCE_US):
+        if not self._let_pass(lambda: not self._unfinished, _PATIENCE_US + _longest_rest_us(self.plan)):
             self.chronicle.stuck += [script.waits_for() for script in self._unfinished]
         if not self._settle():
             self.chronicle.stuck.append(f"not all replicas are in sync: {self.witness.image()}")
@@ -222,6 +237,11 @@ class Run:
         )
 
 
+def _longest_rest_us(plan: Plan) -> int:
+    """The pauses of the producer that pauses longest, in all: some are idle for hours."""
+    return max((sum(act.pause_us for act in each.acts) for each in plan.producers), default=0)
+
+
 def _slowest_ppm(plan: Plan, client: str) -> int:
     """How far behind the clock of a client may run at worst."""
     return min(
@@ -248,7 +268,21 @@ def _promise(producer: ProducerPlan, slowest_ppm: int) -> ProducerPromise:
         settings.get("transactional_id"),
         timeout_ms,
         settings.get("max_in_flight_requests_per_connection", 5),
+        settings.get("linger_ms", _LINGER_MS),
+        max(1, (settings.get("batch_size", _BATCH_SIZE) - _BATCH_HEADER_BYTES) // _largest_record(producer)),
     )
+
+
+def _largest_record(producer: ProducerPlan) -> int:
+    """How many bytes the largest record of a producer takes in a batch, or a few more."""
+    largest = 1
+    for act in producer.acts:
+        if act.do == SEND:
+            key, value, headers = contents(act)
+            size = _RECORD_HEAD_BYTES + len(key or b"") + len(value)
+            size += sum(_HEADER_HEAD_BYTES + len(name.encode()) + len(text or b"") for name, text in headers)
+            largest = max(largest, size)
+    return largest
 
 
 def execute(plan: Plan, **options: Any) -> Outcome:

@@ -24,6 +24,7 @@ from ottla.simulation.sent_records import contents, sent_record, take_down
 from ottla.simulation.transactions import Steps
 
 if TYPE_CHECKING:
+    from ottla.records.memory import BlockedCall
     from ottla.simulation.run import Run
 
 Reached = Callable[[], bool]
@@ -94,6 +95,7 @@ class ScriptedProducer(SimulatedProducer):
 
     life: InstanceSeen
     is_dead = False
+    _wanted_bytes = 0
 
     def die(self) -> None:
         """End the process, and note when."""
@@ -105,16 +107,24 @@ class ScriptedProducer(SimulatedProducer):
         """Have this called whenever it has done something."""
         self._machine.acted = acted
 
-    def topic_missing(self, topic: str) -> None:
+    def topic_missing(self, topic: str, call: BlockedCall) -> None:
         """Ask for the topic; nothing is sent yet."""
+        self._wanted_bytes = 0
         self._machine.deliver(TopicWanted(topic))
         raise MustWait
 
-    def memory_wanted(self, nbytes: int) -> None:
-        """Seal what is open; nothing is sent yet."""
-        self.feed(force=True)
+    def memory_wanted(self, call: BlockedCall) -> None:
+        """Make the open batches ready, to free memory; this record is not sent yet."""
+        self._wanted_bytes = call.wanted_bytes
+        self.feed()
         self._machine.turn()
         raise MustWait
+
+    def may_go_on(self, topic: str) -> bool:
+        """Whether the topic is known and there is room for what was to be sent, as `Producer` waits for it."""
+        buffered = self.appender.buffered_bytes
+        room = not buffered or buffered + self._wanted_bytes <= self.settings.buffer_memory
+        return room and self.appender.partition_count(topic) > 0
 
 
 class ProducerScript(Script):
@@ -144,7 +154,7 @@ class ProducerScript(Script):
         elif act.do == acts.PAUSE:
             yield self.until(None, act.pause_us)
         elif act.do == acts.FLUSH:
-            self.producer.feed(force=True)
+            self.producer.feed(flushes=True)
             yield self.until(self.producer.is_settled, 10_000_000)
         elif act.do == acts.BEGIN:
             yield from self._begin()
@@ -293,7 +303,7 @@ class ProducerScript(Script):
     def _finish(self) -> Iterator[Wait]:
         if self._open is not None:
             yield from self._end(self.producer, True)
-        self.producer.feed(force=True)
+        self.producer.feed(flushes=True)
         while not self.producer.is_settled():
             yield self.until(self.producer.is_settled, 60_000_000)
 

@@ -1,11 +1,11 @@
 """Makes a failing plan as small as it can be while the same kind of thing is still found.
 
 Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002) over the parts of a
-plan, the ones that explain most first: mishaps, producers, readers, whole transactions and single acts, topics and
-partitions; then what is left is made plainer (shorter pauses, no keys, the settings' defaults). Leaving something out
-shifts the world's draws, so a smaller plan is another run: a step is kept if, and only if, what was looked for is
-found again. Deterministic: same plan, same result, unless whoever asked for it says in the midst that it is enough. The
-number of runs is bounded, too; the smallest plan found until then is what there is.
+plan, the ones that explain most first: mishaps, brokers that take their time, producers, readers, whole transactions
+and single acts, topics and partitions; then what is left is made plainer (shorter pauses, no keys, the settings'
+defaults). Leaving something out shifts the world's draws, so a smaller plan is another run: a step is kept if, and only
+if, what was looked for is found again. Deterministic: same plan, same result, unless whoever asked for it says in the
+midst that it is enough. The number of runs is bounded, too; the smallest plan found until then is what there is.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ class _Job:
 
 def _fewer_mishaps(job: _Job) -> None:
     job.fewest(job.plan.mishaps, lambda left: replace(job.plan, mishaps=left))
+    job.fewest(job.plan.service, lambda left: replace(job.plan, service=left))
 
 
 def _fewer_clients(job: _Job) -> None:
@@ -209,6 +210,8 @@ def _plainer(job: _Job) -> None:
         short = _each_act(job.plan, lambda act, most=pause_us: _paused(act, most))  # type: ignore[misc]
         if job.attempt(short):
             break
+    constant = [replace(each, least_us=each.most_us) for each in job.plan.service]
+    job.attempt(replace(job.plan, service=constant))
     _fewer_settings(job)
     _plainer_mishaps(job)
 

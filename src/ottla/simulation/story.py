@@ -92,6 +92,8 @@ class _Listener:
         self._run = run
         self._struck = [0] * len(run.plan.mishaps)
         self._fetched: dict[tuple[str, str], str] = {}
+        # When requests whose answer may be long in coming were there.
+        self._came_us: dict[tuple[str, str, int], int] = {}
 
     def hear(self, crossing: Crossing) -> None:
         """A message; before it, whatever went wrong since the last one."""
@@ -115,11 +117,23 @@ class _Listener:
         late = f" (arrives {_seconds(late_us)} s later)" if late_us > _LATE_US else ""
         if late_us < 0:
             late = " (held up, or lost)"
+        took = self._took(crossing)
         errors = " ".join(word for word in words.replace(",", " ").split() if word.isupper() and "_" in word)
         gist = f"{sender}>{receiver} {arrow} {errors}{late and ' late'}"
-        told = f"{arrow}{': ' if words else ''}{words}{late}"
+        told = f"{arrow}{': ' if words else ''}{words}{took}{late}"
         line = Line(at_us, MESSAGE, sender, receiver, told, gist=gist, is_answer=what == "answer")
         self.lines.append(line)
+
+    def _took(self, crossing: Crossing) -> str:
+        """How long a broker took to answer a Produce request, as text; empty if it was not long."""
+        if api_of(crossing.message) != "Produce":
+            return ""
+        if crossing.what == "request":
+            self._came_us[crossing.sender, crossing.receiver, crossing.number] = crossing.arrives_us
+            return ""
+        came_us = self._came_us.pop((crossing.receiver, crossing.sender, crossing.number), -1)
+        took_us = crossing.at_us - came_us
+        return f" (after {_seconds(took_us)} s)" if came_us >= 0 and took_us > _LATE_US else ""
 
     def _name(self, client: str) -> str:
         """Whose client that is; "" for one that only looks at what is left in the end."""

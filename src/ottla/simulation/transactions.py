@@ -54,7 +54,6 @@ class SimulatedTransactions:
         self._tokens = 0
         self._answers: dict[int, OttlaError | None] = {}
         self._unheard: tuple[bool | None, int] | None = None
-        producer.appender.closed_error = producer.core.transaction_refusal
 
     def begin(self) -> None:
         """As `begin_transaction`, with `init_transactions` where it is needed."""
@@ -87,17 +86,19 @@ class SimulatedTransactions:
         """`end`, step by step."""
         self._check((committed,))
         if self._unheard is None:
-            if self._producer.appender.closed_error is None:
-                self._producer.appender.closed_error = TransactionMisuse("the transaction is being ended")
-            self._producer.feed(force=True)
-            self._unheard = committed, self._ask(EndTransaction, committed)
+            self._tokens += 1
+            self._producer.gate.begin_to_end(self._tokens, committed)
+            self._producer.feed(flushes=True)
+            self._unheard = committed, self._tokens
+            self._producer.deliver(EndTransaction(self._tokens, committed))
         yield from self._wait(self._unheard[1], f"end({committed})")
 
     def perform(self, output: TransactionAnswered | TransactionChanged) -> None:
         """Take in an output of the core."""
         if isinstance(output, TransactionChanged):
-            self._producer.appender.closed_error = output.error
+            self._producer.gate.transaction_changed(output.error)
         else:
+            self._producer.gate.answered(output.token)
             self._answers[output.token] = output.error
 
     def _check(self, ending: tuple[bool | None] | None) -> None:

@@ -22,6 +22,7 @@ from ottla.audit.findings import (
     FENCED,
     GROUP_OFFSET,
     HANGING,
+    KEPT_WAITING,
     LOST,
     MISPLACED,
     MISPOLLED,
@@ -206,6 +207,11 @@ WEAKNESSES: dict[Weakness, Line] = {
         "After an abort that may have left gaps the sequence begins anew in the old epoch (transaction version 1).",
         "New batches are taken for old ones: acknowledged, and not stored.",
         (LOST, TORN),
+    ),
+    "closes_by_clock": Line(
+        "Open batches are closed when linger.ms is over, whether a request can leave or not.",
+        "A busy broker gets requests of a few records each; records wait longer and longer.",
+        (KEPT_WAITING,),
     ),
     "reads_aborted": Line(
         "A reader passes over no aborted transaction.",

@@ -99,6 +99,10 @@ class World:
         self.rule_struck: Callable[[int, int, str], None] | None = None
         self._slow_us: dict[int, int] = {}
         self.slowed = 0
+        self.has_slow_disk = False
+        # How long brokers take for a Produce request, at least and at most; drawn beside all else that is.
+        self._service: dict[int, tuple[int, int]] = {}
+        self._service_chance = Chance(f"service {seed}")
         self._starts = [0] * brokers
         self.clocks = [Clock() for _ in range(brokers)]
         # By the names of clients, whose instances share a machine; those without a name have a clock each.
@@ -261,9 +265,26 @@ class World:
         self.links.mend()
 
     def slow_down(self, broker_id: int, delay_us: int) -> None:
-        """From now on a broker gets what makes it write so much later; 0: at once."""
+        """From now on a broker takes so much longer for what makes it write; 0: at once."""
         self._slow_us[broker_id] = delay_us
-        self.network.late_us = self._late_at_port if any(self._slow_us.values()) else None
+        self.has_slow_disk = any(self._slow_us.values())
+        self._watch_the_time()
+
+    def take_time(self, broker_id: int, least_us: int, most_us: int) -> None:
+        """From now on a broker takes between these for each Produce request of a client, one after the other."""
+        self._service[broker_id] = least_us, most_us
+        self._watch_the_time()
+
+    def _watch_the_time(self) -> None:
+        self.network.service_us = self._service_us if self.has_slow_disk or self._service else None
+
+    def _service_us(self, port: int, request: RequestReceived) -> int:
+        broker_id = port - FIRST_PORT
+        least_us, most_us = self._service.get(broker_id, (0, 0))
+        taken_us = 0
+        if most_us and type(request.message) is ProduceRequest:
+            taken_us = least_us if least_us == most_us else self._service_chance.randint(least_us, most_us)
+        return taken_us + self.late_us(broker_id, request)
 
     def late_us(self, broker_id: int, event: Any) -> int:
         """How late a slow disk makes this event."""
@@ -277,9 +298,6 @@ class World:
     def port_of(broker_id: int) -> int:
         """Where clients reach a broker."""
         return FIRST_PORT + broker_id
-
-    def _late_at_port(self, port: int, event: Any) -> int:
-        return self.late_us(port - FIRST_PORT, event)
 
     def jump_clock(self, broker_id: int, jump_us: int) -> None:
         """Move the date of a broker's clock."""

@@ -1,0 +1,74 @@
+"""Logs connections, under `ottla.client`: which addresses cannot be used, and which can be used again.
+
+The first failure of an address is a WARNING at once; further ones are counted and logged once a minute. The first
+answer after a WARNING is an INFO. A connection that ends because nobody needs it is no failure.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ottla.connection.node import address_of
+
+_log = logging.getLogger("ottla.client")
+
+_PAUSE_US = 60_000_000
+
+Place = tuple[str, int]
+
+
+class _Told:
+    """What was logged about one address."""
+
+    __slots__ = ("failures", "missed_since_us", "untold", "warned_us")
+
+    def __init__(self, now_us: int) -> None:
+        self.warned_us = now_us - _PAUSE_US
+        # Failures since the last warning, and since the address was last usable.
+        self.untold = 0
+        self.failures = 0
+        self.missed_since_us = now_us
+
+
+class ConnectionLog:
+    """Logs one client's connections; for one thread at a time."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._told: dict[Place, _Told] = {}
+        # Addresses with a warning that cannot be used again yet.
+        self._missed: dict[Place, _Told] = {}
+
+    def lost(self, host: str, port: int, reason: str, now_us: int) -> None:
+        """A connection could not be opened, or was lost; `reason` is a clause."""
+        place = host, port
+        told = self._told.get(place)
+        if told is None:
+            told = self._told[place] = _Told(now_us)
+        told.untold += 1
+        told.failures += 1
+        if now_us - told.warned_us < _PAUSE_US:
+            return
+        times = f" ({told.untold} times since this was last told)" if told.untold > 1 else ""
+        if place not in self._missed:
+            self._missed[place] = told
+            told.missed_since_us = now_us
+            told.failures = 1
+        told.warned_us = now_us
+        told.untold = 0
+        _log.warning("%s: %s cannot be used: %s%s", self._client_id, address_of(host, port), reason, times)
+
+    def is_missed(self, host: str, port: int) -> bool:
+        """Whether there was a warning for the address, and no INFO since."""
+        return (host, port) in self._missed
+
+    def back(self, host: str, port: int, now_us: int) -> None:
+        """A broker answers there."""
+        told = self._missed.pop((host, port), None)
+        if told is None:
+            return
+        after_s = round((now_us - told.missed_since_us) / 1_000_000, 1)
+        failures = f"{told.failures} failures" if told.failures > 1 else "1 failure"
+        _log.info(
+            "%s: %s can be used again, after %s s and %s", self._client_id, address_of(host, port), after_s, failures
+        )

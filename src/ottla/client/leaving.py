@@ -1,0 +1,184 @@
+"""Long waits of `flush` and `close`, and how a producer is closed after an interruption.
+
+When a wait gets no answer for `QUIET_S`, it logs once what it waits for, and goes on. After an interruption (Ctrl+C, in
+an event loop a cancellation) brokers have `LAST_ANSWERS_S` to answer, which is logged at once; the next interruption
+ends that wait, too. After any other error, `close` waits for the records as long as usual.
+
+Nothing is lost silently: the records' outcomes are logged, and are a note on the error that ended the block. No second
+error is raised.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.errors import OttlaError
+
+if TYPE_CHECKING:
+    from ottla.client.producer import Producer
+    from ottla.client.producer_driver import ProducerDriver
+
+_log = logging.getLogger("ottla.producer")
+
+# After how long without an answer a wait is logged.
+QUIET_S = 2.0
+# The same after an interruption: at once, but not if brokers answer in time.
+QUIET_INTERRUPTED_S = 0.2
+# How long brokers may still acknowledge what was sent before an interruption.
+LAST_ANSWERS_S = 5.0
+
+AT_EXIT = "the process ends"
+INTERRUPTED = "interrupted"
+CANCELLED = "cancelled"
+_WAYS_OUT = {AT_EXIT: "; press Ctrl+C to give them up", INTERRUPTED: "; press Ctrl+C again to give them up"}
+
+
+class LongWaits:
+    """The long waits of one producer; `cause` is why they are cut short: interrupted, cancelled, at exit; else ""."""
+
+    def __init__(self, driver: ProducerDriver) -> None:
+        self._driver = driver
+        self.cause = ""
+        # There was a second interruption: nothing is waited for any more.
+        self.is_given_up = False
+
+    def wait(self, done: Callable[[], bool], timeout_s: float | None, verb: str, grace_s: float = 0) -> bool:
+        """Wait until `done()`, `grace_s` beyond the timeout, and log it if it is long; False: it timed out."""
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        look = Look(self._driver, self.cause, verb, timeout_s)
+        while not look.has_told:
+            if until_s is not None and until_s - time.monotonic() <= look.pause_s:
+                break
+            if self._driver.wait_for(done, look.pause_s):
+                return True
+            look.again()
+        return self._driver.wait_for(done, None if until_s is None else until_s + grace_s - time.monotonic())
+
+    def close_at_exit(self, timeout_s: float) -> None:
+        """Close as the process ends; an interruption ends the wait, and all else as `ProducerDriver.close`."""
+        self.cause = AT_EXIT
+        try:
+            self._driver.close(timeout_s)
+        except KeyboardInterrupt:
+            self._driver.close(0)
+
+
+class Look:
+    """One wait, looked at again and again until it was logged: when no record was settled between two looks."""
+
+    def __init__(self, driver: ProducerDriver, cause: str, verb: str, timeout_s: float | None) -> None:
+        self._driver, self._cause, self._verb, self._timeout_s = driver, cause, verb, timeout_s
+        self.pause_s = QUIET_INTERRUPTED_S if cause in (INTERRUPTED, CANCELLED) else QUIET_S
+        self.has_told = False
+        self._settled = driver.records_settled
+
+    def again(self) -> None:
+        """Log the wait, unless records were settled since the last look."""
+        settled = self._driver.records_settled
+        # A wait that is cut short is logged in any case.
+        if settled == self._settled or self._cause:
+            self.has_told = True
+            _log.warning("%s", self._told())
+        self._settled = settled
+
+    def _told(self) -> str:
+        settings = self._driver.settings
+        count = self._driver.appender.records_appended - self._settled
+        what = f"{count} record{'' if count == 1 else 's'}" if count > 0 else "the last answers"
+        addresses = ",".join(f"{host}:{port}" for host, port in settings.connection.bootstrap_servers)
+        where = f"for {what} {'to' if count > 0 else 'of'} {addresses}"
+        if self._cause:
+            return f"{self._cause}: waiting up to {self._timeout_s:g} s {where}{_WAYS_OUT.get(self._cause, '')}"
+        goes_on = f"{self._verb}() has no answer for {self.pause_s:g} s and goes on waiting"
+        if self._timeout_s is not None:
+            return f"{goes_on}, up to {self._timeout_s:g} s in all, {where}"
+        given_up = f"delivery.timeout.ms ({settings.delivery_timeout_ms} ms)"
+        return f"{goes_on} {where}; each is given up after {given_up}" if count > 0 else f"{goes_on} {where}"
+
+
+# ---- blocks that end ------------------------------------------------------------------------------------------------
+
+
+def leave(producer: Producer, error: BaseException | None) -> None:
+    """Close a producer whose block has ended, by `error` or without one."""
+    if isinstance(error, KeyboardInterrupt):
+        _hurry(producer, error)
+        return
+    try:
+        producer.close()
+    except KeyboardInterrupt as interruption:
+        _hurry(producer, interruption)
+        raise
+    except OttlaError as closing:
+        if error is None:
+            raise
+        tell_of_closing(error, closing)
+
+
+def _hurry(producer: Producer, interruption: BaseException) -> None:
+    waits = producer._driver.waits
+    waits.cause = INTERRUPTED
+    try:
+        try:
+            producer.close(0 if waits.is_given_up else LAST_ANSWERS_S)
+        except KeyboardInterrupt:
+            producer.close(0)
+    except (OttlaError, TimeoutError) as closing:
+        tell_of_closing(interruption, closing)
+
+
+def abort_interrupted(producer: Producer, interruption: BaseException) -> None:
+    """Abort the transaction of an interrupted block; it waits as long as closing does.
+
+    OttlaError as of `abort_transaction`; without an answer by then, that is logged.
+    """
+    driver = producer._driver
+    verbs = driver.transactions
+    try:
+        for call in verbs.end(False):
+            has_ended = verbs.has_ended(call)
+            if not driver.wait_for(has_ended, QUIET_INTERRUPTED_S):
+                tell_of_aborting(INTERRUPTED, "; press Ctrl+C again to leave")
+                driver.wait_for(has_ended, LAST_ANSWERS_S)
+            if not has_ended():
+                break
+            verbs.hear(call)
+        else:
+            return
+    except KeyboardInterrupt:
+        pass
+    leave_to_coordinator(driver, interruption)
+
+
+def tell_of_aborting(cause: str, way_out: str = "") -> None:
+    """Log that the transaction's abort is waited for after an interruption."""
+    _log.warning("%s: waiting up to %g s for the transaction to be aborted%s", cause, LAST_ANSWERS_S, way_out)
+
+
+def leave_to_coordinator(driver: ProducerDriver, interruption: BaseException) -> None:
+    """Stop waiting, for the transaction's end and for anything else."""
+    driver.waits.is_given_up = True
+    tell(
+        interruption,
+        "the transaction is not known to be aborted; none of its records will be committed, and its coordinator aborts "
+        f"it after transaction.timeout.ms ({driver.settings.transaction_timeout_ms} ms) at the latest",
+    )
+
+
+def tell_of_commit(interruption: BaseException) -> None:
+    """Somebody was interrupted while the transaction was being committed."""
+    tell(interruption, "interrupted while the transaction was being committed: whether it is committed is not known")
+
+
+def tell_of_closing(error: BaseException, closing: Exception) -> None:
+    """Closing failed after the block had raised `error`, which stays the one that is raised."""
+    tell(error, f"closing the producer after {type(error).__name__}: {closing}")
+
+
+def tell(error: BaseException, what: str) -> None:
+    """Log this, and add it as a note to the error that ended the block."""
+    _log.error("%s", what)
+    error.add_note(what)

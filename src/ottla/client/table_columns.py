@@ -1,0 +1,103 @@
+"""Which columns of a table become which parts of its records, as `send_table` was told or by their own names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from ottla.errors import RecordError
+
+if TYPE_CHECKING:
+    from ottla.records.arrow_data import Chunk
+    from ottla.schemas.json_columns import JsonColumn
+
+# What `read_table` and Spark call a record's parts, and the argument that names another column.
+_PARTS = {"key": "key", "headers": "headers", "partition": "partition", "timestamp": "timestamp_ms"}
+# Where a record was stored; ignored, since its copy is stored elsewhere.
+_PLACES = ("topic", "offset", "timestamp_type", "timestampType")
+
+Named = dict[str, str | None]
+
+
+def by_their_names(data: Any, named: Named) -> tuple[Any, str | None, Named]:
+    """The data, its column of values and those of the other parts, where no column was named as value.
+
+    `named` are those that were, by argument. The first chunk is read for it. Without a column `value` there is none;
+    RecordError for a column that is no part of a record.
+    """
+    from ottla.records.arrow_columns import column_names
+    from ottla.records.arrow_data import chunks
+
+    pieces = chunks(data)
+    first = next(pieces, None)
+    if first is None:
+        return (), "value", named
+    names = column_names(first)
+    again = chain((first,), pieces)
+    if "value" not in names:
+        return again, None, named
+    odd = [name for name in names if name not in (*_PARTS, *_PLACES, "value", *named.values())]
+    if odd:
+        are = "is not among them" if len(odd) == 1 else "are not among them"
+        raise RecordError(
+            f"Without a name for value, the columns are those of a record ({', '.join(('value', *_PARTS))}; "
+            f"{', '.join(_PLACES)} are left out), and {_listed(odd)} {are}: name one text or binary column as value, "
+            "take value_format='json' for several, or drop what is not to be sent."
+        )
+    found = {argument: named[argument] or (part if part in names else None) for part, argument in _PARTS.items()}
+    return again, "value", found
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = [repr(name) for name in names]
+    return ", ".join(shown[:20]) + (", ..." if len(shown) > 20 else "")
+
+
+def _names(value: Any) -> list[str]:
+    """The columns that a list names; RecordError for what names none."""
+    try:
+        names = list(value)
+    except TypeError:
+        names = [value]
+    if not all(isinstance(name, str) for name in names):
+        raise RecordError(f"value={value!r:.60} names no columns; allowed are a str or a list of str")
+    return names
+
+
+def value_columns(data: Any, value: str | Sequence[str] | None, value_format: str) -> tuple[Any, Any]:
+    """The data, and what `encode_stream` takes as values of it: a column's name, or a function that makes a column."""
+    if value is not None and not isinstance(value, str):
+        value = _names(value)
+    if value_format == "raw":
+        if isinstance(value, str):
+            return data, value
+        if value is not None and len(value) == 1:
+            return data, value[0]
+        raise RecordError(
+            f"value={value!r} cannot be sent as it is: with value_format='raw' name one text or binary column, "
+            "or take value_format='json' for several"
+        )
+    if value_format == "json":
+        return _json_values(data, [value] if isinstance(value, str) else value)
+    raise RecordError(f"value_format={value_format!r} is not supported; allowed are 'raw' and 'json'")
+
+
+def _json_values(data: Any, columns: Sequence[str] | None) -> tuple[Any, Callable[[Chunk], JsonColumn]]:
+    """The same for JSON; data in memory is checked as a whole first, so that either all rows can be sent or none is."""
+    from ottla.records.arrow_data import chunks
+    from ottla.schemas.json_columns import check_json, json_column
+
+    # Attributes that tables of pyarrow, polars and pandas have, and streams do not.
+    if isinstance(data, (list, tuple)) or any(hasattr(data, name) for name in ("num_rows", "height", "iloc")):
+        data = list(chunks(data))
+        check_json(data, columns)
+    row = 0
+
+    def make(chunk: Chunk) -> JsonColumn:
+        nonlocal row
+        made = json_column(chunk, columns, row)
+        row += len(chunk)
+        return made
+
+    return data, make

@@ -1,0 +1,74 @@
+"""How many Produce requests in flight to one broker are useful, measured by its answers.
+
+A broker handles the requests of one connection one after the other, and answers one only when its replicas have it. If
+a broker needs 20 ms for each request, more requests in flight only make a queue there: a record in the fifth is stored
+after 100 ms. A record that waits here for the next request is stored after 40 ms at most, in a fuller batch. But if
+the 20 ms are network time, five requests in flight are five times as fast as one.
+
+Requests that leave while others are in flight show which of the two it is. Such a request overlaps the one before it:
+from when it left until that one's answer. If it took longer than a request that was alone, by more than half of this
+overlap, it waited at the broker for the one before it, and was not useful; else it was. Then `useful` changes: down to
+the number in flight before it, or one up. At the limit, one request more is tried now and then, less and less often
+while that is not useful. How long a request takes alone is also measured again now and then.
+
+The limit is for open batches only: a batch that is full, or was sent before, gains nothing by waiting.
+"""
+
+from __future__ import annotations
+
+# After how many requests one request more than the limit is tried: at first, and at most.
+_TRY_AFTER = 4
+_TRY_AFTER_MAX = 256
+# After how many requests that were not alone, one is sent alone, to measure.
+_ALONE_AFTER = 512
+# An overlap shorter than this share of a lone request's time says nothing.
+_OVERLAP_SHARE = 0.25
+
+
+class FlightLimit:
+    """How many requests in flight to one broker are useful; from 1 to `most`."""
+
+    __slots__ = ("_alone_us", "_answered_us", "_in_company", "_most", "_try_after", "_untried", "useful")
+
+    def __init__(self, most: int) -> None:
+        self.useful = 1
+        self._most = most
+        # How long a request takes when it is alone; 0 before the first.
+        self._alone_us = 0
+        # When the last answer came.
+        self._answered_us = 0
+        # Requests since one more than the limit was tried, and since one was alone.
+        self._untried = 0
+        self._in_company = 0
+        self._try_after = _TRY_AFTER
+
+    def allows(self, in_flight: int) -> bool:
+        """Whether open batches may be closed for one request more than these."""
+        if in_flight < self.useful:
+            return True
+        return in_flight == self.useful < self._most and self._alone_us > 0 and self._untried >= self._try_after
+
+    def sent(self, in_flight: int) -> None:
+        """A request leaves while these are in flight."""
+        self._untried = 0 if in_flight >= self.useful else self._untried + 1
+        self._in_company = 0 if in_flight == 0 else self._in_company + 1
+        if self._in_company >= _ALONE_AFTER:
+            self._in_company = 0
+            self.useful = 1
+
+    def answered(self, in_flight: int, sent_us: int, now_us: int) -> None:
+        """The answer came to a request that left at `sent_us`, while `in_flight` others were on their way."""
+        took_us, overlap_us = now_us - sent_us, self._answered_us - sent_us
+        self._answered_us = now_us
+        if in_flight == 0:
+            self._alone_us = took_us if self._alone_us == 0 else (3 * self._alone_us + took_us) // 4
+            return
+        if self._alone_us == 0 or overlap_us <= _OVERLAP_SHARE * self._alone_us:
+            return
+        if took_us - self._alone_us > overlap_us / 2:
+            if in_flight >= self.useful:
+                self._try_after = min(2 * self._try_after, _TRY_AFTER_MAX)
+            self.useful = max(1, min(self.useful, in_flight))
+        elif in_flight >= self.useful:
+            self._try_after = _TRY_AFTER
+            self.useful = min(self._most, in_flight + 1)

@@ -1,0 +1,36 @@
+"""Records the Produce requests of a run, and when they were answered, if brokers take their time for them.
+
+Requests that expect no answer are left out.
+"""
+
+from __future__ import annotations
+
+from ottla.audit.chronicle import ProduceSeen
+from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
+from ottla.simulation.states import error_codes
+from ottla.simulation.trace import Crossing
+
+
+class ProduceRequests:
+    """The Produce requests of one run; `seen` is in the order of sending."""
+
+    def __init__(self, owners: dict[int, str]) -> None:
+        self.seen: list[ProduceSeen] = []
+        # Client number -> producer; filled as clients are made.
+        self._owners = owners
+        self._unanswered: dict[tuple[str, str, int], ProduceSeen] = {}
+
+    def hear(self, crossing: Crossing) -> None:
+        """Take note of a message if it is a Produce request or its answer."""
+        kind = type(crossing.message)
+        if kind is ProduceRequest and crossing.message.acks:
+            producer = self._owners.get(int(crossing.sender.removeprefix("client-")), "")
+            broker_id = int(crossing.receiver.removeprefix("broker-"))
+            request = ProduceSeen(producer, broker_id, crossing.at_us, crossing.arrives_us)
+            self.seen.append(request)
+            self._unanswered[crossing.sender, crossing.receiver, crossing.number] = request
+        elif kind is ProduceResponse:
+            answered = self._unanswered.pop((crossing.receiver, crossing.sender, crossing.number), None)
+            if answered is not None:
+                answered.answered_us = crossing.at_us
+                answered.is_refused = any(error_codes(crossing.message))

@@ -1,0 +1,163 @@
+"""Answers to an Admin that leave out what was asked, or speak of what was not: asked again, never believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from tests.client.crooked_proxy import CrookedProxy
+from tests.wrong_answers import framed
+
+import ottla
+from ottla.client.offset_lookup import OffsetLookup
+from ottla.protocol.frames import decode_response, encode_response
+from ottla.protocol.messages.create_partitions import CreatePartitionsRequest
+from ottla.protocol.messages.create_topics import CreateTopicsRequest
+from ottla.protocol.messages.delete_records import DeleteRecordsRequest
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ottla.protocol.messages.list_offsets import ListOffsetsRequest
+from ottla.protocol.messages.metadata import MetadataRequest
+
+Change = Callable[[list[Any]], None]
+
+# Where each answer keeps its parts.
+PARTS = {
+    CreateTopicsRequest: "topics",
+    DeleteTopicsRequest: "responses",
+    CreatePartitionsRequest: "results",
+    DescribeConfigsRequest: "results",
+    IncrementalAlterConfigsRequest: "responses",
+    ListOffsetsRequest: "topics",
+    DeleteRecordsRequest: "topics",
+    MetadataRequest: "topics",
+    DescribeTransactionsRequest: "transaction_states",
+}
+CALLS: list[tuple[Any, Callable[[ottla.Admin, str], object], object]] = [
+    (DeleteTopicsRequest, lambda admin, topic: admin.delete_topics(topic), None),
+    (CreatePartitionsRequest, lambda admin, topic: admin.create_partitions(topic, 4), None),
+    (DescribeConfigsRequest, lambda admin, topic: "segment.ms" in admin.describe_configs(topic=topic), True),
+    (IncrementalAlterConfigsRequest, lambda admin, topic: admin.alter_configs({"segment.ms": 9}, topic=topic), None),
+    (ListOffsetsRequest, lambda admin, topic: admin.end_offsets(topic), {0: 2, 1: 0, 2: 0}),
+    (DeleteRecordsRequest, lambda admin, topic: admin.delete_records(topic, {0: 1, 1: 0}), {0: 1, 1: 0}),
+    (MetadataRequest, lambda admin, topic: admin.describe(topic).name, None),
+]
+
+# What is told who asks for it again.
+DONE_THE_FIRST_TIME = {
+    DeleteTopicsRequest: "UNKNOWN_TOPIC_OR_PARTITION",
+    CreatePartitionsRequest: "INVALID_PARTITIONS",
+}
+
+
+def nothing(parts: list[Any]) -> None:
+    parts.clear()
+
+
+def renamed(parts: list[Any]) -> None:
+    for part in parts:
+        name = "resource_name" if hasattr(part, "resource_name") else "name"
+        setattr(part, name, "nobody-asked")
+
+
+def without_the_last_partition(parts: list[Any]) -> None:
+    for part in parts:
+        if getattr(part, "partitions", None):
+            del part.partitions[-1]
+
+
+def twice(parts: list[Any]) -> None:
+    parts.extend(list(parts))
+
+
+def crook(request: Any, change: Change) -> Callable[[bytes, int], bytes]:
+    def bend(frame: bytes, version: int) -> bytes:
+        correlation_id, message = decode_response(memoryview(frame), request, version)
+        change(getattr(message, PARTS[request]))
+        return b"".join(bytes(chunk) for chunk in encode_response(correlation_id, message, version))
+
+    return bend
+
+
+@pytest.fixture(scope="module")
+def single() -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(brokers=1) as cluster:
+        yield cluster
+
+
+# A topic may have any number of partitions: an answer without the last one is no lack that could be seen.
+CASES = [
+    pytest.param(*call, change, id=f"{call[0].__name__.removesuffix('Request')}-{change.__name__}")
+    for call in CALLS
+    for change in (nothing, renamed, twice, without_the_last_partition)
+    if call[0] is not MetadataRequest or change is not without_the_last_partition
+]
+
+
+@pytest.mark.parametrize(("request_class", "call", "expected", "change"), CASES)
+def test_what_was_left_out_is_asked_again(
+    single: ottla.Cluster,
+    kafka_name: str,
+    request_class: Any,
+    call: Callable[[ottla.Admin, str], object],
+    expected: object,
+    change: Change,
+) -> None:
+    single.create_topic(kafka_name, partitions=3)
+    with ottla.Producer(single.bootstrap_servers) as producer:
+        for _ in range(2):
+            producer.send(kafka_name, b"x", partition=0)
+    # The connection's own question comes first where metadata is asked for.
+    as_they_are = [lambda frame, _: framed(frame)] if request_class is MetadataRequest else []
+    proxy = CrookedProxy(single.bootstrap_servers, [*as_they_are, crook(request_class, change)], request_class.API_KEY)
+    try:
+        with ottla.Admin(proxy.bootstrap_servers, retry_backoff_ms=10) as admin:
+            if request_class in DONE_THE_FIRST_TIME and change in (nothing, renamed):
+                with pytest.raises(ottla.KafkaError, match=DONE_THE_FIRST_TIME[request_class]):
+                    call(admin, kafka_name)
+            else:
+                assert call(admin, kafka_name) == (kafka_name if request_class is MetadataRequest else expected)
+        assert proxy.struck >= 1
+    finally:
+        proxy.close()
+
+
+@pytest.mark.parametrize("change", [nothing, renamed, twice, without_the_last_partition])
+def test_an_offset_lookup_asks_again_for_what_was_left_out(
+    single: ottla.Cluster, kafka_name: str, change: Change
+) -> None:
+    single.create_topic(kafka_name, partitions=2)
+    proxy = CrookedProxy(single.bootstrap_servers, [crook(ListOffsetsRequest, change)], ListOffsetsRequest.API_KEY)
+    lookup = OffsetLookup(proxy.bootstrap_servers, retry_backoff_ms=10)
+    try:
+        assert lookup.offsets({(kafka_name, 0): -1, (kafka_name, 1): -1}) == {(kafka_name, 0): 0, (kafka_name, 1): 0}
+        assert proxy.struck == 1
+    finally:
+        lookup.close()
+        proxy.close()
+
+
+def strangers(parts: list[Any]) -> None:
+    stranger = deepcopy(parts[0])
+    stranger.transactional_id = "nobody-asked"
+    parts.append(stranger)
+
+
+@pytest.mark.parametrize("change", [nothing, twice, strangers])
+def test_transactions_that_were_left_out_are_asked_for_again(
+    single: ottla.Cluster, kafka_name: str, change: Change
+) -> None:
+    with ottla.Admin(single.bootstrap_servers) as admin:
+        admin.fence_producers(kafka_name)
+    request = DescribeTransactionsRequest
+    proxy = CrookedProxy(single.bootstrap_servers, [crook(request, change)], request.API_KEY)
+    try:
+        with ottla.Admin(proxy.bootstrap_servers, retry_backoff_ms=10) as admin:
+            assert list(admin.describe_transactions(kafka_name)) == [kafka_name]
+        assert proxy.struck == 1
+    finally:
+        proxy.close()

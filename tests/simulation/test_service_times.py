@@ -1,0 +1,127 @@
+"""Brokers that take their time: the requests of one connection are handled one after the other, as Kafka does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
+from ottla.simulation.clients import SimulatedProducer
+from ottla.simulation.trace import Crossing
+from ottla.simulation.world import World
+
+TOPIC = "flights"
+TAKES_US = 20_000
+
+
+class Watched:
+    """One broker with one partition; what crossed of Produce."""
+
+    def __init__(self, seed: int = 1) -> None:
+        # Producers as they must not be, which have several requests in flight to such a broker.
+        self.world = World(seed, brokers=1, weaknesses=("closes_by_clock",))
+        self.world.create_topic(TOPIC, replication_factor=1)
+        self.asked: list[Crossing] = []
+        self.answered: list[Crossing] = []
+        self.world.trace.listeners.append(self._hear)
+
+    def _hear(self, crossing: Crossing) -> None:
+        if type(crossing.message) is ProduceRequest:
+            self.asked.append(crossing)
+        elif type(crossing.message) is ProduceResponse:
+            self.answered.append(crossing)
+
+    def producer(self) -> SimulatedProducer:
+        """Known to the broker, so that five requests may be in flight; each record has one of its own."""
+        producer = self.world.producer(SimulatedProducer, linger_ms=0, batch_size=200)
+        producer.send(TOPIC, b"first")
+        producer.flush()
+        self.asked.clear()
+        self.answered.clear()
+        return producer
+
+    @property
+    def apart_us(self) -> list[int]:
+        """How long after the previous answer each answer left."""
+        times = [each.at_us for each in self.answered]
+        return [later - earlier for earlier, later in pairwise(times)]
+
+
+def take_time(world: World) -> None:
+    world.take_time(0, TAKES_US, TAKES_US)
+
+
+def have_a_slow_disk(world: World) -> None:
+    world.slow_down(0, TAKES_US)
+
+
+def send(producer: SimulatedProducer, count: int) -> None:
+    for _ in range(count):
+        producer.send(TOPIC, b"x" * 150)
+    producer.flush()
+
+
+@pytest.mark.parametrize("slow", [take_time, have_a_slow_disk])
+def test_one_connections_requests_are_handled_one_after_the_other(slow: Callable[[World], None]) -> None:
+    seen = Watched()
+    producer = seen.producer()
+    slow(seen.world)
+    send(producer, 5)
+    assert [each.number for each in seen.answered] == [each.number for each in seen.asked]
+    assert seen.asked[-1].at_us < seen.answered[0].at_us, "all were in flight at once"
+    assert len(seen.apart_us) == 4
+    assert all(apart_us == TAKES_US for apart_us in seen.apart_us)
+
+
+def test_connections_are_handled_side_by_side() -> None:
+    seen = Watched()
+    producers = [seen.producer() for _ in range(3)]
+    take_time(seen.world)
+    for producer in producers:
+        producer.send(TOPIC, b"x")
+    for producer in producers:
+        producer.flush()
+    assert len(seen.answered) == 3
+    assert all(apart_us < TAKES_US for apart_us in seen.apart_us)
+
+
+def test_varying_times_stay_in_their_bounds_and_repeat_with_the_same_seed() -> None:
+    def apart_us() -> list[int]:
+        seen = Watched(7)
+        producer = seen.producer()
+        seen.world.take_time(0, TAKES_US // 4, TAKES_US)
+        send(producer, 20)
+        return seen.apart_us
+
+    found = apart_us()
+    assert len(set(found)) > 10
+    assert all(each >= TAKES_US // 4 for each in found)
+    assert apart_us() == found
+
+
+def test_waiting_requests_are_dropped_with_their_connection() -> None:
+    """The request that is being handled was read already, and is stored."""
+    seen = Watched()
+    producer = seen.producer()
+    take_time(seen.world)
+    for _ in range(5):
+        producer.send(TOPIC, b"x" * 150)
+    seen.world.run_until(lambda: len(seen.asked) == 5)
+    seen.world.run_until(lambda: False, limit_us=TAKES_US // 2)
+    producer.die()
+    seen.world.run_until(lambda: False, limit_us=10 * TAKES_US)
+    assert len(seen.world.reader().read(TOPIC, 0)) == 2
+
+
+def test_a_broker_that_is_fast_again_answers_what_waits() -> None:
+    seen = Watched()
+    producer = seen.producer()
+    take_time(seen.world)
+    deliveries = [producer.send(TOPIC, b"x" * 150) for _ in range(5)]
+    seen.world.run_until(lambda: bool(seen.answered))
+    seen.world.take_time(0, 0, 0)
+    producer.flush()
+    assert [each.result(0).offset for each in deliveries] == [1, 2, 3, 4, 5]
+    assert all(apart_us < TAKES_US for apart_us in seen.apart_us)
