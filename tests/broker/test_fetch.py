@@ -204,3 +204,15 @@ def test_every_offset_can_be_reached_and_reading_on_misses_nothing(
         position = found[-1].offset + 1
     assert [r.value for r in seen] == values
     assert [r.offset for r in seen] == list(range(len(values)))
+
+
+def test_a_consumer_that_read_to_where_a_log_began_anew_has_not_parted_from_it(world: World) -> None:
+    """A replica that fell behind what the leader had deleted holds no record, nor an epoch, when it leads."""
+    world.produce(batch_of(b"a", b"b"))
+    log = world.brokers[1].topics[TOPIC][0].log
+    assert log is not None
+    log.start_anew(2)
+    answer = world.fetch(2, last_fetched_epoch=0)
+    assert (answer.error_code, answer.diverging_epoch) == (0, None)
+    parted = world.fetch(3, last_fetched_epoch=0).diverging_epoch
+    assert (parted.epoch, parted.end_offset) == (0, 2)

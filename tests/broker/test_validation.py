@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.produce import PartitionProduceResponse
 from ottla.records.batch_header import iterate_headers
 from ottla.records.plain import Record, encode_batch
 
@@ -88,6 +89,40 @@ def test_a_compacted_topic_wants_keys() -> None:
     assert world.produce(keyed).error_code == 0
     assert world.produce(half).error_code == ErrorCode.INVALID_RECORD
     assert world.end_offset().offset == 1
+
+
+def refused_records(answer: PartitionProduceResponse) -> dict[int, str | None]:
+    return {each.batch_index: each.batch_index_error_message for each in answer.record_errors}
+
+
+def test_records_that_are_refused_are_named_with_what_is_wrong_with_each() -> None:
+    world = made(cleanup_policy="compact", message_timestamp_before_max_ms=1000)
+    rows = [
+        Record(0, WALL_MS, b"k", b"v"),
+        Record(1, WALL_MS, None, b"v"),
+        Record(2, WALL_MS - 5000, b"k", b"v"),
+        Record(3, WALL_MS, None, b"v"),
+    ]
+    answer = world.produce(encode_batch(rows[:2]))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert list(refused_records(answer)) == [1]
+    assert answer.error_message is not None
+    assert answer.error_message.startswith("1 of 2 records are refused, number 1 first: a record without a key")
+    answer = world.produce(encode_batch(rows))
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_TIMESTAMP, -1)
+    told = refused_records(answer)
+    assert list(told) == [1, 2, 3]
+    assert told[1] == told[3] == "a record without a key, in a topic with cleanup.policy=compact"
+    assert str(told[2]).startswith(f"timestamp {WALL_MS - 5000} is not between 1000 ms before")
+    assert world.end_offset().offset == 0
+    assert world.produce(encode_batch(rows[:1])).record_errors == []
+
+
+def test_a_record_of_the_future_is_named() -> None:
+    world = made(message_timestamp_after_max_ms=1000)
+    answer = world.produce(encode_batch([Record(0, WALL_MS, None, b"v"), Record(1, WALL_MS + 9000, None, b"v")]))
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert list(refused_records(answer)) == [1]
 
 
 def test_records_that_cannot_be_read_are_refused_where_they_must_be_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.fetch import EpochEndOffset as DivergingEpoch
 from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -28,11 +30,18 @@ from ottla.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from ottla.reader.core import ReaderCore
 from ottla.reader.settings import ReaderSettings
 from ottla.records.plain import Record, encode_batch
 
-APIS = (ApiVersionsRequest, MetadataRequest, ListOffsetsRequest, FetchRequest)
+APIS = (ApiVersionsRequest, MetadataRequest, ListOffsetsRequest, FetchRequest, OffsetForLeaderEpochRequest)
+FENCED, UNKNOWN = 74, 75
 
 
 class World:
@@ -44,6 +53,9 @@ class World:
         )
         self.now_us = 0
         self.leaders = [1, 2]
+        # Each partition's leader epoch, and the newest version of an API by its key where brokers are older.
+        self.epochs: dict[int, int] = {}
+        self.versions: dict[int, int] = {}
         self.logs: dict[int, list[bytes]] = {}
         self.begin: dict[int, int] = {}
         self.end: dict[int, int] = {}
@@ -52,8 +64,12 @@ class World:
         self.topic_error = 0
         self.refuse_connections = False
         self.lose_next_fetch = False
+        # What a broker that answers crookedly makes of an answer.
+        self.crook: Callable[[Any], Any] = lambda answer: answer
         self.fetches: list[FetchRequest] = []
         self.questions: list[ListOffsetsRequest] = []
+        self.checks: list[OffsetForLeaderEpochRequest] = []
+        self.held: list[tuple[int, int, FetchRequest]] = []
         self.said: list[Any] = []
 
     def store(self, partition: int, *values: bytes) -> None:
@@ -61,8 +77,26 @@ class World:
         base = self.end.setdefault(partition, 0)
         self.begin.setdefault(partition, 0)
         records = [Record(base + n, 1000 + n, None, value, []) for n, value in enumerate(values)]
-        self.logs.setdefault(partition, []).append(bytes(encode_batch(records, base_offset=base)))
+        batch = encode_batch(records, base_offset=base, partition_leader_epoch=self.epochs.get(partition, 0))
+        self.logs.setdefault(partition, []).append(bytes(batch))
         self.end[partition] = base + len(values)
+
+    def elect(self, partition: int, leader: int, keeps: int | None = None) -> None:
+        """Another leader, whose log ends at the offset `keeps`, where it is not the same."""
+        self.leaders[partition] = leader
+        self.epochs[partition] = self.epochs.get(partition, 0) + 1
+        if keeps is not None:
+            self.logs[partition] = [batch for batch in self.logs[partition] if int.from_bytes(batch[:8], "big") < keeps]
+            self.end[partition] = keeps
+
+    def wake(self, partition: int, error_code: int = 0) -> None:
+        """Answer the Fetch that was held back for want of records: with this error, or as it is to be answered now."""
+        connection_id, correlation_id, request = self.held.pop()
+        if error_code:
+            self.fetch_errors[partition] = [error_code]
+            asked = request.topics[0].partitions[0]
+            asked.current_leader_epoch = -1
+        self.core.receive(Received(connection_id, correlation_id, self._fetched(request)), self.now_us)
 
     def run(self, rounds: int = 50) -> list[Any]:
         """Answer until the core asks nothing more; what it said to its user."""
@@ -86,13 +120,17 @@ class World:
             event = Disconnected(output.connection_id, "connection refused") if self.refuse_connections else None
             self.core.receive(event or Connected(output.connection_id), self.now_us)
         elif isinstance(output, Transmit):
+            assert output.version <= self.versions.get(output.message.API_KEY, output.message.MAX_VERSION)
             if isinstance(output.message, FetchRequest) and self.lose_next_fetch:
                 self.lose_next_fetch = False
                 self.core.receive(Disconnected(output.connection_id, "closed by the broker"), self.now_us)
                 return
             message = self._respond(output.message)
             if message is not None:
+                message = self.crook(message)
                 self.core.receive(Received(output.connection_id, output.correlation_id, message), self.now_us)
+            else:
+                self.held.append((output.connection_id, output.correlation_id, output.message))
         elif not isinstance(output, Disconnect):
             self.said.append(output)
 
@@ -100,8 +138,13 @@ class World:
         if isinstance(request, ApiVersionsRequest):
             return ApiVersionsResponse(
                 api_keys=[
-                    ApiVersion(api_key=api.API_KEY, min_version=api.MIN_VERSION, max_version=api.MAX_VERSION)
+                    ApiVersion(
+                        api_key=api.API_KEY,
+                        min_version=api.MIN_VERSION,
+                        max_version=self.versions.get(api.API_KEY, api.MAX_VERSION),
+                    )
                     for api in APIS
+                    if api.API_KEY not in self.versions or self.versions[api.API_KEY] >= api.MIN_VERSION
                 ]
             )
         if isinstance(request, MetadataRequest):
@@ -109,13 +152,47 @@ class World:
         if isinstance(request, ListOffsetsRequest):
             self.questions.append(request)
             return self._offsets(request)
+        if isinstance(request, OffsetForLeaderEpochRequest):
+            self.checks.append(request)
+            return self._epoch_ends(request)
         self.fetches.append(request)
         return self._fetched(request)
+
+    def _epoch_error(self, partition: int, told: int) -> int:
+        epoch = self.epochs.get(partition, 0)
+        return 0 if told in (-1, epoch) else FENCED if told < epoch else UNKNOWN
+
+    def _epoch_end(self, partition: int, epoch: int) -> tuple[int, int]:
+        """The newest epoch of the log not above this one, and where it ends."""
+        found, end = -1, -1
+        for batch in self.logs.get(partition, []):
+            base, batch_epoch = int.from_bytes(batch[:8], "big"), int.from_bytes(batch[12:16], "big")
+            if batch_epoch > epoch:
+                return (found, end) if found >= 0 else (epoch, base)
+            found, end = batch_epoch, base + int.from_bytes(batch[23:27], "big") + 1
+        return (epoch if epoch == self.epochs.get(partition, 0) else found), self.end.get(partition, 0)
+
+    def _epoch_ends(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+        topics = []
+        for topic in request.topics:
+            told = []
+            for place in topic.partitions:
+                error = self._epoch_error(place.partition, place.current_leader_epoch)
+                epoch, end = (-1, -1) if error else self._epoch_end(place.partition, place.leader_epoch)
+                told.append(
+                    EpochEndOffset(partition=place.partition, error_code=error, leader_epoch=epoch, end_offset=end)
+                )
+            topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=told))
+        return OffsetForLeaderEpochResponse(topics=topics)
 
     def _metadata(self, request: MetadataRequest) -> MetadataResponse:
         partitions = [
             MetadataResponsePartition(
-                partition_index=index, leader_id=leader, leader_epoch=0, replica_nodes=[leader], isr_nodes=[leader]
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=self.epochs.get(index, 0),
+                replica_nodes=[leader],
+                isr_nodes=[leader],
             )
             for index, leader in enumerate(self.leaders)
         ]
@@ -147,7 +224,8 @@ class World:
             if offset is None:
                 younger = place.timestamp - 1000
                 offset = younger if younger < self.end.get(index, 0) else -1
-            told.append(ListOffsetsPartitionResponse(partition_index=index, offset=offset))
+            epoch = self.epochs.get(index, 0)
+            told.append(ListOffsetsPartitionResponse(partition_index=index, offset=offset, leader_epoch=epoch))
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=request.topics[0].name, partitions=told)])
 
     def _fetched(self, request: FetchRequest) -> FetchResponse | None:
@@ -157,7 +235,8 @@ class World:
             told = []
             for place in topic.partitions:
                 index = place.partition
-                errors = self.fetch_errors.get(index)
+                errors = list(filter(None, [self._epoch_error(index, place.current_leader_epoch)]))
+                errors = errors or self.fetch_errors.get(index, [])
                 if errors:
                     any_data = True
                     told.append(
@@ -169,6 +248,13 @@ class World:
                         )
                     )
                     continue
+                if place.last_fetched_epoch >= 0:
+                    epoch, end = self._epoch_end(index, place.last_fetched_epoch)
+                    if epoch < place.last_fetched_epoch or end < place.fetch_offset:
+                        any_data = True
+                        diverging = DivergingEpoch(epoch=epoch, end_offset=end)
+                        told.append(PartitionData(partition_index=index, diverging_epoch=diverging))
+                        continue
                 data = self._batches_from(index, place.fetch_offset, place.partition_max_bytes)
                 any_data = any_data or bool(data)
                 told.append(
@@ -198,6 +284,6 @@ def world() -> World:
     return World()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_world() -> type[World]:
     return World

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.tiers import some_tested
 
 import ottla
 from ottla.client.producer import Producer
@@ -148,7 +149,9 @@ def test_an_abort_that_comes_late_touches_nothing_of_a_newer_driver(has_decided:
 
 
 @pytest.mark.parametrize("atomic", [False, True])
-@pytest.mark.parametrize("barrier", [name for name in Barrier if name.startswith("abort-")])
+@pytest.mark.parametrize(
+    "barrier", some_tested([name for name in Barrier if name.startswith("abort-")], Barrier.ABORT_END)
+)
 def test_every_row_is_there_once_after_a_kill_amid_an_abort(
     barrier: str, atomic: bool, job: Job, engine: Engine, say: Callable[[str], None]
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tiers import some_tested
 
 import ottla
 from ottla.client.producer import Producer
@@ -32,7 +33,7 @@ def job(cluster: ottla.Cluster, kafka_name: str, tmp_path: Path) -> Job:
     return make_job(cluster, kafka_name, tmp_path, atomic=True)
 
 
-@pytest.mark.parametrize("barrier", KILLED_AT)
+@pytest.mark.parametrize("barrier", some_tested(KILLED_AT, Barrier.COMMIT_DECISION, Barrier.COMMIT_APPLY))
 def test_every_row_is_there_once_after_a_kill(barrier: str, job: Job, engine: Engine) -> None:
     engine.kill_at(barrier, after=PASSES[barrier])
     # All of the second batch or nothing of it, before anybody has recovered anything.

@@ -14,6 +14,8 @@ from . import driver
 from .conftest import Engine, assert_every_row_once, open_tasks
 from .driver import Job
 
+pytestmark = pytest.mark.prove
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ottla.Cluster]:

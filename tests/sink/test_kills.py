@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests import exactly_once
+from tests.tiers import some_tested
 
 import ottla
 from ottla.sink.barriers import Barrier
@@ -26,7 +27,7 @@ from .driver import Job
 KILLED_AT = [name for name in Barrier if not name.startswith("abort-")]
 
 
-@pytest.mark.parametrize("barrier", KILLED_AT)
+@pytest.mark.parametrize("barrier", some_tested(KILLED_AT, Barrier.TASK_END, Barrier.COMMIT_APPLY))
 def test_every_row_is_there_once_after_a_kill(
     barrier: str, job: Job, engine: Engine, say: Callable[[str], None]
 ) -> None:
@@ -36,7 +37,7 @@ def test_every_row_is_there_once_after_a_kill(
     assert_every_row_once(job)
 
 
-@pytest.mark.parametrize("ended", [1, 2, 3])
+@pytest.mark.parametrize("ended", some_tested([1, 2, 3], 2))
 def test_every_row_is_there_once_after_a_kill_between_any_two_ends(
     ended: int, job: Job, engine: Engine, say: Callable[[str], None]
 ) -> None:
@@ -53,6 +54,7 @@ def test_every_row_is_there_once_after_a_kill_between_any_two_ends(
     assert_every_row_once(job)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("barrier", [Barrier.PLAN_READ, Barrier.TASK_PREPARE, Barrier.COMMIT_APPLY])
 def test_the_first_batch_is_as_safe(barrier: str, job: Job, engine: Engine, say: Callable[[str], None]) -> None:
     engine.kill_at(barrier)
@@ -80,7 +82,7 @@ def test_a_kill_while_the_decision_is_asked_for_and_unanswered(
     assert_every_row_once(job)
 
 
-@pytest.mark.parametrize("barrier", [Barrier.COMMIT_APPLY, Barrier.COMMIT_END])
+@pytest.mark.parametrize("barrier", some_tested([Barrier.COMMIT_APPLY, Barrier.COMMIT_END], Barrier.COMMIT_APPLY))
 def test_the_control_at_least_once_shows_duplicates(
     barrier: str, job: Job, tmp_path: Path, say: Callable[[str], None]
 ) -> None:

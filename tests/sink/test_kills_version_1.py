@@ -15,6 +15,8 @@ from . import driver
 from .conftest import PASSES, Engine, assert_every_row_once, await_quiet
 from .driver import Job, run_batch, run_task
 
+pytestmark = pytest.mark.prove
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ottla.Cluster]:

@@ -15,6 +15,7 @@ from ottla.sink.barriers import Barrier
 from ottla.sink.batch import WRITE, BatchId, Last, Totals
 from ottla.sink.commit import _to_decide, commit
 from ottla.sink.deciding import decide
+from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import coordinator_id
 from ottla.sink.planning import plan
 from ottla.sink.refusals import Role, role
@@ -32,7 +33,8 @@ def decided(job: Job, lost: tuple[int, ...], landed: tuple[int, ...] = ()) -> No
     messages = [run_task(job, settings, planned, 0, task, task) for task in range(job.tasks)]
     session = session_of(settings)
     decision = _to_decide(session, planned, messages[0].batch, messages, messages)  # type: ignore[arg-type]
-    decide(session, planned, decision, messages)  # type: ignore[arg-type]
+    with DecisionWriter(session, planned.coordinator) as writer:
+        decide(writer, planned, decision, messages)  # type: ignore[arg-type]
     for tasks, committed in ((lost, False), (landed, True)):
         identities = [decision.entries[task].identity for task in tasks]
         if identities:
@@ -65,7 +67,8 @@ def test_rows_lost_again_are_written_again(job: Job) -> None:
     session = session_of(settings)
     prepared = [message for message in messages if hasattr(message, "entry")]
     decision = _to_decide(session, planned, messages[0].batch, messages, prepared)  # type: ignore[arg-type]
-    decide(session, planned, decision, prepared)  # type: ignore[arg-type]
+    with DecisionWriter(session, planned.coordinator) as writer:
+        decide(writer, planned, decision, prepared)  # type: ignore[arg-type]
     again = [entry.identity for entry in decision.entries if entry.partition_id == 2]
     ottla.end_transactions(again, False, job.bootstrap_servers)
     driver.main(job.text())
@@ -122,6 +125,7 @@ def test_downtime_beyond_the_timeout_before_the_decision(job: Job, engine: Engin
     assert_every_row_once(job)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(("barrier", "after"), [(Barrier.COMMIT_APPLY, 0), (Barrier.COMMIT_BETWEEN, 1)])
 def test_downtime_beyond_the_timeout_after_the_decision(barrier: str, after: int, job: Job, engine: Engine) -> None:
     job.transaction_timeout_ms = engine.job.transaction_timeout_ms = 5_000

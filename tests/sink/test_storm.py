@@ -23,6 +23,8 @@ from . import driver
 from .conftest import PASSES, Engine, assert_every_row_once, make_job, open_tasks
 from .driver import Job
 
+pytestmark = pytest.mark.prove
+
 SEEDS = range(1, 76) if IS_SOAK else (1,)
 _DRIVERS = 6
 _APIS = ("EndTxn", "InitProducerId", "ListTransactions", "DescribeTransactions", "FindCoordinator", "Produce", "Fetch")

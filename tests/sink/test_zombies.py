@@ -13,7 +13,8 @@ from ottla.sink.barriers import Barrier
 from ottla.sink.batch import Attempt, BatchId, Totals
 from ottla.sink.commit import _to_decide, abort, commit
 from ottla.sink.deciding import decide
-from ottla.sink.identities import coordinator_id
+from ottla.sink.decision_writer import DecisionWriter
+from ottla.sink.identities import SLOTS, coordinator_id
 from ottla.sink.planning import plan
 from ottla.sink.session import session_of
 from ottla.sink.task import prepare
@@ -153,7 +154,7 @@ def test_an_attempt_of_an_old_plan_that_wakes_up_late_is_swept(job: Job) -> None
 
 def test_an_identity_that_was_never_used_is_taken_by_a_later_plan(job: Job) -> None:
     settings = job.settings()
-    for batch in range(5):
+    for batch in range(2 * SLOTS):
         planned = plan(settings)
 
         def die(producer: Callable[[], Producer]) -> Totals:
@@ -167,9 +168,9 @@ def test_an_identity_that_was_never_used_is_taken_by_a_later_plan(job: Job) -> N
         ids = [
             each.transactional_id for each in admin.list_transactions() if f"-{job.sink_id}/" in each.transactional_id
         ]
-    # The driver's, and three slots of three tasks, of which one has a second index.
-    assert len(ids) <= 1 + 3 * (3 + 1)
-    assert_every_row_once(job, batches=5)
+    # The driver's, and in each slot three tasks, of which one has a second index.
+    assert len(ids) <= 1 + SLOTS * (3 + 1)
+    assert_every_row_once(job, batches=2 * SLOTS)
 
 
 def test_a_plan_alone_makes_way_for_readers(job: Job) -> None:
@@ -194,7 +195,8 @@ def test_an_old_driver_that_wakes_up_before_it_sweeps_touches_nothing_of_the_new
     planned = plan(settings)
     messages = tasks(job, planned, batch)
     decision = _to_decide(session_of(settings), planned, messages[0].batch, messages, messages)
-    decide(session_of(settings), planned, decision, messages)
+    with DecisionWriter(session_of(settings), planned.coordinator) as writer:
+        decide(writer, planned, decision, messages)
     # The old one may fence us now, as its next batch comes; not before.
     engine.hold(Barrier.PLAN_FENCE)
     engine.release(barrier)

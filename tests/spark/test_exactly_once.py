@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
 
 from ottla.client.admin import Admin
@@ -81,6 +83,7 @@ def stream(spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, tmp_pa
     return Stream(spark, kafka_cluster, kafka_topic, tmp_path)
 
 
+@pytest.mark.sample
 def test_a_micro_batch_that_spark_repeats_is_there_once_and_its_offsets_can_be_read_back(
     stream: Stream, kafka_cluster: Cluster, kafka_topic: str
 ) -> None:
@@ -170,6 +173,56 @@ def test_foreach_batch_is_exactly_once_by_its_sink_id(stream: Stream, kafka_clus
     stream.add(4)
     stream.run(foreach=each)
     assert visible(kafka_cluster, kafka_topic) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("session", ["the query's", "ours"])
+def test_a_plain_thread_within_foreach_batch_which_loses_the_micro_batch_is_refused(
+    session: str, spark: SparkSession, stream: Stream, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    def each(rows: DataFrame, batch_id: int) -> None:
+        def work() -> None:
+            activate(rows.sparkSession if session == "the query's" else spark)
+            write(rows, kafka_cluster, kafka_topic, sink__id=kafka_topic)
+
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(work).result()
+
+    stream.add(1, 2)
+    with pytest.raises(PySparkException, match=r"inheritable_thread_target.*write\.id") as refused:
+        stream.run(foreach=each)
+    assert "which micro-batch" in str(refused.value)
+    assert visible(kafka_cluster, kafka_topic) == []
+
+
+def test_a_thread_within_foreach_batch_that_inherits_the_micro_batch_or_names_it_is_exactly_once(
+    stream: Stream, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    inheriting, naming = f"{kafka_topic}-inheriting", f"{kafka_topic}-naming"
+
+    def each(rows: DataFrame, batch_id: int) -> None:
+        def inherit() -> None:
+            activate(rows.sparkSession)
+            write(rows, kafka_cluster, kafka_topic, sink__id=inheriting)
+
+        def name() -> None:
+            activate(rows.sparkSession)
+            write(rows, kafka_cluster, kafka_topic, sink__id=naming, write__id=str(batch_id))
+
+        with ThreadPoolExecutor(2) as pool:
+            for writing in [pool.submit(inheritable_thread_target(rows.sparkSession)(inherit)), pool.submit(name)]:
+                writing.result()
+
+    stream.add(1, 2)
+    for _ in range(2):
+        stream.run(foreach=each)
+        stream.forget(0)
+    assert visible(kafka_cluster, kafka_topic) == [1, 1, 2, 2]
+
+
+def activate(session: SparkSession) -> None:
+    """Have this thread find Python data sources."""
+    assert session._jvm is not None
+    session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
 
 
 def test_two_writes_of_a_micro_batch_under_one_sink_id_are_refused(

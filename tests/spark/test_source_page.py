@@ -36,6 +36,7 @@ def test_the_table_of_options_is_what_the_code_reads_by(tool: ModuleType) -> Non
 
 
 @pytest.mark.spark
+@pytest.mark.sample
 def test_the_code_of_the_page_reads_a_batch_and_a_stream(spark: SparkSession) -> None:
     batch, stream = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     with ottla.Cluster(brokers=1) as cluster:

@@ -29,7 +29,9 @@ cdef class ReaderCore:
     @cython.locals(position=Position)
     cdef _ask(self, now_us)
     cdef _reachable_leader(self, Position position, now_us)
+    cdef bint _is_in_doubt(self, Position position, node_id) except -1
     cdef _gives_up(self, Position position, now_us)
+    cdef _begin_request(self, Position position)
 
 
 @cython.final

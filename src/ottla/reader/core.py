@@ -9,9 +9,15 @@ one request for whole megabytes there is nothing to save.
 An error that new metadata may heal (a leader that moved) is tried again after a pause; a position that stays stuck for
 `default.api.timeout.ms` fails with the last reason. Leaders told in answers (KIP-951) are taken from there.
 
+A new leader's log may lack records that were read already. So every position keeps the leader epoch of the last record
+read, and of the offsets it was told. Before the first Fetch to a new leader, the reader asks where these epochs end in
+the leader's log (OffsetForLeaderEpoch); each Fetch also has the last epoch. If the log was truncated, the position
+fails with `LogTruncated`: reading on would skip records, or give other records for offsets already read. Brokers before
+Kafka 2.3 cannot be asked; their logs are taken as they are.
+
 Invariants: `Fetched` buffers hold whole batches only, in offset order per partition, without gaps or repetitions;
 `Positioned` comes before the first `Fetched`; every position ends in one `Finished` or `ReadFailed`, or never.
-KIPs: 74 (size bounds), 98 (isolation), 207 (OFFSET_NOT_AVAILABLE), 320 (leader epochs), 951.
+KIPs: 74 (size bounds), 98 (isolation), 207 (OFFSET_NOT_AVAILABLE), 320 (truncated logs), 595 (diverging epochs), 951.
 """
 
 from __future__ import annotations
@@ -20,10 +26,16 @@ from random import Random
 from typing import Any
 
 from ottla.connection.core import Answer, ConnectionCore
-from ottla.errors import KafkaError, OttlaError, Unreachable
+from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from ottla.reader.events import (
     Assign,
     AssignTopic,
@@ -34,6 +46,7 @@ from ottla.reader.events import (
     ReadFailed,
     TopicAssigned,
 )
+from ottla.reader.failures import out_of_range, topic_error, truncated
 from ottla.reader.position import Position, PositionEvent, PositionState
 from ottla.reader.settings import ReaderSettings
 from ottla.records.batch_header import CorruptBatch
@@ -41,6 +54,10 @@ from ottla.records.decode_columns import whole_batches
 
 # A topic made a moment ago takes a while to be known everywhere; one that is unknown for longer does not exist.
 _MISSING_TOPIC_PATIENCE_US = 2_000_000
+
+# Before, OffsetForLeaderEpoch was for brokers alone.
+_EPOCHS_TOLD_FROM_VERSION = 3
+_EPOCH_FETCHED_FROM_VERSION = 12
 
 
 class ReaderCore:
@@ -142,7 +159,7 @@ class ReaderCore:
         if known is not None and known.error_code:
             if wanted.missing_since_us is None:
                 wanted.missing_since_us = now_us
-            error = _topic_error(name, known.error_code)
+            error = topic_error(name, known.error_code)
             if not error.retriable or now_us >= wanted.missing_since_us + _MISSING_TOPIC_PATIENCE_US:
                 return error
         refused = self.connection.refused(now_us)
@@ -173,6 +190,7 @@ class ReaderCore:
 
     def _ask(self, now_us: int) -> None:
         questions: dict[int, list[Position]] = {}
+        checks: dict[int, list[Position]] = {}
         fetches: dict[int, list[Position]] = {}
         room_bytes = self._settings.prefetch_max_bytes // max(1, len(self._open))
         for position in self._open:
@@ -182,17 +200,26 @@ class ReaderCore:
                 continue
             # The pause is over: what it waits for from here on (a connection, the broker's other answer) tells itself.
             position.not_before_us = 0
-            locating = position.state is PositionState.LOCATING
-            if locating and position.asks_for() is None:
+            if position.state is PositionState.LOCATING and position.asks_for() is None:
                 self._located(position)
-                locating = False
-            if position.is_over or (not locating and position.buffered_bytes > room_bytes):
+            reading = position.state is PositionState.READING
+            if position.is_over or (reading and position.buffered_bytes > room_bytes):
                 continue
             node_id = self._reachable_leader(position, now_us)
-            if node_id is not None:
-                (questions if locating else fetches).setdefault(node_id, []).append(position)
+            if node_id is None:
+                continue
+            if reading and self._is_in_doubt(position, node_id):
+                position.begin_check()
+            if position.state is PositionState.LOCATING:
+                questions.setdefault(node_id, []).append(position)
+            elif position.state is PositionState.VALIDATING:
+                checks.setdefault(node_id, []).append(position)
+            else:
+                fetches.setdefault(node_id, []).append(position)
         for node_id, positions in questions.items():
             self._list_offsets(node_id, positions, now_us)
+        for node_id, positions in checks.items():
+            self._validate(node_id, positions, now_us)
         for node_id, positions in fetches.items():
             if not self._fetching.get(node_id):
                 self._fetch(node_id, positions, now_us)
@@ -222,7 +249,7 @@ class ReaderCore:
             )
         elif known is not None and known.error_code:
             position.is_stuck("", now_us)
-            error = _topic_error(topic, known.error_code, partition)
+            error = topic_error(topic, known.error_code, partition)
             waited_us = now_us - (now_us if position.stuck_since_us is None else position.stuck_since_us)
             if not error.retriable or waited_us >= _MISSING_TOPIC_PATIENCE_US:
                 self._fail(position, error)
@@ -233,6 +260,18 @@ class ReaderCore:
             position.is_stuck("its leader is not known", now_us)
             self.connection.want_topic(topic, now_us)
         return None
+
+    def _is_in_doubt(self, position: Position, node_id: int) -> bool:
+        """Whether the position was not checked against this leader yet, and the leader can be asked about its log."""
+        epoch = self.connection.metadata.leader_epoch(position.topic, position.partition)
+        if epoch < 0 or epoch == position.checked_epoch:
+            return False
+        if position.checked_epoch >= 0 and position.has_claims:
+            version = self.connection.highest_version(node_id, OffsetForLeaderEpochRequest.API_KEY)
+            if version >= _EPOCHS_TOLD_FROM_VERSION:
+                return True
+        position.checked_epoch = epoch
+        return False
 
     def _gives_up(self, position: Position, now_us: int) -> bool:
         timeout_ms = self._settings.default_api_timeout_ms
@@ -264,11 +303,10 @@ class ReaderCore:
             topic.partitions.append(
                 ListOffsetsPartition(
                     partition_index=position.partition,
-                    current_leader_epoch=self.connection.metadata.leader_epoch(position.topic, position.partition),
+                    current_leader_epoch=self._begin_request(position),
                     timestamp=position.asks_for() or 0,
                 )
             )
-            position.in_flight = True
         request = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=self._isolation_level,
@@ -276,8 +314,30 @@ class ReaderCore:
         )
         self.connection.request(node_id, request, _Asked(positions, is_fetch=False), now_us)
 
+    def _begin_request(self, position: Position) -> int:
+        """Note that a request about the position is under way; the leader epoch that it goes to."""
+        position.in_flight = True
+        position.asked_epoch = self.connection.metadata.leader_epoch(position.topic, position.partition)
+        return position.asked_epoch
+
+    def _validate(self, node_id: int, positions: list[Position], now_us: int) -> None:
+        """Ask the leader where the positions' epochs end in its log."""
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for position in positions:
+            topic = topics.setdefault(position.topic, OffsetForLeaderTopic(topic=position.topic))
+            topic.partitions.append(
+                OffsetForLeaderPartition(
+                    partition=position.partition,
+                    current_leader_epoch=self._begin_request(position),
+                    leader_epoch=position.claim()[1],
+                )
+            )
+        request = OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
+        self.connection.request(node_id, request, _Asked(positions, is_fetch=False), now_us)
+
     def _fetch(self, node_id: int, positions: list[Position], now_us: int) -> None:
         settings = self._settings
+        version = self.connection.highest_version(node_id, FetchRequest.API_KEY)
         topics: list[FetchTopic] = []
         for position in positions:
             # The order of positions is what the broker fills the answer by, so a topic may come up more than once
@@ -287,12 +347,14 @@ class ReaderCore:
             topics[-1].partitions.append(
                 FetchPartition(
                     partition=position.partition,
-                    current_leader_epoch=self.connection.metadata.leader_epoch(position.topic, position.partition),
+                    current_leader_epoch=self._begin_request(position),
                     fetch_offset=position.fetch_offset,
+                    last_fetched_epoch=(
+                        position.epoch if position.has_read and version >= _EPOCH_FETCHED_FROM_VERSION else -1
+                    ),
                     partition_max_bytes=settings.max_partition_fetch_bytes,
                 )
             )
-            position.in_flight = True
         request = FetchRequest(
             max_wait_ms=settings.fetch_max_wait_ms,
             min_bytes=settings.fetch_min_bytes,
@@ -316,24 +378,53 @@ class ReaderCore:
         if answer.message is None:
             for position in asked.positions:
                 self._pause(position, answer.failure or "the request was not answered", now_us)
+        elif isinstance(answer.message, OffsetForLeaderEpochResponse):
+            self._on_epoch_ends(answer.message, asked, broker_id, now_us)
         elif not asked.is_fetch:
-            for topic in answer.message.topics:
-                for told in topic.partitions:
-                    self._on_offset(self._positions[topic.name, told.partition_index], told, broker_id, now_us)
+            self._on_offsets(answer.message, asked, broker_id, now_us)
         elif answer.message.error_code:
             for position in asked.positions:
                 self._on_error(position, answer.message.error_code, broker_id, now_us)
         else:
             self._on_fetched(answer.message, asked, broker_id, now_us)
 
-    def _on_offset(self, position: Position, told: Any, broker_id: int | None, now_us: int) -> None:
-        if told.error_code:
-            self._on_error(position, told.error_code, broker_id, now_us)
-            return
-        position.went_well()
-        position.learn(told.offset)
-        if position.asks_for() is None:
-            self._located(position)
+    def _matched(self, asked: _Asked, told: dict[tuple[str, int], Any], now_us: int) -> list[tuple[Position, Any]]:
+        """Every position that was asked about with its part of the answer; what was left out pauses, as unanswered.
+
+        Parts that nobody asked for are ignored.
+        """
+        matched = []
+        for position in asked.positions:
+            part = told.get((position.topic, position.partition))
+            if part is not None:
+                matched.append((position, part))
+            elif not position.is_over:
+                self._pause(position, "the broker's answer left the partition out", now_us)
+        return matched
+
+    def _on_offsets(self, response: Any, asked: _Asked, broker_id: int | None, now_us: int) -> None:
+        parts = {(topic.name, part.partition_index): part for topic in response.topics for part in topic.partitions}
+        for position, told in self._matched(asked, parts, now_us):
+            if told.error_code:
+                self._on_error(position, told.error_code, broker_id, now_us)
+            elif told.offset < 0 and not position.asks_by_time:
+                self._pause(position, f"the broker's answer names offset {told.offset}", now_us)
+            else:
+                position.went_well()
+                position.learn(told.offset, told.leader_epoch)
+                if position.asks_for() is None:
+                    self._located(position)
+
+    def _on_epoch_ends(self, response: Any, asked: _Asked, broker_id: int | None, now_us: int) -> None:
+        parts = {(topic.topic, part.partition): part for topic in response.topics for part in topic.partitions}
+        for position, told in self._matched(asked, parts, now_us):
+            if told.error_code:
+                self._on_error(position, told.error_code, broker_id, now_us)
+            elif position.is_kept_by(told.leader_epoch, told.end_offset):
+                position.went_well()
+                position.claim_kept()
+            else:
+                self._fail(position, truncated(position, told.end_offset, broker_id))
 
     def _located(self, position: Position) -> None:
         """Both offsets are known: say so, and be done where there is nothing between them."""
@@ -346,20 +437,22 @@ class ReaderCore:
 
     def _on_fetched(self, response: Any, asked: _Asked, broker_id: int | None, now_us: int) -> None:
         served: list[Position] = []
-        for topic in response.responses:
-            for told in topic.partitions:
-                position = self._positions[topic.topic, told.partition_index]
-                if position.is_over:
-                    continue
-                if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    self._fail(position, _out_of_range(position, told, broker_id))
-                elif told.error_code:
-                    self._learn_leader(position, told)
-                    self._on_error(position, told.error_code, broker_id, now_us)
-                else:
-                    position.went_well()
-                    if self._take_records(position, told, broker_id):
-                        served.append(position)
+        # In the order in which they were asked for, which is that of a broker's answer, too.
+        parts = {(topic.topic, part.partition_index): part for topic in response.responses for part in topic.partitions}
+        for position, told in self._matched(asked, parts, now_us):
+            if position.is_over:
+                continue
+            if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._fail(position, out_of_range(position, told, broker_id))
+            elif told.error_code:
+                self._learn_leader(position, told)
+                self._on_error(position, told.error_code, broker_id, now_us)
+            elif told.diverging_epoch is not None and told.diverging_epoch.end_offset >= 0:
+                self._fail(position, truncated(position, told.diverging_epoch.end_offset, broker_id))
+            else:
+                position.went_well()
+                if self._take_records(position, told, broker_id):
+                    served.append(position)
         if served and len(asked.positions) > 1:
             self._open = [p for p in self._open if p not in served] + served
 
@@ -369,7 +462,7 @@ class ReaderCore:
         if not records:
             return False
         try:
-            size, next_offset = whole_batches(records, position.end)
+            size, next_offset, epoch = whole_batches(records, position.end)
         except CorruptBatch as error:
             self._fail(
                 position,
@@ -400,6 +493,8 @@ class ReaderCore:
                 )
             )
         position.fetch_offset = next_offset
+        position.epoch = epoch
+        position.has_read = epoch >= 0
         self._finish_at_end(position)
         return True
 
@@ -462,23 +557,3 @@ class _Asked:
     def __init__(self, positions: list[Position], *, is_fetch: bool) -> None:
         self.positions = positions
         self.is_fetch = is_fetch
-
-
-def _topic_error(topic: str, error_code: int, partition: int | None = None) -> KafkaError:
-    detail = ""
-    if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        detail = "the topic does not exist; check its name, or create it first"
-    return kafka_error(error_code, detail, topic=topic, partition=partition)
-
-
-def _out_of_range(position: Position, told: PartitionData, broker_id: int | None) -> KafkaError:
-    held = ""
-    if told.log_start_offset >= 0 and told.high_watermark >= 0:
-        held = f"; the partition holds {told.log_start_offset} to {told.high_watermark}"
-    return kafka_error(
-        ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"offset {position.fetch_offset} cannot be read{held}; start from an offset that is there",
-        topic=position.topic,
-        partition=position.partition,
-        broker_id=broker_id,
-    )

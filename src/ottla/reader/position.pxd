@@ -5,10 +5,16 @@ cimport cython
 
 @cython.final
 cdef class Position:
+    cdef public object asked_epoch
     cdef public object buffered_bytes
+    cdef public object checked_epoch
+    cdef public bint checks_end
     cdef public object end
+    cdef public object end_epoch
+    cdef public object epoch
     cdef public object failures
     cdef public object fetch_offset
+    cdef public bint has_read
     cdef public bint in_flight
     cdef public bint is_bounded
     cdef public object not_before_us

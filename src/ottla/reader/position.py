@@ -1,8 +1,9 @@
 """Where a reader stands in one partition.
 
-A position is first LOCATING (asking which offsets to read between), then READING, and ends FINISHED or FAILED. The
-states and what moves between them stand in `TRANSITIONS`; whatever is not in that table cannot happen, and trying it
-raises.
+A position is first LOCATING (asking which offsets to read between), then READING, and ends FINISHED or FAILED. When
+another leader has come, it is VALIDATING in between: asking whether the new leader's log still holds what was read, and
+what is to be read (KIP-320). The states and what moves between them stand in `TRANSITIONS`; whatever is not in that
+table cannot happen, and trying it raises.
 
 Invariants: `fetch_offset` only grows; a position has at most one request under way; what was fetched and not yet
 consumed is counted in `buffered_bytes`.
@@ -20,9 +21,10 @@ class PositionState(IntEnum):
     """Where the reading of one partition is in its life."""
 
     LOCATING = 0
-    READING = 1
-    FINISHED = 2
-    FAILED = 3
+    VALIDATING = 1
+    READING = 2
+    FINISHED = 3
+    FAILED = 4
 
 
 class PositionEvent(IntEnum):
@@ -31,6 +33,8 @@ class PositionEvent(IntEnum):
     LOCATED = 0
     REACHED_END = 1
     BROKE = 2
+    LEADER_CHANGED = 3
+    VALIDATED = 4
 
 
 TRANSITIONS: dict[tuple[PositionState, PositionEvent], PositionState] = {
@@ -38,6 +42,9 @@ TRANSITIONS: dict[tuple[PositionState, PositionEvent], PositionState] = {
     (PositionState.LOCATING, PositionEvent.BROKE): PositionState.FAILED,
     (PositionState.READING, PositionEvent.REACHED_END): PositionState.FINISHED,
     (PositionState.READING, PositionEvent.BROKE): PositionState.FAILED,
+    (PositionState.READING, PositionEvent.LEADER_CHANGED): PositionState.VALIDATING,
+    (PositionState.VALIDATING, PositionEvent.VALIDATED): PositionState.READING,
+    (PositionState.VALIDATING, PositionEvent.BROKE): PositionState.FAILED,
 }
 
 
@@ -46,13 +53,23 @@ class Position:
 
     `start` and `end` are None while they must still be asked for; `wanted_start` and `wanted_end` are what the user
     said. `stuck_since_us` is when the first failure since the last success happened, None where all is well.
+
+    Leader epochs are -1 where they are not known. `epoch` is that of the last record read (`has_read`), or the one that
+    came with `start`; `end_epoch` came with `end`. `checked_epoch` is that of the leader whose log was found to agree
+    with these, `asked_epoch` that of the leader the present request went to.
     """
 
     __slots__ = (
+        "asked_epoch",
         "buffered_bytes",
+        "checked_epoch",
+        "checks_end",
         "end",
+        "end_epoch",
+        "epoch",
         "failures",
         "fetch_offset",
+        "has_read",
         "in_flight",
         "is_bounded",
         "not_before_us",
@@ -76,6 +93,12 @@ class Position:
         self.is_bounded = end is not None
         self.end: int | None = end if end is not None and end >= 0 else None
         self.fetch_offset = -1
+        self.epoch = -1
+        self.end_epoch = -1
+        self.asked_epoch = -1
+        self.checked_epoch = -1
+        self.checks_end = False
+        self.has_read = False
         self.buffered_bytes = 0
         self.in_flight = False
         self.not_before_us = 0
@@ -105,15 +128,58 @@ class Position:
             return LATEST
         return None
 
-    def learn(self, offset: int) -> None:
+    @property
+    def asks_by_time(self) -> bool:
+        """Whether `asks_for` is a time, so that there may be no such offset."""
+        return self.start is None and self.start_is_timestamp
+
+    def learn(self, offset: int, epoch: int) -> None:
         """Take the answer to `asks_for`; -1: no record is as young as the timestamp, so the end is meant."""
+        if offset < 0:
+            self.wanted_start, self.start_is_timestamp = LATEST, False
+            return
+        if self.checked_epoch < 0:
+            self.checked_epoch = self.asked_epoch
         if self.start is None:
-            if offset < 0:
-                self.wanted_start, self.start_is_timestamp = LATEST, False
-            else:
-                self.start = offset
+            self.start, self.epoch = offset, epoch
         else:
-            self.end = offset
+            self.end, self.end_epoch = offset, epoch
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether there is anything to compare a new leader's log with."""
+        return self.epoch >= 0 or self.end_epoch >= 0
+
+    def begin_check(self) -> None:
+        """There is a new leader: its log must be compared with the last one's."""
+        self.move(PositionEvent.LEADER_CHANGED)
+        self.checks_end = self.epoch < 0
+
+    def claim(self) -> tuple[int, int]:
+        """(offset, leader epoch): records up to this offset and of this epoch are to be in the leader's log."""
+        if self.checks_end:
+            assert self.end is not None
+            return self.end, self.end_epoch
+        return self.fetch_offset, self.epoch
+
+    def is_kept_by(self, epoch: int, end_offset: int) -> bool:
+        """Whether a log agrees with `claim` where its newest epoch up to the claimed one, `epoch`, ends there.
+
+        Followers need not know the epoch of a leader that has appended no record; they know the epoch of each record.
+        """
+        offset, claimed_epoch = self.claim()
+        is_of_record = self.has_read and not self.checks_end
+        return end_offset >= offset and (epoch >= claimed_epoch or not is_of_record)
+
+    def claim_kept(self) -> None:
+        """The leader's log holds what `claim` says: ask about the rest, or read on."""
+        if not self.checks_end or self.epoch < 0:
+            self.checked_epoch = self.asked_epoch
+        if self.end_epoch >= 0 and not self.checks_end:
+            self.checks_end = True
+        else:
+            self.checks_end = False
+            self.move(PositionEvent.VALIDATED)
 
     def went_well(self) -> None:
         """The last request was answered without an error."""

@@ -18,6 +18,8 @@ from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import BatchId, Entry, Plan, Prepared, Skipped
 from ottla.sink.deciding import decide
 from ottla.sink.decision import Decision
+from ottla.sink.decision_writer import DecisionWriter
+from ottla.sink.landing import is_to_be_marked, try_to_mark
 from ottla.sink.planning import abort_strays, look
 from ottla.sink.refusals import Message, check_apart, check_skipped, check_together, role, sum_of
 from ottla.sink.session import Session, session_of
@@ -45,18 +47,29 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
     decision = _to_decide(session, plan, batch, messages, prepared)
     if settings.atomic:
         check_apart(batch, prepared)
-    coordinator = decide(session, plan, decision, prepared)
+    with DecisionWriter(session, plan.coordinator) as writer:
+        coordinator = decide(writer, plan, decision, prepared)
+        _make_visible(session, decision)
+        reach(Barrier.COMMIT_SWEEP)
+        _sweep(session, coordinator, decision, batch)
+        reach(Barrier.COMMIT_LANDED)
+        # After a lost answer the coordinator may have another identity by now, and cannot write under this one.
+        if coordinator is not None and is_to_be_marked(decision):
+            try_to_mark(writer, decision)
+    reach(Barrier.COMMIT_END)
+
+
+def _make_visible(session: Session, decision: Decision) -> None:
+    settings = session.settings
     reach(Barrier.COMMIT_APPLY)
     lost = carry_out(session, decision)
     if lost:
         raise TransactionError(
-            f"{batch} of sink {settings.sink_id!r} is decided, and {sum(entry.totals.rows for entry in lost)} of its "
-            f"rows were taken back by {settings.timeout_name} ({settings.transaction_timeout_ms}) before they were "
-            "committed; start the query again, and it writes them once more"
+            f"{decision.batch} of sink {settings.sink_id!r} is decided, and "
+            f"{sum(entry.totals.rows for entry in lost)} of its rows were taken back by {settings.timeout_name} "
+            f"({settings.transaction_timeout_ms}) before they were committed; start the query again, and it writes "
+            "them once more"
         )
-    reach(Barrier.COMMIT_SWEEP)
-    _sweep(session, coordinator, decision, batch)
-    reach(Barrier.COMMIT_END)
 
 
 def carry_out(session: Session, decision: Decision) -> Lost:

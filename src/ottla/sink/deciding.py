@@ -10,29 +10,21 @@ Whoever gets no answer asks for the commit again, and in the end reads R: only t
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import time
 from collections.abc import Sequence
 
-from ottla.client.producer import Producer
 from ottla.errors import KafkaError, OttlaError, ProducerFenced, TransactionError, TransactionUnfinished
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import BatchId, Plan, Prepared
-from ottla.sink.decision import Decision, encode
+from ottla.sink.decision import Decision
+from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import are_only_claims
 from ottla.sink.refusals import attempted_twice, check_alive, check_parts
 from ottla.sink.session import Session
 
-_log = logging.getLogger("ottla.sink")
-
-# How often a commit that is not answered within max.block.ms is asked for.
 _ASKED_TIMES = 3
-_REQUEST_BYTES_MAX = 16 * 1024 * 1024
-# Neither the size of a decision nor the moment it leaves is the user's business.
-_OWN = {"linger.ms": 0, "max.request.size": _REQUEST_BYTES_MAX, "interceptor.classes": None}
 
 
 class _Refused(Exception):
@@ -44,53 +36,39 @@ class _Refused(Exception):
 
 
 def decide(
-    session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared]
+    writer: DecisionWriter, plan: Plan, decision: Decision, prepared: Sequence[Prepared]
 ) -> TransactionIdentity | None:
     """Write R and commit it, if all that these tasks prepared is as it should be; when this returns, it is decided.
 
     Returns the coordinator's identity after that, None where nobody has told. Raises TransactionError or ProducerFenced
     where it is not decided, TransactionUnfinished where that is not known.
     """
+    session = writer.session
+
+    def look() -> None:
+        try:
+            _check(session, plan, decision, prepared)
+        except OttlaError as error:
+            raise _Refused(error) from error
+        reach(Barrier.COMMIT_ASKED)
+
     reach(Barrier.COMMIT_DECISION)
     try:
-        return _write(session, plan, decision, prepared)
+        writer.write(decision, look, _ASKED_TIMES)
     except (_Refused, OttlaError) as error:
+        # What was not asked to be committed is taken back, so that R tells.
+        writer.close()
         # A commit that is asked for again finds its tasks' transactions ended, as they should be.
         if is_decided(session, decision.coordinator, decision.batch):
             return None
         raise (error.error if isinstance(error, _Refused) else _undecided(session, decision, error)) from error
+    return writer.identity
 
 
 def is_decided(session: Session, coordinator: TransactionIdentity, batch: BatchId) -> bool:
     """Whether R holds this batch, decided by this coordinator."""
     found = session.read_decision()
     return found is not None and found.coordinator == coordinator and found.batch == batch
-
-
-def _write(
-    session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared]
-) -> TransactionIdentity | None:
-    settings = session.settings
-    given = settings.for_sending(session.coordinator_id)
-    for name in _OWN:
-        given.pop(name.replace(".", "_"), None)
-    producer = Producer.from_config({**given, **_OWN})
-    try:
-        producer.init_transactions(decision.coordinator)
-        producer.begin_transaction()
-        record = producer.send(settings.control_topic, encode(decision), settings.sink_id.encode(), partition=0)
-        record.result()
-        try:
-            _check(session, plan, decision, prepared)
-        except OttlaError as error:
-            raise _Refused(error) from error
-        reach(Barrier.COMMIT_ASKED)
-        _ask_for_commit(producer)
-        return producer.transaction_identity
-    finally:
-        # What went wrong is known already, or nothing did; a transaction that is still open is aborted.
-        with contextlib.suppress(OttlaError, TimeoutError):
-            producer.close()
 
 
 def _check(session: Session, plan: Plan, decision: Decision, prepared: Sequence[Prepared]) -> None:
@@ -107,15 +85,6 @@ def _check(session: Session, plan: Plan, decision: Decision, prepared: Sequence[
         check_parts(batch, prepared, described.get(session.coordinator_id), settings.control_topic)
 
 
-def _ask_for_commit(producer: Producer) -> None:
-    for _ in range(_ASKED_TIMES - 1):
-        try:
-            return producer.commit_transaction()
-        except TransactionUnfinished as unfinished:
-            _log.warning("%s", unfinished)
-    return producer.commit_transaction()
-
-
 def _undecided(session: Session, decision: Decision, error: OttlaError) -> OttlaError:
     """The error as one that says what is decided and what is not."""
     what = f"{decision.batch} of sink {session.settings.sink_id!r}"
@@ -124,7 +93,7 @@ def _undecided(session: Session, decision: Decision, error: OttlaError) -> Ottla
             f"whether {what} is decided is not known yet: {error}; the next start of the query finds out, and goes on "
             "accordingly"
         )
-    if _is_fenced(error):
+    if is_fenced(error):
         said = (
             f"{what} is not decided: another driver has taken the sink over, or ottla sink recover has, or this batch "
             "was aborted; end this one"
@@ -133,7 +102,8 @@ def _undecided(session: Session, decision: Decision, error: OttlaError) -> Ottla
     return TransactionError(f"{what} is not decided, and nothing of it is visible: {error}")
 
 
-def _is_fenced(error: BaseException | None) -> bool:
+def is_fenced(error: BaseException | None) -> bool:
+    """Whether the error says that another coordinator has taken over."""
     while error is not None:
         fenced = isinstance(error, KafkaError) and error.code == ErrorCode.INVALID_PRODUCER_EPOCH
         if fenced or isinstance(error, ProducerFenced):

@@ -35,6 +35,11 @@ class Decision(NamedTuple):
     atomic: bool = False
 
 
+def is_same(one: Decision, other: Decision) -> bool:
+    """Whether both tell of one decision, whatever was known of its entries by then."""
+    return (one.coordinator, one.batch) == (other.coordinator, other.batch)
+
+
 def encode(decision: Decision) -> bytes:
     """The record's value."""
     value = _encode(decision, with_spans=True)

@@ -23,8 +23,9 @@ from collections.abc import Collection, Mapping
 from ottla.client.transaction_admin import TransactionDescription
 from ottla.producer.transaction_states import TransactionIdentity
 
-# Odd: with transaction version 2 a batch raises the coordinator's epoch by two.
-SLOTS = 3
+# A batch raises the coordinator's epoch by one, with transaction version 2 by three, and a process's first plan by one
+# more: five divides none of that.
+SLOTS = 5
 INDEXES = 64
 _FREE = ("CompleteCommit", "CompleteAbort")
 

@@ -16,8 +16,11 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 from ottla.sink.applying import Lost, apply, settle
 from ottla.sink.barriers import Barrier, reach
 from ottla.sink.batch import Last, Plan
+from ottla.sink.deciding import is_fenced
 from ottla.sink.decision import Decision
+from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import prefix_of, slot_of
+from ottla.sink.landing import is_to_be_marked, mark
 from ottla.sink.refusals import check_query
 from ottla.sink.session import Session, session_of
 from ottla.sink.settings import SinkSettings
@@ -42,6 +45,9 @@ def plan(settings: SinkSettings, query_id: str | None = None) -> Plan:
     reach(Barrier.PLAN_READ)
     decision = read_settled(session, coordinator)
     lost, found = clean(session, coordinator, decision)
+    reach(Barrier.PLAN_LANDED)
+    if decision is not None and is_to_be_marked(decision, lost):
+        coordinator = _mark(session, coordinator, decision)
     reach(Barrier.PLAN_END)
     last = None if decision is None else _last(decision, lost)
     return Plan(coordinator, slot_of(coordinator), last, found.idle, planned_ms)
@@ -79,8 +85,7 @@ def clean(session: Session, coordinator: TransactionIdentity, decision: Decision
     reach(Barrier.PLAN_LOOK)
     found = look(session, coordinator, decision)
     if found is None:
-        said = f"sink {session.settings.sink_id!r} was taken over by another driver; end this one"
-        raise kafka_error(ErrorCode.PRODUCER_FENCED, said)
+        raise _taken_over(session)
     reach(Barrier.PLAN_ROLL)
     lost: Lost = ()
     if decision is not None:
@@ -91,6 +96,26 @@ def clean(session: Session, coordinator: TransactionIdentity, decision: Decision
     reach(Barrier.PLAN_SWEEP)
     abort_strays(session, found.abort)
     return lost, found
+
+
+def _mark(session: Session, coordinator: TransactionIdentity, decision: Decision) -> TransactionIdentity:
+    """Write down that the last decision has landed, which a driver that died has not; the identity after that.
+
+    Unlike after a commit it must go well: this plan's tasks and its decision depend on who the coordinator is.
+    """
+    with DecisionWriter(session, coordinator) as writer:
+        try:
+            mark(writer, decision)
+        except OttlaError as error:
+            if is_fenced(error):
+                raise _taken_over(session) from error
+            raise
+        return writer.identity or coordinator
+
+
+def _taken_over(session: Session) -> OttlaError:
+    said = f"sink {session.settings.sink_id!r} was taken over by another driver; end this one"
+    return kafka_error(ErrorCode.PRODUCER_FENCED, said)
 
 
 def look(session: Session, coordinator: TransactionIdentity, decision: Decision | None) -> Sweep | None:

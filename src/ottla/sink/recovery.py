@@ -11,6 +11,8 @@ from typing import NamedTuple
 from ottla.producer.transaction_states import TransactionIdentity
 from ottla.sink.batch import Entry
 from ottla.sink.decision import Decision
+from ottla.sink.decision_writer import DecisionWriter
+from ottla.sink.landing import is_to_be_marked, try_to_mark
 from ottla.sink.planning import clean, read_settled, survey
 from ottla.sink.session import Session, session_of
 from ottla.sink.settings import SinkSettings
@@ -50,8 +52,8 @@ def describe(settings: SinkSettings) -> SinkState:
     session = session_of(settings)
     if not session.has_topics():
         return SinkState(settings.sink_id, (), {}, (), False)
-    session.read_decision()
-    deciding = session.is_deciding()
+    last = session.read_decision()
+    deciding = session.is_deciding(but=last)
     decisions = tuple(session.read_decisions())
     last = decisions[-1] if decisions else None
     found = survey(session, last)
@@ -76,6 +78,9 @@ def recover(settings: SinkSettings) -> Recovered:
     coordinator = session.fence()
     decision = read_settled(session, coordinator)
     lost, found = clean(session, coordinator, decision)
+    if decision is not None and is_to_be_marked(decision, lost):
+        with DecisionWriter(session, coordinator) as writer:
+            try_to_mark(writer, decision)
     gone = {entry.marker_offset for entry in lost}
     committed = tuple(entry for entry in (*found.commit, *found.doubtful) if entry.marker_offset not in gone)
     return Recovered(decision, committed, found.abort, lost)

@@ -21,7 +21,7 @@ from ottla.producer.transaction_states import TransactionIdentity
 from ottla.protocol.error_codes import ErrorCode
 from ottla.reader.settings import ReaderSettings
 from ottla.sink.batch import Entry
-from ottla.sink.decision import Decision, decode
+from ottla.sink.decision import Decision, decode, is_same
 from ottla.sink.identities import coordinator_id
 from ottla.sink.settings import SinkSettings
 from ottla.sink.sweep import fate_described, fates
@@ -137,14 +137,23 @@ class Session:
     def read_decisions(self) -> list[Decision]:
         """All decisions that are still there, in their order; compaction keeps the last one only."""
         log = self._read(self.settings.control_topic, TransactionLog(self._key))
-        return [decode(each.record.value or b"") for each in log.settled if each.fate is Fate.COMMITTED]
+        found: list[Decision] = []
+        for each in log.settled:
+            if each.fate is Fate.COMMITTED:
+                decision = decode(each.record.value or b"")
+                if found and is_same(found[-1], decision):
+                    # Written anew, once all of it had landed.
+                    found.pop()
+                found.append(decision)
+        return found
 
-    def is_deciding(self, producer_id: int | None = None) -> bool:
-        """Whether a decision (of this producer id) has been read whose transaction was still open.
+    def is_deciding(self, producer_id: int | None = None, but: Decision | None = None) -> bool:
+        """Whether a decision (of this producer id, other than `but`) has been read whose transaction was still open.
 
         One of another id than the coordinator has now can never be committed.
         """
-        return any(producer_id in (None, each.producer_id) for each in self._decisions.open)
+        of_producer = [each for each in self._decisions.open if producer_id in (None, each.producer_id)]
+        return any(but is None or not is_same(decode(each.record.value or b""), but) for each in of_producer)
 
     def read_markers(self, first_offset: int) -> TransactionLog:
         """This sink's markers from an offset on, or from the first one that is still there."""

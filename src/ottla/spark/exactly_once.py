@@ -8,6 +8,8 @@ commits a micro-batch has never seen it. A batch write is planned when its write
 
 Query and batch are known to tasks alone, by their local properties; a batch write within foreachBatch has them, too,
 but for Spark Connect: there the function runs in a process of its own, whose writes come to the server as any others.
+Threads that the function starts do not have them either, unless they inherit them; that they are a query's is told by
+the session's settings.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ _BATCH_ID = "streaming.sql.batchId"
 _JOB_TAGS = "spark.job.tags"
 # What Spark Connect gives to each of its jobs.
 _CONNECT_TAG = "SparkConnect_"
+# What Spark sets in the session of each streaming query, and hands to every task of it; users of batches do not.
+_OF_QUERIES = (("spark.sql.cbo.enabled", "false"), ("spark.sql.requireAllClusterKeysForDistribution", "false"))
 # What a broker answers to the second of two tasks that each number their batches to one partition from 0, and to all
 # others once that one has given up.
 _NOT_ALONE = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
@@ -113,12 +117,8 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
         context = _task_context()
         batch = _micro_batch(context) if self._write_id is None else None
         if batch is None:
-            if self._write_id is None and _CONNECT_TAG in (context.getLocalProperty(_JOB_TAGS) or ""):
-                raise UserMistake(
-                    "With Spark Connect the sink is not told whether a write is part of a micro-batch, so that one "
-                    "that is repeated would be there twice: add the option write.id beside sink.id, str(batch_id) "
-                    "within foreachBatch, and a name of its own for any other write."
-                )
+            if self._write_id is None:
+                _refuse_lost_number(context)
             batch = BatchId(self._write_id or self._own_id, WRITE)
         return _write(self._settings, self._plan, batch, context, self._rows, iterator)
 
@@ -200,6 +200,24 @@ def _micro_batch(context: TaskContext) -> BatchId | None:
     """Which micro-batch of which query a task belongs to; None where Spark runs no streaming query."""
     query_id, batch_id = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
     return None if query_id is None or batch_id is None else BatchId(query_id, int(batch_id))
+
+
+def _refuse_lost_number(context: TaskContext) -> None:
+    """UserMistake for a write that may be a micro-batch's and does not know which."""
+    if _CONNECT_TAG in (context.getLocalProperty(_JOB_TAGS) or ""):
+        raise UserMistake(
+            "With Spark Connect the sink is not told whether a write is part of a micro-batch, so a repeated "
+            "micro-batch would be stored twice: add the option write.id beside sink.id, str(batch_id) within "
+            "foreachBatch, and a name of its own for any other write."
+        )
+    if all(context.getLocalProperty(name) == value for name, value in _OF_QUERIES):
+        raise UserMistake(
+            "These rows come from a streaming query, and this write is in a thread that Spark does not tell which "
+            "micro-batch it is for, so a repeated micro-batch would be stored twice: write in the thread of the "
+            "foreachBatch function, or wrap the other thread's function there with "
+            "pyspark.inheritable_thread_target(rows.sparkSession), or add the option write.id, str(batch_id), beside "
+            "sink.id."
+        )
 
 
 def _all(messages: Sequence[WriterCommitMessage | None]) -> list[Prepared | Skipped]:

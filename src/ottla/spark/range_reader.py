@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.offset_lookup import OffsetLookup
 from ottla.client.reader import Reader
-from ottla.errors import KafkaError, OttlaError, Unreachable, UserMistake
+from ottla.errors import KafkaError, LogTruncated, OttlaError, Unreachable, UserMistake
 from ottla.spark.limits import EARLIEST_OFFSET, LATEST_OFFSET
 from ottla.spark.offset_ranges import OffsetRange
 from ottla.spark.option_table import HEADERS
@@ -51,7 +51,8 @@ _GONE = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION")
 def read_range(options: SourceOptions, span: OffsetRange, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The records of one range in offset order, as batches of `target`.
 
-    Offsets that are gone by now raise UserMistake, or are left out with a warning where failOnDataLoss is false.
+    Offsets that are gone by now raise UserMistake, or are left out with a warning where failOnDataLoss is false. So
+    does a new leader without what was read of the range before; what is read then goes on at the next offset.
     """
     progress = _Progress(span)
     while progress.offset < span.end:
@@ -162,7 +163,10 @@ def _report_loss(options: SourceOptions, progress: _Progress, error: KafkaError)
     """Fail, or say what is left out and go on behind it."""
     span = progress.span
     where = f"partition {span.partition} of {span.topic}"
-    if error.name == "UNKNOWN_TOPIC_OR_PARTITION":
+    if isinstance(error, LogTruncated):
+        # Rows given to Spark stay; the next ones are read from the new leader's log.
+        told, follows = f"{where} was truncated while offset {progress.offset} was to be read: {error}", progress.offset
+    elif error.name == "UNKNOWN_TOPIC_OR_PARTITION":
         told, follows = f"{where} is gone; offsets {progress.offset} to {span.end - 1} were still to be read", span.end
     else:
         place = (span.topic, span.partition)

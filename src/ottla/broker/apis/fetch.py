@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.log.leader_epochs import NO_EPOCH
 from ottla.broker.log.log import Log
 from ottla.broker.metrics import NO_TOPIC
 from ottla.broker.partition import FetchWaiter, Partition
@@ -324,6 +325,9 @@ class PendingFetch:
         if epoch == log.epochs.latest and asked.fetch_offset <= log.log_end_offset:
             return None
         own_epoch, end_offset = log.epochs.end_of(epoch, log.log_end_offset)
+        if own_epoch == NO_EPOCH and self._follower_id == CONSUMER:
+            # The log holds no record, so a consumer's epoch cannot diverge from it.
+            own_epoch, end_offset = epoch, log.log_start_offset
         if own_epoch == epoch and asked.fetch_offset <= end_offset:
             return None
         return EpochEndOffset(epoch=own_epoch, end_offset=max(end_offset, log.log_start_offset))

@@ -50,8 +50,8 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
 def _missing(image: ClusterImage, asked: Sequence[MetadataRequestTopic]) -> list[str]:
     """The topics that could be made by being asked for."""
     names = [topic.name for topic in asked if topic.name is not None and topic.topic_id == ZERO_UUID]
-    known = (*image.topics, *INTERNAL_TOPICS)
-    return [name for name in dict.fromkeys(names) if name not in known and topic_name_fault(name) is None]
+    unknown = [name for name in dict.fromkeys(names) if name not in image.topics and name not in INTERNAL_TOPICS]
+    return [name for name in unknown if topic_name_fault(name) is None]
 
 
 def _creation(names: list[str]) -> CreateTopicsRequest:

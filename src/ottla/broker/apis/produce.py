@@ -16,7 +16,7 @@ with REQUEST_TIMED_OUT after the request's timeout. Errors for partitions led el
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker import strikes
@@ -28,6 +28,7 @@ from ottla.broker.topic_names import INTERNAL_TOPICS
 from ottla.faults.plan import Action
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -60,11 +61,12 @@ _NOTHING_VERIFIED: Mapping[tuple[str, int], Verified] = {}
 
 
 class Refused(Exception):
-    """Why a batch is not appended: Kafka's error code and a sentence."""
+    """Why a batch is not appended: Kafka's error code, a sentence, (number in the batch, sentence) of its records."""
 
-    def __init__(self, error_code: int, detail: str) -> None:
+    def __init__(self, error_code: int, detail: str, records: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(detail)
         self.error_code = error_code
+        self.records = records
 
 
 class PendingProduce:
@@ -141,6 +143,10 @@ def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str,
                 failed = True
                 _count_failed(core, topic.name)
                 _fail(answer, refused.error_code, str(refused))
+                answer.record_errors = [
+                    BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=told)
+                    for number, told in refused.records
+                ]
                 continue
             stored.append((topic.name, data.index))
             if acks == -1 and end_offset > partition.high_watermark and not acks_early:
@@ -209,7 +215,7 @@ def _append(
         try:
             records, header = prepare(records, header, partition.settings, wall_ms)
         except Invalid as invalid:
-            raise Refused(invalid.error_code, str(invalid)) from invalid
+            raise Refused(invalid.error_code, str(invalid), invalid.records) from invalid
         if header.log_append_time:
             answer.log_append_time_ms = header.max_timestamp
     if acks == -1 and len(partition.isr) < partition.min_isr:

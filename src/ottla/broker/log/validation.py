@@ -2,7 +2,8 @@
 
 Most topics ask for next to nothing, and then a look at the header is all it costs (`is_plain`). Otherwise:
 
-- `cleanup.policy=compact`: every record needs a key.
+- `cleanup.policy=compact`: every record needs a key. Those without are named in the answer, as are those whose time is
+  refused (KIP-467); the batch is refused as a whole.
 - `message.timestamp.before.max.ms`, `after.max.ms`: a record's time may not be further from the broker's than that.
   The largest timestamp is the header's word; the records are only looked at where old ones are refused.
 - `message.timestamp.type=LogAppendTime`: the broker's clock is stamped into the header.
@@ -13,6 +14,8 @@ Invariant: a batch that comes out has a right CRC; one that needed no change com
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ottla.broker.settings import NEVER
 from ottla.broker.topic_settings import TopicSettings
@@ -34,11 +37,12 @@ _CODEC_MASK = 0x07
 
 
 class Invalid(Exception):
-    """Why a batch is not appended: Kafka's error code and a sentence."""
+    """Why a batch is not appended: Kafka's error code, a sentence, (number in the batch, sentence) of its records."""
 
-    def __init__(self, error_code: int, detail: str) -> None:
+    def __init__(self, error_code: int, detail: str, records: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(detail)
         self.error_code = error_code
+        self.records = records
 
 
 def is_plain(header: BatchHeader, settings: TopicSettings, wall_ms: int) -> bool:
@@ -60,8 +64,9 @@ def prepare(
     try:
         if "compact" in settings.cleanup_policy or settings.message_timestamp_before_max_ms != NEVER:
             _check_records(records, settings, wall_ms, with_times=not stamped)
-        if not stamped:
-            _check_time(header.max_timestamp, settings, wall_ms)
+        if not stamped and (why := _wrong_time(header.max_timestamp, settings, wall_ms)):
+            _check_records(records, settings, wall_ms, with_times=True)
+            raise Invalid(ErrorCode.INVALID_TIMESTAMP, why)
         wanted = _wanted_codec(header, settings)
         if wanted != header.codec:
             records = _recompressed(records, header, wanted)
@@ -80,23 +85,26 @@ def _check_records(records: bytearray | memoryview, settings: TopicSettings, wal
     from ottla.records.plain import decode_batches
 
     keyed = "compact" in settings.cleanup_policy
-    for _, rows in decode_batches(records, verify=False):
-        for row in rows:
-            if keyed and row.key is None:
-                raise Invalid(
-                    ErrorCode.INVALID_RECORD, "a record without a key, in a topic with cleanup.policy=compact"
-                )
-            if with_times:
-                _check_time(row.timestamp_ms, settings, wall_ms)
+    refused: list[tuple[int, str]] = []
+    code = ErrorCode.INVALID_RECORD
+    rows = [row for _, found in decode_batches(records, verify=False) for row in found]
+    for number, row in enumerate(rows):
+        if keyed and row.key is None:
+            refused.append((number, "a record without a key, in a topic with cleanup.policy=compact"))
+        elif with_times and (why := _wrong_time(row.timestamp_ms, settings, wall_ms)):
+            refused.append((number, why))
+            code = ErrorCode.INVALID_TIMESTAMP
+    if refused:
+        number, why = refused[0]
+        raise Invalid(code, f"{len(refused)} of {len(rows)} records are refused, number {number} first: {why}", refused)
 
 
-def _check_time(timestamp: int, settings: TopicSettings, wall_ms: int) -> None:
-    if timestamp == NO_TIMESTAMP:
-        return
+def _wrong_time(timestamp: int, settings: TopicSettings, wall_ms: int) -> str:
+    """What is wrong with a record's time, nothing where it may be stored."""
     before, after = settings.message_timestamp_before_max_ms, settings.message_timestamp_after_max_ms
-    if wall_ms - timestamp > before or timestamp - wall_ms > after:
-        detail = f"timestamp {timestamp} is not between {before} ms before and {after} ms after {wall_ms}"
-        raise Invalid(ErrorCode.INVALID_TIMESTAMP, detail)
+    if timestamp == NO_TIMESTAMP or -after <= wall_ms - timestamp <= before:
+        return ""
+    return f"timestamp {timestamp} is not between {before} ms before and {after} ms after {wall_ms}"
 
 
 def _wanted_codec(header: BatchHeader, settings: TopicSettings) -> str:

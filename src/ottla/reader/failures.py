@@ -1,0 +1,53 @@
+"""Why a partition cannot be read, in words for whoever reads it."""
+
+from __future__ import annotations
+
+from ottla.errors import KafkaError, LogTruncated
+from ottla.protocol.error_codes import ErrorCode, kafka_error
+from ottla.protocol.messages.fetch import PartitionData
+from ottla.reader.position import Position
+
+
+def topic_error(topic: str, error_code: int, partition: int | None = None) -> KafkaError:
+    """The error for a topic's error code in metadata."""
+    detail = ""
+    if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        detail = "the topic does not exist; check its name, or create it first"
+    return kafka_error(error_code, detail, topic=topic, partition=partition)
+
+
+def out_of_range(position: Position, told: PartitionData, broker_id: int | None) -> KafkaError:
+    """The error for an offset that the partition does not hold."""
+    held = ""
+    if told.log_start_offset >= 0 and told.high_watermark >= 0:
+        held = f"; the partition holds {told.log_start_offset} to {told.high_watermark}"
+    return kafka_error(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"offset {position.fetch_offset} cannot be read{held}; start from an offset that is there",
+        topic=position.topic,
+        partition=position.partition,
+        broker_id=broker_id,
+    )
+
+
+def truncated(position: Position, log_end: int, broker_id: int | None) -> LogTruncated:
+    """The error for a leader whose log ends at `log_end` (-1: not known) in the epoch that the position was read in."""
+    offset, epoch = position.claim()
+    first = min(log_end, offset) if log_end >= 0 else None
+    if position.checks_end:
+        what = "were to be read"
+    else:
+        what = "were read" if position.has_read else "come before those to be read"
+    if first is None or first >= offset:
+        lost = f"records before offset {offset}, which {what}"
+    else:
+        lost = f"offsets {first} to {offset - 1}, which {what}"
+    error = kafka_error(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"the log was truncated: {lost} in leader epoch {epoch}, are not in the log of the leader of epoch "
+        f"{position.asked_epoch}; read again from an offset of your choice, other records are stored there now",
+        topic=position.topic,
+        partition=position.partition,
+        broker_id=broker_id,
+    )
+    return LogTruncated(error, offset=offset, leader_epoch=epoch, truncated_from=first)

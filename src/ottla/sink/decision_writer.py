@@ -1,0 +1,84 @@
+"""Writes the decision record R, each time in a transaction of its own, by the coordinator's producer."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from ottla.client.producer import Producer
+from ottla.errors import OttlaError, TransactionUnfinished
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.sink.decision import Decision, encode
+from ottla.sink.session import Session
+
+_log = logging.getLogger("ottla.sink")
+
+_REQUEST_BYTES_MAX = 16 * 1024 * 1024
+# The size of a decision and when it is sent do not depend on the user's settings.
+_OWN = {"linger.ms": 0, "max.request.size": _REQUEST_BYTES_MAX, "interceptor.classes": None}
+
+
+class DecisionWriter:
+    """The producer of one plan's coordinator, made with the first record; a context manager that closes it.
+
+    It acts under exactly the identity it is given and fences nobody: where that is not the newest, nothing is written.
+    """
+
+    def __init__(self, session: Session, coordinator: TransactionIdentity) -> None:
+        self.session = session
+        self._coordinator = coordinator
+        self._producer: Producer | None = None
+
+    @property
+    def identity(self) -> TransactionIdentity | None:
+        """The coordinator's identity after its last successful transaction; None if it is not known."""
+        return self._coordinator if self._producer is None else self._producer.transaction_identity
+
+    def write(self, decision: Decision, before_commit: Callable[[], None], asked_times: int) -> None:
+        """Append R, call `before_commit`, commit; raises what that raises, OttlaError, TransactionUnfinished.
+
+        A commit that is not answered within `max.block.ms` is asked for so often.
+        """
+        producer = self._opened()
+        producer.begin_transaction()
+        settings = self.session.settings
+        record = producer.send(settings.control_topic, encode(decision), settings.sink_id.encode(), partition=0)
+        record.result()
+        before_commit()
+        _ask_for_commit(producer, asked_times)
+
+    def _opened(self) -> Producer:
+        if self._producer is None:
+            given = self.session.settings.for_sending(self._coordinator.transactional_id)
+            for name in _OWN:
+                given.pop(name.replace(".", "_"), None)
+            self._producer = Producer.from_config({**given, **_OWN})
+            self._producer.init_transactions(self._coordinator)
+        return self._producer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the producer; a transaction that is still open is aborted."""
+        if self._producer is not None:
+            # The error is known already, or there is none.
+            with contextlib.suppress(OttlaError, TimeoutError):
+                self._producer.close()
+
+
+def _ask_for_commit(producer: Producer, times: int) -> None:
+    for _ in range(times - 1):
+        try:
+            return producer.commit_transaction()
+        except TransactionUnfinished as unfinished:
+            _log.warning("%s", unfinished)
+    return producer.commit_transaction()

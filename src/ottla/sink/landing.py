@@ -1,0 +1,47 @@
+"""R written anew, once all that it names is committed, so that nobody needs to find that out again.
+
+Coordinators forget transactional ids that rest (`transactional.id.expiration.ms`), and markers are kept for a day: a
+sink that rests for longer is known by R alone.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ottla.errors import OttlaError
+from ottla.sink.applying import Lost
+from ottla.sink.decision import Decision
+from ottla.sink.decision_writer import DecisionWriter
+
+_log = logging.getLogger("ottla.sink")
+
+
+def landed(decision: Decision) -> Decision:
+    """The decision as it is told once all its entries are committed."""
+    return decision._replace(entries=tuple(entry._replace(landed=True) for entry in decision.entries))
+
+
+def is_to_be_marked(decision: Decision | None, lost: Lost = ()) -> bool:
+    """Whether R does not say yet what is known now; an atomic decision is committed together with its rows."""
+    if decision is None or decision.atomic or lost:
+        return False
+    return not all(entry.landed for entry in decision.entries)
+
+
+def mark(writer: DecisionWriter, decision: Decision) -> None:
+    """Write R again, with the note that all of it is committed; raises what the writer raises."""
+    writer.write(landed(decision), lambda: None, asked_times=1)
+
+
+def try_to_mark(writer: DecisionWriter, decision: Decision) -> None:
+    """The same, but a failure is only logged: the next plan finds it out by itself, and tries again."""
+    try:
+        mark(writer, decision)
+    except (OttlaError, TimeoutError) as error:
+        _log.warning(
+            "%s of sink %r is committed, but the note of that could not be written; the next start of the query writes "
+            "it, if brokers still know its transactions then: %s",
+            decision.batch,
+            decision.sink_id,
+            error,
+        )

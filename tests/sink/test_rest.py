@@ -1,0 +1,138 @@
+"""A sink that rests until the cluster has forgotten its transactional ids and its markers, and then goes on.
+
+Brokers forget an idle transactional id after seven days, and a marker after one. What is decided and committed must
+not need either of them then; where the driver died before that was written down, nobody can tell any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.client.in_time import wait_until
+
+import ottla
+from ottla.cli import main
+from ottla.sink.barriers import Barrier
+from ottla.sink.decision import encode
+from ottla.sink.identities import prefix_of
+from ottla.sink.planning import plan
+from ottla.sink.recovery import describe, recover
+from ottla.sink.session import session_of
+from ottla.sink.settings import SINK_TOPICS, SinkSettings
+from ottla.sink.transaction_log import Fate
+
+from . import driver
+from .conftest import Engine, assert_every_row_once
+from .driver import Job
+
+_TEN_DAYS_MS = 10 * 24 * 3_600_000
+_EAGER = {
+    "log_retention_check_interval_ms": 20,
+    "log_retention_ms": -1,  # the rows stay, what the sink keeps for itself does not
+    "producer_id_expiration_check_interval_ms": 20,
+    "transaction_remove_expired_transaction_cleanup_interval_ms": 20,
+}
+
+
+@pytest.fixture(scope="module", params=[2, 1])
+def cluster(request: pytest.FixtureRequest) -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(brokers=3, settings={**_EAGER, "transaction_version": request.param}) as cluster:
+        yield cluster
+
+
+def rest(cluster: ottla.Cluster, job: Job) -> None:
+    """Ten days go by."""
+    markers = SINK_TOPICS[1]
+    with contextlib.ExitStack() as ten_days, ottla.Admin(job.bootstrap_servers) as admin:
+        for broker_id in cluster.brokers():
+            ten_days.enter_context(cluster.faults.jump_clock(broker_id, jump_ms=_TEN_DAYS_MS))
+        wait_until(lambda: not admin.list_transactions(prefix_of(job.sink_id)))
+        wait_until(lambda: admin.begin_offsets(markers) == admin.end_offsets(markers))
+
+
+def one_more(job: Job) -> None:
+    job.batches += 1
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_a_sink_goes_on_after_a_rest(cluster: ottla.Cluster, job: Job) -> None:
+    driver.main(job.text())
+    rest(cluster, job)
+    one_more(job)
+
+
+def test_a_kill_behind_the_mark_leaves_nothing_to_find_out(cluster: ottla.Cluster, job: Job, engine: Engine) -> None:
+    engine.kill_at(Barrier.COMMIT_END, after=1)
+    rest(cluster, job)
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_the_control_a_kill_before_the_mark_leaves_what_nobody_can_tell(
+    cluster: ottla.Cluster, job: Job, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.kill_at(Barrier.COMMIT_LANDED, after=1)
+    rest(cluster, job)
+    assert main(["sink", "show", job.sink_id, "-b", job.bootstrap_servers, "--json"]) == 0
+    assert [task["state"] for task in json.loads(capsys.readouterr().out)["tasks"]] == ["unknown"] * job.tasks
+    with pytest.raises(ottla.OttlaError, match="cannot be found out any more"):
+        driver.main(job.text())
+
+
+@pytest.mark.parametrize("through", [plan, recover])
+def test_whoever_proves_it_soon_after_such_a_kill_writes_it_down(
+    through: Callable[[SinkSettings], object], cluster: ottla.Cluster, job: Job, engine: Engine
+) -> None:
+    engine.kill_at(Barrier.COMMIT_LANDED, after=1)
+    through(job.settings())
+    rest(cluster, job)
+    assert set(describe(job.settings()).fates.values()) == {Fate.COMMITTED}
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_a_mark_that_cannot_be_written_fails_no_batch(job: Job, engine: Engine) -> None:
+    settings = job.settings()
+    engine.hold(Barrier.COMMIT_LANDED)
+    engine.start()
+    engine.await_held(Barrier.COMMIT_LANDED)
+    engine.hold(Barrier.PLAN_FENCE)
+    session_of(settings).fence()
+    engine.release(Barrier.COMMIT_LANDED)
+    engine.await_held(Barrier.PLAN_FENCE)
+    assert marked(job) == (0, False)
+    engine.hold(Barrier.PLAN_END)
+    engine.release(Barrier.PLAN_FENCE)
+    engine.await_held(Barrier.PLAN_END)
+    assert marked(job) == (0, True)
+    engine.release(Barrier.PLAN_END)
+    engine.finish()
+    assert_every_row_once(job)
+
+
+def marked(job: Job) -> tuple[int, bool]:
+    """Which batch was decided last, and whether R says that it has landed."""
+    last = session_of(job.settings()).read_decision()
+    assert last is not None
+    return last.batch.batch_id, all(entry.landed for entry in last.entries)
+
+
+def test_a_batch_is_told_once_and_no_other_one_is_being_decided_while_it_is_marked(job: Job) -> None:
+    settings = job.settings()
+    for batch in range(2):
+        driver.run_batch(job, settings, batch)
+    assert marked(job) == (1, True)
+    assert [each.batch.batch_id for each in describe(settings).decisions] == [0, 1]
+    # As a driver does it that is held up before its commit.
+    session = session_of(settings)
+    last = session.read_decision()
+    assert last is not None
+    with ottla.Producer.from_config(settings.for_sending(session.coordinator_id)) as producer:
+        producer.begin_transaction()
+        producer.send(settings.control_topic, encode(last), settings.sink_id.encode(), partition=0).result(30)
+        assert not describe(settings).deciding
+        producer.abort_transaction()
