@@ -19,13 +19,23 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks import bench_async, bench_cluster, bench_producer, bench_run, bench_simulate, bench_spark, bench_start
+from benchmarks import (
+    bench_async,
+    bench_cluster,
+    bench_paced,
+    bench_producer,
+    bench_run,
+    bench_simulate,
+    bench_spark,
+    bench_start,
+)
 from benchmarks.parts import missed_bars
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "start": bench_start.run,
     "cluster": bench_cluster.run,
     "producer": bench_producer.run,
+    "paced": bench_paced.run,
     "async": bench_async.run,
     "run": bench_run.run,
     "spark": bench_spark.run,
@@ -40,7 +50,11 @@ def main() -> int:
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which (default: all)")
     parser.add_argument("--repeat", type=int, default=3, help="rounds; medians are printed (default 3)")
     parser.add_argument("--records", type=int, default=3_000_000, help="records per run (default 3,000,000)")
-    parser.add_argument("--only", help="parts of `cluster`, `producer` or `spark`, separated by commas (default: all)")
+    parser.add_argument(
+        "--only", help="parts of `cluster`, `producer`, `paced`, `spark`, separated by commas (default: all)"
+    )
+    parser.add_argument("--clients", help="clients of `paced`, separated by commas (default: all)")
+    parser.add_argument("--seconds", type=float, default=4, help="that each client of `paced` sends (default 4)")
     parser.add_argument("--gigabytes", type=int, default=20, help="written by `cluster` with retention on (default 20)")
     arguments = parser.parse_args()
     # An installed package comes with its bytecode, as Java's with theirs: what starts more than once may keep it.
