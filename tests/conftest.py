@@ -25,6 +25,8 @@ from tools.kafka_jars import JarsUnavailable  # noqa: E402
 
 from .needs import lacking, required  # noqa: E402
 
+pytest_plugins = ["tests.tiers"]
+
 _SAID = "said"
 
 # A slow machine is no bug: nothing in these tests is judged by the clock.

@@ -32,12 +32,14 @@ with ottla.Producer("localhost:9092") as producer:
     producer.send("flights", b"value").result()
     metrics = producer.metrics()
     print(metrics["record-send-rate"])  # of the producer
-    print(metrics.nodes[1]["request-latency-avg"])  # of the broker with id 1
     print(metrics.topics["flights"]["byte-rate"])  # of a topic
+    for broker_id, figures in metrics.nodes.items():  # of each broker it has connected to
+        print(broker_id, figures["request-latency-avg"])
     print(metrics)  # everything, a line each, with group and tags
 ```
 
-`metrics()` is a snapshot: a mapping from name to value, with the same for each broker and topic beside it.
+`metrics()` is a snapshot: a mapping from name to value, and such a mapping for each broker and topic. `nodes` has only
+brokers that the producer has connected to: leaders of partitions it sends to, and the first one it connected to.
 `metrics().all()` lists every figure as `Metric(name, group, tags, value)`. Asking costs the sending threads nothing,
 and counting is done per batch and request, never per record.
 

@@ -1,7 +1,8 @@
 """ottla: send to Kafka from Python, and prove that every record arrived exactly once.
 
 The public names are resolved on first use, so that `import ottla` costs next to nothing and never loads numpy or
-pyarrow.
+pyarrow. Type checkers are shown plain imports instead: `__getattr__` is hidden from them, for with it every misspelt
+name would be one of type Any.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.client.opentelemetry import observe_metrics as observe_metrics
     from ottla.client.producer import Producer as Producer
     from ottla.client.reader import Reader as Reader
+    from ottla.client.table_delivery import TableDelivery as TableDelivery
     from ottla.client.tables import read_table as read_table
     from ottla.client.tables import write_table as write_table
     from ottla.client.transaction_handle import TransactionHandle as TransactionHandle
@@ -24,9 +26,32 @@ if TYPE_CHECKING:
     from ottla.cluster.cluster import Cluster as Cluster
     from ottla.cluster.listener import Listener as Listener
     from ottla.connection.security_settings import OAuthBearerToken as OAuthBearerToken
+    from ottla.errors import AuthenticationError as AuthenticationError
+    from ottla.errors import BufferFull as BufferFull
+    from ottla.errors import ClosedError as ClosedError
+    from ottla.errors import ConfigError as ConfigError
+    from ottla.errors import DeliveryError as DeliveryError
+    from ottla.errors import DeliveryFailed as DeliveryFailed
+    from ottla.errors import DeliveryUnknown as DeliveryUnknown
+    from ottla.errors import ForkError as ForkError
+    from ottla.errors import KafkaError as KafkaError
+    from ottla.errors import LogTruncated as LogTruncated
+    from ottla.errors import MissingExtra as MissingExtra
+    from ottla.errors import NotKafka as NotKafka
+    from ottla.errors import OttlaError as OttlaError
+    from ottla.errors import ProducerFenced as ProducerFenced
+    from ottla.errors import RecordError as RecordError
+    from ottla.errors import TransactionAborted as TransactionAborted
+    from ottla.errors import TransactionError as TransactionError
+    from ottla.errors import TransactionMisuse as TransactionMisuse
+    from ottla.errors import TransactionUnfinished as TransactionUnfinished
+    from ottla.errors import TransactionUnknown as TransactionUnknown
+    from ottla.errors import Unreachable as Unreachable
+    from ottla.errors import UserMistake as UserMistake
     from ottla.producer.cluster_view import ClusterView as ClusterView
     from ottla.producer.transaction_states import TransactionIdentity as TransactionIdentity
     from ottla.records.delivery import Delivery as Delivery
+    from ottla.records.delivery import RecordMetadata as RecordMetadata
     from ottla.records.key_column import KeyColumn as KeyColumn
 
 _HOMES = {
@@ -61,6 +86,7 @@ _ERRORS = (
     "DeliveryUnknown",
     "ForkError",
     "KafkaError",
+    "LogTruncated",
     "MissingExtra",
     "NotKafka",
     "OttlaError",
@@ -80,13 +106,25 @@ __version__ = "0.1.0"
 __all__ = ["__version__", *sorted(_HOMES)]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'ottla' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name)
+        if home is None:
+            # With a name of its own the error gets no second hint from Python.
+            raise AttributeError(f"module 'ottla' has no attribute {name!r}{_hint(name)}", name=name)
+        value = getattr(importlib.import_module(home), name)
+        globals()[name] = value
+        return value
+
+
+def _hint(name: str) -> str:
+    if name.startswith("_"):
+        return ""  # whoever looks into modules asks for such; nobody has misspelt them
+    from ottla.nearest import nearest_name
+
+    nearest = nearest_name(name, _HOMES, alike=0.75)
+    return f"; did you mean {nearest}?" if nearest else ""
 
 
 def __dir__() -> list[str]:

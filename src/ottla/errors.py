@@ -8,12 +8,16 @@ Exactly one of three marks is true of every error, with the meaning Kafka's Java
 retriable   the same thing may work when it is tried again; what ottla tries again by itself comes up only when the
             time for it was over
 abortable   what was asked for has failed, and a transaction it was part of must be aborted; the client works on
-fatal       the client cannot go on: close it (and make a new one, once the cause is gone)
+fatal       the client cannot go on: close it (and make a new one once the cause is gone; but not for a fenced producer,
+            since another one has already taken over)
 """
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, TypeVar
+
+_Error = TypeVar("_Error", bound=BaseException)
 
 
 class OttlaError(Exception):
@@ -21,10 +25,13 @@ class OttlaError(Exception):
 
     `retriable`, `abortable`, `fatal`: exactly one is True, see the module's words. `topic`, `partition` and `broker_id`
     say where it happened, as far as it has a place and that is known; else they are None. They stand in the message.
+    `table` is the `TableDelivery` of what `send_table` or `write_table` had sent when it ended with this error, else
+    None.
     """
 
     retriable: bool = False
     fatal: bool = False
+    table: Any = None
 
     def __init__(
         self, *told: object, topic: str | None = None, partition: int | None = None, broker_id: int | None = None
@@ -134,7 +141,29 @@ class KafkaError(OttlaError):
 
 
 class ProducerFenced(KafkaError):
-    """Another producer with the same `transactional.id` has taken over; this one must be closed."""
+    """A newer producer with the same `transactional.id` has taken over: close this one.
+
+    Do not make a new producer with this id: it would fence the one that has taken over, and two programs that do so
+    fence each other again and again. If both are to work side by side, give each an id of its own.
+    """
+
+
+class LogTruncated(KafkaError):
+    """A partition's new leader lacks records that were read, or that were to be read up to the end.
+
+    That happens when a broker that lagged behind becomes the leader (an unclean election). Without this error the
+    reader would skip records, or give other records for offsets already read. `offset` is how far the reader knew the
+    log, `leader_epoch` the epoch of the leader it knew it from, `truncated_from` the first offset that is known to be
+    lost (None if the broker does not say). `code` and `name` are those of OFFSET_OUT_OF_RANGE.
+    """
+
+    def __init__(self, told: KafkaError, *, offset: int, leader_epoch: int, truncated_from: int | None) -> None:
+        super().__init__(
+            told.code, told.name, str(told), topic=told.topic, partition=told.partition, broker_id=told.broker_id
+        )
+        self.offset = offset
+        self.leader_epoch = leader_epoch
+        self.truncated_from = truncated_from
 
 
 class TransactionError(OttlaError):
@@ -169,7 +198,7 @@ class DeliveryError(OttlaError):
 
     It is retriable, abortable or fatal as the first cause is, and has its `topic`, `partition`, `broker_id`, `attempts`
     and `age_ms` (None where the cause has none). Sending a record again that is unknown may store it twice. Raised by
-    `write_table`, it has the `TableDelivery` as `table`: `error.table.failures()` names the rows.
+    `write_table`, its `table.failures()` names the rows.
     """
 
     def __init__(self, message: str, *, failed: int = 0, unknown: int = 0, first: BaseException | None = None) -> None:
@@ -186,7 +215,6 @@ class DeliveryError(OttlaError):
         self.fatal: bool = getattr(first, "fatal", False)
         self.attempts: int | None = getattr(first, "attempts", None)
         self.age_ms: int | None = getattr(first, "age_ms", None)
-        self.table: Any = None
 
 
 class DeliveryFailed(DeliveryError):
@@ -202,3 +230,10 @@ def _with_fields(kind: type[KafkaError], message: str, fields: dict[str, object]
     error = kind.__new__(kind, message)
     error.__dict__.update(fields)
     return error
+
+
+def fresh(error: _Error) -> _Error:
+    """Return the same error as a new object: one that is raised again and again would grow by a traceback each."""
+    made = copy.copy(error)
+    made.__cause__ = error.__cause__
+    return made

@@ -46,6 +46,7 @@ Weakness = Literal[
     "acks_told_before_answer",
     "commit_timeout_aborts",
     "epoch_not_bumped_after_abort",
+    "closes_by_clock",
     # reader/
     "reads_aborted",
     "skips_after_leader_change",

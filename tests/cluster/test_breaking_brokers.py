@@ -22,7 +22,7 @@ from ottla.errors import ConfigError, DeliveryError, KafkaError, OttlaError, Use
 QUICK = {"broker_session_timeout_ms": 600, "broker_heartbeat_interval_ms": 100}
 
 
-@pytest.fixture(params=[False, True], ids=["process", "thread"])
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.prove)], ids=["process", "thread"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Three brokers that are missed soon."""
     with Cluster(settings=QUICK, in_process=request.param) as cluster:

@@ -26,6 +26,14 @@ def test_every_broker_names_every_broker(three: Cluster, connect: Any) -> None:
     assert [(b.node_id, b.host, str(b.port)) for b in answer.brokers] == expected
 
 
+@pytest.mark.parametrize("in_process", [False, True], ids=["own process", "in process"])
+def test_a_cluster_says_what_it_is(in_process: bool) -> None:
+    with Cluster(brokers=1, in_process=in_process) as cluster:
+        address = cluster.bootstrap_servers
+        assert repr(cluster) == f"<Cluster of 1 broker at {address}, running>"
+    assert repr(cluster) == f"<Cluster of 1 broker at {address}, closed>"
+
+
 def test_a_new_topic_is_known_to_every_broker_at_once(
     three: Cluster, connect: Any, kafka_name: str, wire_to: Any
 ) -> None:

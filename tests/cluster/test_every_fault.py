@@ -18,6 +18,8 @@ from ottla.faults.rule import CRASHES, KINDS, MOMENTS
 
 from .patience import until
 
+pytestmark = pytest.mark.prove
+
 PATIENCE_S = 30
 AFTERWARDS = 5
 

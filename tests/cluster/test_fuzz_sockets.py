@@ -22,6 +22,8 @@ from ottla.cluster.cluster import Cluster
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.records.plain import decode_batches
 
+pytestmark = pytest.mark.prove
+
 ATTACKERS = 20
 ROUNDS = 30
 FRAMES_EACH = 5

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks import __main__ as bench
+from benchmarks import paced_cells
+from benchmarks.paced_bars import bars
+from benchmarks.slow_way import SlowWay
 
 REACHED = {"figure": 1_200, "must": 1_000, "ok": True}
 MISSED = {"ratio": 0.9, "must": 1.0, "ok": False}
@@ -45,3 +50,132 @@ def test_a_bar_that_was_not_measured_now_is_not_told(monkeypatch: pytest.MonkeyP
     (tmp_path / "results.json").write_text(json.dumps({"one": {"produce": MISSED}}))
     status, kept = measure(monkeypatch, tmp_path, {"one": {"start": REACHED}}, "--only", "start")
     assert (status, kept["one"]["produce"]) == (0, MISSED)
+
+
+def test_paced_cells_bring_every_value_together_with_every_other() -> None:
+    settings: dict[str, tuple[object, ...]] = {
+        "rate": paced_cells.RATES,
+        "service_ms": paced_cells.SERVICES_MS,
+        "linger_ms": paced_cells.LINGERS_MS,
+        "partitions": paced_cells.PARTITIONS,
+        "keyed": (False, True),
+    }
+    apart = [
+        (one, value, other, its)
+        for one, other in combinations(settings, 2)
+        for value, its in product(settings[one], settings[other])
+        if not any((getattr(cell, one), getattr(cell, other)) == (value, its) for cell in paced_cells.BELOW_CELLS)
+    ]
+    assert apart == []
+
+
+def test_paced_cells_stay_below_what_the_broker_takes_or_go_beyond_it() -> None:
+    below, beyond = (
+        {cell.name: cell.share for cell in cells} for cells in (paced_cells.BELOW_CELLS, paced_cells.BEYOND_CELLS)
+    )
+    assert (len(below), len(beyond)) == (24, 4)
+    assert {name for name, share in below.items() if share >= 0.7} == set()
+    assert {name for name, share in beyond.items() if share <= 1} == set()
+
+
+def test_what_a_paced_broker_takes_is_one_full_batch_a_partition_for_each_answer() -> None:
+    cell = paced_cells.Cell(20_000, 19, 0, 6, keyed=True)
+    assert cell.capacity == 6 * ((16_384 - 61) // 119) * 50
+    # A request holds no more than max.request.size, however many partitions there are.
+    assert paced_cells.Cell(20_000, 19, 0, 100, keyed=True).capacity == 1_048_576 // 119 * 50
+
+
+PACED = {
+    "p99_ms": 25.0,
+    "first_quarter_p99_ms": 24.0,
+    "last_quarter_p99_ms": 26.0,
+    "requests": 100,
+    "sent": 4_000,
+    "stored": 4_000,
+    "stored_per_s": 1_000,
+    "failed": 0,
+    "unknown": 0,
+    "not_told": 0,
+    "flushed": True,
+    "grown_mib": 3.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("ours", "missed"),
+    [
+        ({}, set()),
+        ({"p99_ms": 30.1}, {"p99_ms"}),
+        ({"last_quarter_p99_ms": 60.0}, {"does not grow"}),
+        ({"requests": 101}, {"requests"}),
+        ({"stored": 3_999}, {"every record stored once"}),
+        ({"stored": 4_001}, {"every record stored once"}),
+        ({"unknown": 1}, {"every record stored once"}),
+        ({"flushed": False, "not_told": 1}, {"every record stored once", "does not grow"}),
+    ],
+)
+def test_bars_of_a_paced_cell(ours: dict[str, Any], missed: set[str]) -> None:
+    cell = paced_cells.Cell(1_000, 20, 5, 1, keyed=False)
+    held = bars(cell, {"ottla": PACED | ours, "java": PACED, "confluent": PACED | {"p99_ms": 40.0}})
+    assert {name for name, bar in held.items() if not bar["ok"]} == missed
+
+
+@pytest.mark.parametrize(
+    ("ours", "missed"),
+    [
+        ({"p99_ms": 9_000.0, "requests": 1_000}, set()),
+        ({"grown_mib": 68.1}, {"grown_mib"}),
+        ({"stored_per_s": 949}, {"stored_per_s"}),
+        ({"not_told": 1}, {"every record stored once"}),
+    ],
+)
+def test_bars_of_a_paced_cell_beyond_what_the_broker_takes(ours: dict[str, Any], missed: set[str]) -> None:
+    held = bars(paced_cells.BEYOND_CELLS[0], {"ottla": PACED | ours, "java": PACED})
+    assert {name for name, bar in held.items() if not bar["ok"]} == missed
+
+
+# Length, kind (0 for Produce, 3 for Metadata), version, correlation id.
+REQUESTS = [b"\0\0\0\x08\0" + kind + b"\0\x09\0\0\0" + number for kind, number in ((b"\0", b"1"), (b"\3", b"2"))]
+ANSWERS = [b"\0\0\0\x04\0\0\0" + number for number in (b"1", b"2")]
+
+
+def exchange(way: SlowWay, broker: socket.socket) -> tuple[socket.socket, socket.socket]:
+    """Both ends of a connection through the way, on which the client has sent both requests at once."""
+    way.broker = "{}:{}".format(*broker.getsockname())
+    client = socket.create_connection(("127.0.0.1", way.port), 10)
+    client.sendall(b"".join(REQUESTS))
+    accepted, _ = broker.accept()
+    accepted.settimeout(10)
+    return client, accepted
+
+
+def received(sock: socket.socket, nbytes: int) -> bytes:
+    """So many bytes, and none of those behind them."""
+    content = b""
+    while len(content) < nbytes:
+        piece = sock.recv(nbytes - len(content))
+        assert piece, "hung up"
+        content += piece
+    return content
+
+
+def test_a_serial_way_brings_a_request_when_the_answer_before_has_left() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as broker, SlowWay(0.001) as way:
+        client, accepted = exchange(way, broker)
+        with client, accepted:
+            assert received(accepted, 12) == REQUESTS[0]
+            accepted.sendall(ANSWERS[0])
+            assert received(accepted, 12) == REQUESTS[1]
+            client.setblocking(False)
+            assert client.recv(100) == ANSWERS[0]
+        assert way.produce_requests == 1
+
+
+def test_a_far_way_brings_requests_while_answers_are_owed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as broker, SlowWay(0.001, is_serial=False) as way:
+        client, accepted = exchange(way, broker)
+        with client, accepted:
+            assert received(accepted, 24) == b"".join(REQUESTS)
+            accepted.sendall(b"".join(ANSWERS))
+            assert received(client, 16) == b"".join(ANSWERS)
+        assert way.produce_requests == 1

@@ -21,8 +21,13 @@ def test_the_page_is_what_the_table_says() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("broker_id", [1, 3])
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
-def test_a_block_of_the_page_runs(block: str) -> None:
-    with ottla.Cluster(brokers=1) as cluster:
-        cluster.create_topic("flights")
-        exec(compile(block.replace("localhost:9092", cluster.bootstrap_servers), "metrics.md", "exec"), {})
+def test_a_block_of_the_page_runs_wherever_the_topic_is_led(block: str, broker_id: int) -> None:
+    with ottla.Cluster(brokers=3) as cluster:
+        cluster.create_topic("flights", partitions=1)
+        if cluster.leader("flights", 0) != broker_id:
+            cluster.move_leader("flights", 0, broker_id)
+        # A producer that begins at the leader talks to no other broker.
+        leader = cluster.bootstrap_servers.split(",")[broker_id - 1]
+        exec(compile(block.replace("localhost:9092", leader), "metrics.md", "exec"), {})

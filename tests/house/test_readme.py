@@ -60,7 +60,7 @@ def test_a_block_of_the_guide_to_asyncio_runs(block: str) -> None:
     exec(compile(block, "asyncio.md", "exec"), {})
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", TABLES, flags=re.DOTALL), ids=range(2))
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", TABLES, flags=re.DOTALL), ids=range(4))
 def test_a_block_of_the_guide_to_tables_runs(block: str) -> None:
     exec(compile(block, "tables.md", "exec"), {})
 
@@ -123,3 +123,12 @@ def test_a_spark_block_of_the_readme_runs(block: str, scene: dict[str, Any], tmp
             spark.stop()
     written = ottla.read_table(servers, "lga", isolation_level="read_committed")
     assert written.column("key").to_pylist() == [b"N24211"]
+
+
+@pytest.mark.parametrize("told", [README, DELIVERY, str(ottla.Producer.send.__doc__)], ids=["README", "page", "help"])
+def test_what_send_waits_for_is_told_where_it_is_shown(told: str) -> None:
+    """`tests/client/test_producer.py` shows it: a topic that is not there is waited for, and only for so long."""
+    told = " ".join(told.split())
+    assert "return at once" not in told
+    assert "returns at once" not in told
+    assert re.search(r"first record of a topic.{,500}max\.block\.ms", told)

@@ -11,7 +11,7 @@ import pytest
 import ottla
 from ottla.errors import KafkaError, RecordError
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.sample]
 
 _CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 

@@ -20,6 +20,8 @@ from ottla.records.append import Appender
 from ottla.records.encode_columns import encode_stream
 from ottla.records.plain import murmur2
 
+pytestmark = pytest.mark.kafka
+
 _SOURCE = Path(__file__).with_name("PartitionsForKeys.java")
 _KEYS = 1_000_000
 _PARTITIONS = 97

@@ -52,14 +52,58 @@ def test_whole_numbers_keep_every_digit(kind, low, high):
 
 
 @settings(deadline=None)
-@given(st.lists(st.none() | st.floats()))
-def test_floats_read_back_the_same_and_nan_is_null(numbers):
-    expected = [None if number is None or not math.isfinite(number) else number for number in numbers]
+@given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False)))
+def test_floats_read_back_the_same(numbers):
     got = values(pa.array(numbers, pa.float64()))
-    assert got == expected
+    assert got == numbers
     assert [math.copysign(1, a) for a in got if a is not None] == [
-        math.copysign(1, a) for a in expected if a is not None
+        math.copysign(1, a) for a in numbers if a is not None
     ]
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize(
+    "nested",
+    [
+        lambda array: array,
+        lambda array: pa.ListArray.from_arrays(pa.array([0, 2, 2, 3, 4, 4], pa.int32()), array),
+        lambda array: pa.LargeListArray.from_arrays(pa.array([0, 2, 2, 3, 4, 4], pa.int64()), array),
+        lambda array: pa.FixedSizeListArray.from_arrays(array, 1),
+        lambda array: pa.StructArray.from_arrays([array, array], ["a", "b"]),
+        lambda array: pa.MapArray.from_arrays(pa.array([0, 1, 3, 4, 4], pa.int32()), pa.array(list("abcd")), array),
+        lambda array: pa.ListArray.from_arrays(
+            pa.array([0, 1, 2, 4], pa.int32()), pa.StructArray.from_arrays([array], ["a"])
+        ),
+    ],
+    ids=["plain", "list", "large list", "fixed-size list", "struct", "map", "structs in lists"],
+)
+def test_what_json_does_not_know_is_refused_by_column_row_and_value(number, kind, nested):
+    array = nested(pa.array([None, 0.5, number, 1.0], kind))
+    row = next(row for row, value in enumerate(array.to_pylist()) if str(number) in str(value))
+    table = pa.table({"y": [1.5] * len(array), "x": array})
+    words = f"^Column 'x' holds {number} in row {row}, a number that JSON does not know: make it null first, or text.$"
+    with pytest.raises(RecordError, match=words):
+        json_column(table)
+    # Rows are counted through chunks, and from where a slice begins.
+    sliced = pa.concat_tables([table.slice(0, row), table.slice(row)])
+    with pytest.raises(RecordError, match=f"holds {number} in row {row},"):
+        json_column(sliced)
+    with pytest.raises(RecordError, match=f"holds {number} in row 0,"):
+        json_column(table.slice(row))
+    with pytest.raises(RecordError, match=f"holds {number} in row {row + 70},"):
+        json_column(table, None, 70)
+    assert len(json_column(table.slice(row + 1))) == len(array) - row - 1
+    assert len(json_column(table, ["y"])) == len(array)
+
+
+def test_numbers_behind_a_null_are_none():
+    odd = pa.array([math.nan, 1.0, math.inf, 2.0])
+    hidden = pa.array([True, False, True, False])
+    struct = pa.StructArray.from_arrays([odd], ["a"], mask=hidden)
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), odd, mask=hidden)
+    assert values(struct) == [None, {"a": 1.0}, None, {"a": 2.0}]
+    assert values(lists) == [None, [1.0], None, [2.0]]
 
 
 @settings(deadline=None)

@@ -352,6 +352,7 @@ def test_every_reason_is_for_a_kind_there_is() -> None:
 # ---- guarantees taken out of the cores ------------------------------------------------------------------------------
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("weakness", "violated"),
     [

@@ -94,7 +94,7 @@ def _known_names() -> Set[str]:
 
 def _mistake(given: str, name: str, known: Set[str]) -> str | None:
     """What is wrong with a setting that the command has no use for; None where it may stand in the file."""
-    from ottla.connection.kafka_settings import LIBRDKAFKA_NAMES
+    from ottla.connection.foreign_settings import RENAMED
     from ottla.connection.security_settings import not_in_python
     from ottla.nearest import nearest_name
 
@@ -103,8 +103,8 @@ def _mistake(given: str, name: str, known: Set[str]) -> str | None:
         return instead
     if not _NAME.fullmatch(given):
         return "a line sets nothing; a value goes on in the next line after a backslash, and only then."
-    if name in LIBRDKAFKA_NAMES:
-        return f"{given} is called {LIBRDKAFKA_NAMES[name]} here."
+    if name in RENAMED:
+        return f"{given} is called {RENAMED[name]} here."
     # So Streams, Connect and schema registries write what is for their own clients: producer.acks.
     if any(name.endswith(f".{each}") for each in known):
         return None

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _PATIENCE_MS = 5_000
 # How long brokers may still acknowledge what was sent before an interruption.
 _LAST_ANSWERS_S = 2
-_KEY_COLUMN = "ottla.key"
 
 
 def produce(
@@ -121,16 +120,13 @@ def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, setti
 
 
 def _send_rows(bootstrap_servers: str, topic: str, input_file: str, key: str | None, settings: dict[str, Any]) -> int:
-    from ottla.trial.inputs import key_strings, open_source, read_source
+    from ottla.trial.inputs import open_source, read_source
 
     source = open_source(input_file, key)
     table = read_source(source)
-    columns = table.column_names
-    # The key is sent as text, whatever the column's type; the value keeps the column as it is.
-    table = table.append_column(_KEY_COLUMN, key_strings(table, source))
 
     def send(producer: Producer) -> int:
-        producer.send_table(topic, table, key=_KEY_COLUMN, value=columns, value_format="json")
+        producer.send_table(topic, table, key=source.key, value_format="json")
         rows: int = table.num_rows
         return rows
 

@@ -272,6 +272,12 @@ class Cluster:
         finally:
             self._abandon()
 
+    def __repr__(self) -> str:
+        state = "closed" if self._control is None else "running" if self.is_running else "ended by itself"
+        addresses = getattr(self, "_addresses", None)
+        where = f" at {bootstrap(next(iter(addresses.values())))}" if addresses else ""
+        return f"<Cluster of {self._brokers} broker{'' if self._brokers == 1 else 's'}{where}, {state}>"
+
     def __enter__(self) -> Self:
         return self
 

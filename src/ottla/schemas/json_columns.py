@@ -3,7 +3,7 @@
 Each selected column becomes a `Node`, a C struct that knows where its values lie and how they are written; nested
 types are trees of nodes. Rows are written straight into the result's buffer, by `json_values`.
 
-Invariant: a type JSON cannot hold is refused before the first row of its chunk is written.
+Invariant: a type or a number that JSON cannot hold is refused before the first row of its chunk is written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from cython.cimports.ottla.records.arrow_layout import (
     ArrowArray,
     ArrowSchema,
     Blobs,
-    Growing,
     reserve,
 )
 from cython.cimports.ottla.schemas.json_nodes import (
@@ -43,7 +42,7 @@ from cython.cimports.ottla.schemas.json_nodes import (
     AS_WHOLE,
     Node,
 )
-from cython.cimports.ottla.schemas.json_values import put_value
+from cython.cimports.ottla.schemas.json_values import first_not_finite, put_value
 
 from ottla.errors import RecordError
 from ottla.records.arrow_data import chunks
@@ -63,17 +62,6 @@ _ROWS_AT_ONCE = cython.declare(int64_t, 1024)
 @cython.cclass
 class JsonColumn:
     """A column of JSON objects, exported by `__arrow_c_array__` as binary (large_binary beyond 2 GiB)."""
-
-    _text = cython.declare(Growing)
-    _ends = cython.declare(Growing)
-    _length = cython.declare(int64_t)
-    _array = cython.declare(ArrowArray)
-    _schema = cython.declare(ArrowSchema)
-    _buffers = cython.declare(cython.p_const_void[3])
-    _root = cython.declare(Node)
-    _allocated = cython.declare(list)  # the addresses of child nodes
-    _labels = cython.declare(list)
-    _has_floats = cython.declare(cython.bint)
 
     def __dealloc__(self):
         free(self._text.data)
@@ -124,7 +112,6 @@ class JsonColumn:
         if cython.cast(bytes, schema.format) != b"+s":
             raise RecordError("JSON is made of a table's columns; the data given is a single column.")
         self._free_nodes()
-        self._has_floats = False
         names: list = [_name(schema.children[i]) for i in range(schema.n_children)]
         wanted: list = names if columns is None else list(columns)
         for name in wanted:
@@ -135,6 +122,7 @@ class JsonColumn:
                 raise RecordError(f"{problem} column {name!r}; the columns are {shown}.")
             if wanted.count(name) != 1:
                 raise RecordError(f"The column {name!r} is named more than once; an object of JSON has it once.")
+        self._columns = wanted
         memset(cython.address(self._root), 0, cython.sizeof(Node))
         self._root.form = AS_STRUCT
         fields: cython.pointer(Node) = self._child_nodes(cython.address(self._root), len(wanted))
@@ -144,6 +132,25 @@ class JsonColumn:
             j = names.index(wanted[i])
             self._label(cython.address(fields[i]), wanted[i])
             self._read(cython.address(fields[i]), schema.children[j], array.children[j], array.offset, wanted[i])
+            if fields[i].has_floats:
+                self._root.has_floats = True
+        return None
+
+    @cython.cfunc
+    def _check_floats(self, rows: int64_t, first_row: int64_t) -> object:
+        """RecordError for NaN and infinities in a chunk, whose first row has the number `first_row`."""
+        fields: cython.pointer(Node) = self._root.children
+        value: cython.double = 0.0
+        row: int64_t
+        i: cython.Py_ssize_t
+        for i in range(self._root.child_count):
+            with cython.nogil:
+                row = first_not_finite(cython.address(fields[i]), 0, rows, cython.address(value))
+            if row >= 0:
+                raise RecordError(
+                    f"Column {self._columns[i]!r} holds {value} in row {first_row + row}, a "
+                    "number that JSON does not know: make it null first, or text."
+                )
         return None
 
     @cython.cfunc
@@ -175,7 +182,7 @@ class JsonColumn:
             node.form = AS_UNSIGNED
         elif kind in ("f", "g"):
             node.form = AS_FLOAT if kind == "f" else AS_DOUBLE
-            self._has_floats = True
+            node.has_floats = True
         elif kind[:2] == "d:":
             self._read_decimal(node, kind, schema, column)
         elif kind[:2] in ("td", "tt", "ts"):
@@ -292,6 +299,9 @@ class JsonColumn:
                 raise RecordError(f"Column {column!r} is a map whose keys are not text; JSON cannot hold it.")
         else:
             raise _not_json(column, kind)
+        for i in range(node.child_count):
+            if children[i].has_floats:
+                node.has_floats = True
         return None
 
     # ------------------------------------------------------------------ writing rows
@@ -303,7 +313,7 @@ class JsonColumn:
         fine: cython.bint
         while row < rows:
             until = min(rows, row + _ROWS_AT_ONCE)
-            if self._has_floats:
+            if self._root.has_floats:
                 fine = self._write_rows(row, until)
                 with cython.nogil:
                     pass  # others may run
@@ -381,16 +391,29 @@ def _not_json(column: str, kind: str) -> object:
     return RecordError(f"Column {column!r} is of type {known}; JSON takes {_ALLOWED}.")
 
 
-def json_column(data: object, columns: object = None) -> JsonColumn:
+def json_column(data: object, columns: object = None, first_row: int = 0) -> JsonColumn:
     """Make one JSON object of each row: all columns, or those named, in that order.
 
     `data` is what `ottla.records.arrow_data.chunks` takes; the result has `__arrow_c_array__` and is of type binary.
-    Raises RecordError, naming the column, for a type JSON cannot hold.
+    Raises RecordError, naming the column, for a type JSON cannot hold, and for NaN and infinities, naming the row,
+    counted from `first_row`.
     """
     made: JsonColumn = JsonColumn()
     chunk: Chunk
     for chunk in chunks(data):
         made._open(cython.address(chunk.schema.c), cython.address(chunk.c), columns)
+        made._check_floats(chunk.c.length, first_row + made._length)
         made._write_chunk(chunk.c.length)
     made._finish()
     return made
+
+
+def check_json(data: object, columns: object = None) -> None:
+    """Raise what `json_column` would of the same data, without making anything of it."""
+    reader: JsonColumn = JsonColumn()
+    chunk: Chunk
+    row: int64_t = 0
+    for chunk in chunks(data):
+        reader._open(cython.address(chunk.schema.c), cython.address(chunk.c), columns)
+        reader._check_floats(chunk.c.length, row)
+        row += chunk.c.length

@@ -30,6 +30,8 @@ cdef struct Node:
     const unsigned char *validity
     const void *values
     int64_t offset
+    # Whether it, or a part of it, is of floats.
+    bint has_floats
     char type
     bint is_large
     int64_t width

@@ -1,4 +1,4 @@
-"""The one function that `json_columns` calls, once per row."""
+"""What `json_columns` calls: once per row to write it, and once per column with floats before."""
 
 from libc.stdint cimport int64_t
 
@@ -6,3 +6,4 @@ from ottla.records.arrow_layout cimport Growing
 from ottla.schemas.json_nodes cimport Node
 
 cdef bint put_value(Growing *out, const Node *node, int64_t row) noexcept nogil
+cdef int64_t first_not_finite(const Node *node, int64_t begin, int64_t end, double *value) noexcept nogil

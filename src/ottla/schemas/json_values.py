@@ -4,9 +4,11 @@
 children. The lock is taken for floats with a fraction only: their shortest digits come from Python's own function.
 
 How values are written: whole numbers, booleans and text as JSON has them; floats by their shortest digits that read
-back the same, NaN and infinities (which JSON does not know) as null; decimals as numbers with all their digits;
-dates, times and timestamps as ISO 8601 strings (a timestamp with a time zone in UTC, with a Z; a fraction only where
-there is one); lists as arrays, structs and maps with text keys as objects. Text is taken to be UTF-8, as Arrow says.
+back the same; decimals as numbers with all their digits; dates, times and timestamps as ISO 8601 strings (a timestamp
+with a time zone in UTC, with a Z; a fraction only where there is one); lists as arrays, structs and maps with text keys
+as objects. Text is taken to be UTF-8, as Arrow says.
+
+NaN and infinities are none of JSON's: `first_not_finite` finds them before anything is written.
 """
 
 from __future__ import annotations
@@ -167,8 +169,6 @@ def _put_text(out: cython.pointer(Growing), column: cython.pointer(cython.const[
 def _put_double(out: cython.pointer(Growing), value: cython.double, is_single: cython.bint) -> cython.bint:
     """The shortest digits that read back as the same number."""
     to: cython.p_char = _at(out)
-    if not isfinite(value):
-        return _put_word(out, b"null", 4)
     if -1e15 < value < 1e15 and value == cython.cast(cython.double, cython.cast(int64_t, value)) and value != 0.0:
         to = put_digits(to, cython.cast(int64_t, value))
         to[0] = b"."
@@ -309,3 +309,43 @@ def _put_map(out: cython.pointer(Growing), node: cython.pointer(cython.const[Nod
         if not put_value(out, cython.address(entry[1]), j):
             return False
     return _put_word(out, b"}", 1)
+
+
+# ---------------------------------------------------------------------- what JSON does not know
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def first_not_finite(
+    node: cython.pointer(cython.const[Node]), begin: int64_t, end: int64_t, value: cython.pointer(cython.double)
+) -> int64_t:
+    """The first of these rows with NaN or an infinity in it, which is put into `value`; -1 where there is none."""
+    row: int64_t
+    i: int64_t
+    first: int64_t = 0
+    last: int64_t
+    child: cython.int
+    if not node.has_floats:
+        return -1
+    for row in range(begin, end):
+        i = row + node.offset
+        if not is_set(node.validity, i):
+            continue
+        if node.form == AS_DOUBLE or node.form == AS_FLOAT:
+            value[0] = (
+                cython.cast(cython.pointer(cython.double), node.values)[i]
+                if node.form == AS_DOUBLE
+                else cython.cast(cython.pointer(cython.float), node.values)[i]
+            )
+            if not isfinite(value[0]):
+                return row
+            continue
+        # The fields of a struct have its rows, and its offset already; those of lists and maps are their items.
+        first, last = row, row + 1
+        if node.form != AS_STRUCT:
+            last = _items(node, i, cython.address(first))
+        for child in range(node.child_count):
+            if first_not_finite(cython.address(node.children[child]), first, last, value) >= 0:
+                return row
+    return -1

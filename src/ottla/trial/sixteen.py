@@ -45,6 +45,7 @@ NOT_JUDGED = {
     kinds.TORN: "which records Spark's tasks put into which transaction; the audit counts them all",
     kinds.ZOMBIE: "a replaced producer that asks for a commit: there is none in this run",
     kinds.GROUP_OFFSET: "offsets in transactions: the streaming job keeps its own in Spark's checkpoint",
+    kinds.KEPT_WAITING: "how long brokers took for each request: only the simulation sees that (ottla simulate)",
     kinds.UNREPEATABLE: "threads and sockets take turns as they like, and no seed repeats them (ottla simulate does)",
 }
 """Kinds of anomaly for which a run has no facts, and why."""
