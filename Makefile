@@ -15,7 +15,8 @@ PREPARED := .tools/spark.jsa
 USE_PREPARED := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CURDIR)/$(PREPARED) -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 # By file, because what a file's tests share is slow to start: a cluster, Apache Kafka, a Spark session.
-PYTEST := $(USE_PREPARED) $(PY) -m pytest -n 2 --dist loadfile
+# Where one test hangs, the others are not run again and again: the run ends.
+PYTEST := $(USE_PREPARED) $(PY) -m pytest -n 2 --dist loadfile --max-worker-restart=0
 
 .PHONY: help setup run test prove check format bench soak clean
 
@@ -58,7 +59,7 @@ bench: $(STAMP) ## measure against the peers, side by side in one run
 	@$(PY) -m benchmarks $(ARGS)
 
 soak: $(STAMP) ## the long proofs: thousands of simulated lives of a record, the main job again and again
-	@OTTLA_SOAK=1 $(PY) -m pytest tests/client tests/interop tests/journey tests/simulation tests/sink tests/spark tests/trial $(ARGS)
+	@OTTLA_SOAK=1 $(PY) -m pytest -o faulthandler_timeout=0 tests/client tests/interop tests/journey tests/simulation tests/sink tests/spark tests/trial $(ARGS)
 
 clean: ## remove what setup and the tests made, .venv included
 	@rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse src/ottla.egg-info

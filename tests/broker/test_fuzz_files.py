@@ -20,8 +20,6 @@ from .frame_corpus import damaged
 from .test_fuzz_records import content_of
 from .world import TOPIC, MemoryStorage, World, batch_of
 
-pytestmark = pytest.mark.usefixtures("no_hang")
-
 FOLDER = f"{TOPIC}-0"
 BATCHES = 60
 ROUNDS = 12

@@ -28,8 +28,6 @@ CASES = 300
 # The base offset and the leader epoch are the broker's to set; they lie outside of the CRC.
 OFFSET_BYTES, EPOCH_AT, CRC_AT, CRC_FROM = 8, 12, 17, 21
 
-pytestmark = pytest.mark.usefixtures("no_hang")
-
 
 def a_batch(rng: Random) -> bytes:
     """A good batch: with and without a producer, compressed and not."""

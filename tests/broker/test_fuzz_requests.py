@@ -4,7 +4,7 @@ The frames are those of `frame_corpus`: valid requests of every API and version,
 stream and decoded as the server does it, and handed to broker cores when they decode. Answers are encoded, too.
 
 Nothing is judged by the clock: a frame may use so much memory (`Ceiling`), brokers may talk so long about it
-(`World.drain`), and a test that hangs all the same ends with the stacks of its threads (`no_hang`).
+(`World.drain`), and a test that hangs all the same ends the run with the stacks of its threads (pyproject.toml).
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ FRAME_BYTES_MAX = 1 << 20
 # What a single frame or stream may add to the memory this process has mapped, whether it is touched or not.
 CASE_BYTES_MAX = 16 << 20
 HEALTHY = "healthy"
-
-pytestmark = pytest.mark.usefixtures("no_hang")
 
 
 class Ceiling:
