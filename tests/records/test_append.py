@@ -488,6 +488,10 @@ def test_senders_and_taker_in_their_own_threads_lose_and_mix_up_nothing(codec):
         next_offset = {}
         while True:
             last = done.is_set()
+            if made.memory.has_served:
+                made.memory.has_served = False
+                with room:
+                    room.notify_all()
             for batch in taken_from(made, force=last):
                 offset = next_offset.get(batch.partition, 0)
                 next_offset[batch.partition] = offset + batch.record_count
