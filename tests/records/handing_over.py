@@ -12,21 +12,16 @@ _handed_over: dict[int, tuple[Appender, list[SealedBatch]]] = {}
 def taken_from(appender: Appender, *, force: bool = False) -> list[SealedBatch]:
     """The batches that can be sent, each partition's in their order; with `force` the open ones are closed, too."""
     waiting = _handed_over.setdefault(id(appender), (appender, []))[1]
-    while True:
+    waiting += appender.take_new()
+    appender.take_filled()
+    # `take_new` compresses some of the full ones each time.
+    while force and not all([appender.close(batch) for batch in waiting]):
         waiting += appender.take_new()
         appender.take_filled()
-        if not force:
-            break
-        # Whom memory was given to is let go by those tests that have threads wait for it.
-        appender.memory.has_served = False
-        if not appender.has_news():
-            break
     taken: list[SealedBatch] = []
     blocked: set[tuple[str, int]] = set()
     for batch in waiting[:]:
         place = batch.topic, batch.partition
-        if force:
-            appender.close(batch)
         if not batch.is_finished or place in blocked:
             blocked.add(place)
             continue
