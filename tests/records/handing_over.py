@@ -15,7 +15,7 @@ def taken_from(appender: Appender, *, force: bool = False) -> list[SealedBatch]:
     waiting += appender.take_new()
     appender.take_filled()
     # `take_new` compresses some of the full ones each time.
-    while force and not all([appender.close(batch) for batch in waiting]):
+    while force and not all(appender.close(batch) for batch in waiting):
         waiting += appender.take_new()
         appender.take_filled()
     taken: list[SealedBatch] = []
