@@ -198,7 +198,8 @@ def test_settings_of_topics_and_brokers_are_told_and_changed(kafka_cluster: ottl
 
 
 def test_settings_that_cannot_be_are_refused_in_a_sentence(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
-    with Admin(kafka_cluster.bootstrap_servers) as admin:
+    # None of them is tried again until the time is over.
+    with Admin(kafka_cluster.bootstrap_servers, default_api_timeout_ms=86_400_000) as admin:
         with pytest.raises(ottla.KafkaError, match=r"INVALID_CONFIG.*segment.ms=never") as caught:
             admin.alter_configs({"segment.ms": "never"}, topic=kafka_topic)
         assert caught.value.topic == kafka_topic
@@ -209,6 +210,8 @@ def test_settings_that_cannot_be_are_refused_in_a_sentence(kafka_cluster: ottla.
             admin.alter_configs({"num.partitions": 3})
         with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic"):
             admin.describe_configs(topic="no-such-topic")
+        with pytest.raises(ottla.KafkaError, match=r"UNKNOWN_TOPIC_OR_PARTITION.*no-such-topic"):
+            admin.alter_configs({"segment.ms": 60_000}, topic="no-such-topic")
         with pytest.raises(ottla.OttlaError, match="topic and broker_id"):
             admin.describe_configs(topic=kafka_topic, broker_id=1)
 

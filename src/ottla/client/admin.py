@@ -277,7 +277,11 @@ class Admin(OfOneProcess):
             if not found[0].error_code:
                 return None
             detail = found[0].error_message or _resource_text(topic, broker_id)
-            return kafka_error(found[0].error_code, detail, topic=topic, broker_id=_broker_of(answer))
+            error = kafka_error(found[0].error_code, detail, topic=topic, broker_id=_broker_of(answer))
+            if found[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                # Most often a misspelt name: waiting for it would only look like a hang.
+                raise error
+            return error
 
         self._driver.until_well(attempt)
         return found[0]
