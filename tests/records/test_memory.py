@@ -218,3 +218,53 @@ def test_a_call_that_is_given_what_another_call_gives_up_is_news_and_rings() -> 
     assert small.has_memory
     assert made.has_news()
     assert hooks.log == ["wake"]
+
+
+@pytest.mark.parametrize("leaves", ["gives up", "opens a batch"])
+def test_a_call_that_leaves_the_memory_to_open_batches_rings_for_whoever_waits(leaves: str) -> None:
+    """Nobody is served by it, and the open batches linger for an hour: without the ring the other call would, too."""
+    hooks, made, [closed, _] = full_appender()
+    first, second = BlockedCall(), BlockedCall()
+    made.release(closed.buffer_bytes)
+    made.memory.join(first, 500_000)
+    assert first.has_memory
+    made.memory.join(second, 700_000)
+    # The I/O thread has looked, and sleeps: `first` will use what it was given, or give it back.
+    made.take_new()
+    made.is_released = made.is_short_of_memory
+    assert not made.is_released
+    made.memory.has_served = False
+    made.wakes_us = 2_000_000
+    made.sleeping = True
+    hooks.log.clear()
+    if leaves == "opens a batch":
+        made.send_blocked(first, "flights", b"x" * 400_000, None, None, 2, None, None)
+    made.end(first)
+    assert not second.has_memory
+    assert made.is_short_of_memory
+    assert made.has_news()
+    assert hooks.log == ["wake"]
+
+
+class Ringing(Hooks):
+    """Ctrl+C strikes whoever wakes the I/O thread."""
+
+    def wake(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_tables_batch_is_queued_although_ctrl_c_strikes_while_the_io_thread_is_woken() -> None:
+    other = appender()
+    other.send("flights", b"x" * 1300, partition=1)
+    [sealed] = taken_from(other, force=True)
+    made = appender(Ringing(), buffer_memory=3000, batch_size=1500)
+    held = BlockedCall()
+    made.memory.join(held, 100)
+    made.end(held)
+    # Somebody has just been served, and the I/O thread is about to sleep.
+    made.sleeping = True
+    with pytest.raises(KeyboardInterrupt):
+        made.add_sealed([sealed])
+    assert made.take_new() == [sealed]
+    made.release(sealed.buffer_bytes)
+    assert made.buffered_bytes == 0

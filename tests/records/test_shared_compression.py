@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.records.handing_over import taken_from
 
 from ottla.records.append import Appender
 from ottla.records.delivery import SealedBatch
+from ottla.records.memory import BlockedCall
 from ottla.records.plain import decode_batches
 
 VALUE = b'{"flight":1234,"carrier":"UA","from":"SFO","delay":12}' * 10
@@ -21,17 +23,20 @@ class Hooks:
 
     def __init__(self) -> None:
         self.rings = 0
+        self.woken: Callable[[], object] = lambda: None
 
     def wake(self) -> None:
         self.rings += 1
+        self.woken()
 
     def check_usable(self) -> None: ...
 
 
 def appender(taker: bool, **settings: Any) -> Appender:
     """One with a topic of two partitions; with `taker` another thread does the I/O."""
-    given = {"batch_size": BATCH, "max_request_size": BATCH, "buffer_memory": 1 << 30, "linger_us": 10**9, **settings}
-    made = Appender(**given, hooks=Hooks(), compression="lz4", clock_us=lambda: 0, clock_ms=lambda: 0)
+    given: dict[str, Any] = {"batch_size": BATCH, "max_request_size": BATCH, "buffer_memory": 1 << 30, "linger_us": 10**9}
+    given |= {"hooks": Hooks(), **settings}
+    made = Appender(**given, compression="lz4", clock_us=lambda: 0, clock_ms=lambda: 0)
     made.set_topic("flights", 2)
     if taker:
         on_another_thread(made)
@@ -123,6 +128,35 @@ def test_tables_lend_batches_and_queue_them_in_their_order() -> None:
         here = [batch for batch in taken if batch.partition == partition]
         assert values(here) == values([batch for batch in expected if batch.partition == partition])
         assert [batch.size_bytes for batch in here] == [b.size_bytes for b in expected if b.partition == partition]
+
+
+def test_a_lent_batch_that_is_compressed_while_it_is_queued_leaves_no_memory_behind() -> None:
+    pa = pytest.importorskip("pyarrow")
+    from ottla.records.encode_columns import encode_stream
+
+    hooks = Hooks()
+    made = appender(taker=True, hooks=hooks)
+    hooks.woken = lambda: on_another_thread(made)
+    steps = encode_stream(
+        pa.table({"v": [VALUE] * 20}),
+        topic="flights",
+        partition_count=1,
+        value="v",
+        batch_size=BATCH,
+        compression="lz4",
+        lend=made.lend,
+    )
+    [[sealed]] = steps
+    assert not sealed.is_finished
+    served = BlockedCall()
+    made.memory.join(served, 100)
+    made.end(served)
+    # The I/O thread has not let go who was served; it is woken for that, and comes at once.
+    made.sleeping = True
+    made.add_sealed([sealed])
+    on_another_thread(made)
+    assert sealed.codec == "lz4"
+    assert made.buffered_bytes == sealed.buffer_bytes
 
 
 def test_where_nobody_does_the_io_tables_compress_for_themselves() -> None:

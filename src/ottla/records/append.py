@@ -886,9 +886,13 @@ class Appender:
         return taken
 
     def end(self, call: BlockedCall) -> None:
-        """The call is over: what it did not use goes back, and who is given that is let go."""
+        """The call is over: what it did not use goes back, and who is given that is let go.
+
+        Or all memory is in open batches now, and they have to leave for those who still wait: a call that opened a
+        batch has not woken the I/O thread for it if it may linger for long.
+        """
         self.memory.end(call)
-        if self.memory.has_served and self.sleeping:
+        if self.sleeping and (self.memory.has_served or (not self.is_released and self._is_short())):
             self._wake()
 
     def has_news(self) -> bool:
@@ -928,6 +932,7 @@ class Appender:
         # Each batch may wait for `max.block.ms`: a table may be larger than memory, and each batch is progress.
         call: BlockedCall = BlockedCall()
         created_us: int64_t
+        is_filled: cython.bint
         try:
             while True:
                 # Its time begins once it has waited for all that it needs.
@@ -942,20 +947,22 @@ class Appender:
                     break
                 self._wait_for_memory(call, batch.buffer_bytes)
             home = state.partitions[checked_partition(batch.topic, batch.partition, state.count)]
+            # Nothing else runs from here to the end of this block. Who compresses a lent batch sees by its hooks
+            # whether its memory is counted.
             self.memory.add(batch.buffer_bytes - call.given_bytes)
             call.given_bytes = 0
+            is_filled = home.batch is not None
+            if is_filled:
+                self._fill(home)
+            batch.created_us = created_us
+            batch._hooks = self._hooks
+            batch._landing = self._landing
+            batch._home = home
+            self.records_appended += batch.record_count
+            self._new.append(batch)
+            self._untaken_bytes += batch.size_bytes
         finally:
             self.end(call)
-        is_filled: cython.bint = home.batch is not None
-        if is_filled:
-            self._fill(home)
-        batch.created_us = created_us
-        batch._hooks = self._hooks
-        batch._landing = self._landing
-        batch._home = home
-        self.records_appended += batch.record_count
-        self._new.append(batch)
-        self._untaken_bytes += batch.size_bytes
         if is_filled and self._landing is None:
             self._publish()
         elif self.sleeping:
