@@ -81,3 +81,32 @@ def test_never_more_requests_than_the_settings_allow() -> None:
     assert max(counts) == 2
     _, counts = run(FlightLimit(1), serial(0.1, away_ms=20), 500)
     assert max(counts) == 1
+
+
+@pytest.mark.parametrize("requests_before", [0, 1, 3, 20])
+@pytest.mark.parametrize("pause_ms", [1_000, 60_000])
+def test_one_answer_that_is_late_does_not_fill_the_brokers_queue(requests_before: int, pause_ms: int) -> None:
+    """Else every request in company would look fast for thousands of requests to come."""
+    limit = FlightLimit(5)
+    now_ms = 0
+    for took_ms in [20] * requests_before + [pause_ms]:
+        limit.sent(0)
+        limit.answered(0, now_ms * 1000, (now_ms + took_ms) * 1000)
+        now_ms += took_ms
+    _, counts = run(limit, serial(20), 1000, now_ms)
+    assert max(counts) == 2, "now and then one more is tried"
+    assert counts.count(1) > 0.9 * len(counts)
+
+
+@pytest.mark.parametrize("away_ms", [0, 20])
+def test_a_clock_that_was_set_back_is_forgotten(away_ms: float) -> None:
+    limit = FlightLimit(5)
+    broker = serial(0.1, away_ms) if away_ms else serial(20)
+    end_ms, _ = run(limit, broker, 100)
+    began_us = int(end_ms * 1000)
+    limit.sent(0)
+    limit.answered(0, began_us, began_us - 3_600_000_000)
+    _, counts = run(limit, broker, 1000, end_ms - 3_600_000)
+    assert 1 <= limit.useful <= 5
+    late = counts[500:]
+    assert abs(sum(late) / len(late) - (5 if away_ms else 1)) < 0.3

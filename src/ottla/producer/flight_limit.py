@@ -9,7 +9,8 @@ Requests that leave while others are in flight show which of the two it is. Such
 from when it left until that one's answer. If it took longer than a request that was alone, by more than half of this
 overlap, it waited at the broker for the one before it, and was not useful; else it was. Then `useful` changes: down to
 the number in flight before it, or one up. At the limit, one request more is tried now and then, less and less often
-while that is not useful. How long a request takes alone is also measured again now and then.
+while that is not useful. How long a request takes alone is also measured again now and then; one answer that was late for
+another reason (the broker's first request, a pause, an election) does not change the measure.
 
 The limit is for open batches only: a batch that is full, or was sent before, gains nothing by waiting.
 """
@@ -28,13 +29,15 @@ _OVERLAP_SHARE = 0.25
 class FlightLimit:
     """How many requests in flight to one broker are useful; from 1 to `most`."""
 
-    __slots__ = ("_alone_us", "_answered_us", "_in_company", "_most", "_try_after", "_untried", "useful")
+    __slots__ = ("_alone_us", "_answered_us", "_in_company", "_lone", "_most", "_try_after", "_untried", "useful")
 
     def __init__(self, most: int) -> None:
         self.useful = 1
         self._most = most
         # How long a request takes when it is alone; 0 before the first.
         self._alone_us = 0
+        # How long the last ones took, three at most.
+        self._lone: list[int] = []
         # When the last answer came.
         self._answered_us = 0
         # Requests since one more than the limit was tried, and since one was alone.
@@ -61,7 +64,7 @@ class FlightLimit:
         took_us, overlap_us = now_us - sent_us, self._answered_us - sent_us
         self._answered_us = now_us
         if in_flight == 0:
-            self._alone_us = took_us if self._alone_us == 0 else (3 * self._alone_us + took_us) // 4
+            self._took_alone(took_us)
             return
         if self._alone_us == 0 or overlap_us <= _OVERLAP_SHARE * self._alone_us:
             return
@@ -72,3 +75,12 @@ class FlightLimit:
         elif in_flight >= self.useful:
             self._try_after = _TRY_AFTER
             self.useful = min(self._most, in_flight + 1)
+
+    def _took_alone(self, took_us: int) -> None:
+        """Measure by the middle one of the last three: one that met a pause of the broker says nothing."""
+        self._lone = [*self._lone[-2:], took_us]
+        middle_us = sorted(self._lone)[(len(self._lone) - 1) // 2]
+        if len(self._lone) < 3:
+            self._alone_us = middle_us
+        else:
+            self._alone_us = (3 * self._alone_us + middle_us) // 4
