@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from ottla.producer.events import BatchAcked, BatchFailed, OpenBatchesWanted
+from ottla.producer.events import BatchAcked, BatchesAdded, BatchesFilled, BatchFailed, OpenBatchesWanted
 
 
 @pytest.fixture
@@ -205,3 +207,45 @@ def test_what_is_remembered_of_lingering_batches_does_not_grow_with_those_that_l
         while world.produces:
             world.ack()
     assert len(world.core._accumulator._lingers) < 100
+
+
+def test_what_is_remembered_of_lingering_batches_does_not_grow_with_metadata(make_world):
+    """Each answer has all partitions listed anew; with many of them, looking through it all would take minutes."""
+    world = make_world(partitions=40, linger_ms=3_600_000, delivery_timeout_ms=7_200_000, metadata_max_age_ms=1_000)
+    for partition in range(40):
+        world.append("a", partition=partition)
+    before = world.metadata_requests
+    for _ in range(100):
+        world.pass_ms(1_000)
+    assert world.metadata_requests > before + 50
+    assert len(world.core._accumulator._lingers) == 40
+    world.pass_ms(3_600_000)
+    world.settle()
+    assert [world.stored(partition) for partition in range(40)] == [["a"]] * 40
+
+
+@pytest.mark.parametrize("ends", ["its delivery timeout", "the deadline of closing"])
+def test_nothing_is_due_while_another_thread_compresses_a_batch_that_is_too_late(make_world, ends):
+    world = make_world(linger_ms=0, delivery_timeout_ms=30_000, request_timeout_ms=20_000, metadata_max_age_ms=600_000)
+    world.leaders["flights"] = [-1]
+    sealed = world.batch("a")
+    taker = threading.Thread(target=world._appender.take_new)
+    taker.start()
+    taker.join()
+    assert world._appender.lend(sealed)
+    world.core.receive(BatchesAdded([sealed]), world.now_us)
+    if ends == "its delivery timeout":
+        world.pass_ms(30_000)
+    else:
+        world.close(1_000)
+        world.pass_ms(1_000)
+    assert world.outcome(sealed) is None
+    # Else the I/O thread would turn without a pause, and take the interpreter from the thread that compresses.
+    due = world.core.deadline_us()
+    assert due is None or due > world.now_us
+    world._appender.take_new()
+    assert sealed.is_finished
+    world.core.receive(BatchesFilled([sealed]), world.now_us)
+    world.turn()
+    assert isinstance(world.outcome(sealed), BatchFailed)
+    assert world.closed == (ends == "the deadline of closing")

@@ -211,8 +211,7 @@ class Accumulator:
             if self._linger_us:
                 batch.ready_us = created_us + self._linger_us
             if self._closes_by_clock:
-                self._rest_count += 1
-                heappush(self._lingers, (batch.ready_us, self._rest_count, batch))
+                self._note_linger(batch)
         queue.waiting.append(batch)
         if self._expiry_us is None or deadline_us < self._expiry_us:
             self._expiry_us = deadline_us
@@ -221,7 +220,13 @@ class Accumulator:
 
     def filled(self, sealed: SealedBatch, now_us: int) -> None:
         """A batch that was added before it was finished can be sent now."""
-        self.schedule(self.queues[sealed.topic, sealed.partition], now_us)
+        queue = self.queues[sealed.topic, sealed.partition]
+        if queue.waiting:
+            # It may have been too late already while it was compressed, see `expired`.
+            deadline_us = queue.waiting[0].deadline_us
+            if self._expiry_us is None or deadline_us < self._expiry_us:
+                self._expiry_us = deadline_us
+        self.schedule(queue, now_us)
 
     def release_open(self, now_us: int) -> None:
         """Make all open batches ready: somebody flushes, commits, closes, or waits for memory."""
@@ -269,13 +274,25 @@ class Accumulator:
         else:
             node.lingering[queue] = None
             queue.lingers = True
-            if len(self._lingers) > _LINGERS_KEPT + 4 * len(self._open):
-                # Most entries are of batches that have left, behind one that lingers for long.
-                self._lingers = [entry for entry in self._lingers if self._still_lingers(entry[2])]
-                heapify(self._lingers)
-            self._rest_count += 1
-            heappush(self._lingers, (batch.ready_us, self._rest_count, batch))
+            if not batch.is_timed:
+                self._note_linger(batch)
         queue.listed = True
+
+    def _note_linger(self, batch: Batch) -> None:
+        """Have `rest_over` look at the batch when `linger.ms` is over."""
+        if len(self._lingers) > _LINGERS_KEPT + 4 * len(self._open) and not self._closes_by_clock:
+            # Most entries are of batches that have left, behind one that lingers for long.
+            kept = []
+            for entry in self._lingers:
+                if self._still_lingers(entry[2]):
+                    kept.append(entry)
+                else:
+                    entry[2].is_timed = False
+            heapify(kept)
+            self._lingers = kept
+        self._rest_count += 1
+        heappush(self._lingers, (batch.ready_us, self._rest_count, batch))
+        batch.is_timed = True
 
     def _unlist(self, queue: PartitionQueue) -> None:
         """Take a partition out of its node's `due` or `lingering`."""
@@ -293,6 +310,7 @@ class Accumulator:
         lingers = self._lingers
         while lingers and lingers[0][0] <= now_us:
             batch = heappop(lingers)[2]
+            batch.is_timed = False
             if self._still_lingers(batch):
                 self._unlist(batch.queue)
                 self.schedule(batch.queue, now_us)
@@ -454,7 +472,7 @@ class Accumulator:
         earliest = self._expiry_us
         lingers = self._lingers
         while lingers and not (self._still_lingers(lingers[0][2]) or self._closes_by_clock):
-            heappop(lingers)
+            heappop(lingers)[2].is_timed = False
         if self._resting and (earliest is None or self._resting[0][0] < earliest):
             earliest = self._resting[0][0]
         if lingers and (earliest is None or lingers[0][0] < earliest):
@@ -478,10 +496,12 @@ class Accumulator:
             while queue.waiting and queue.waiting[0].deadline_us <= now_us:
                 dropped = self.drop_first(queue)
                 if dropped is None:
-                    break
+                    break  # another thread compresses it; `filled` is called when that is done
                 found.append(dropped)
-            if queue.waiting and (next_us is None or queue.waiting[0].deadline_us < next_us):
-                next_us = queue.waiting[0].deadline_us
+            if queue.waiting:
+                due_us = queue.waiting[0].deadline_us
+                if due_us > now_us and (next_us is None or due_us < next_us):
+                    next_us = due_us
         self._expiry_us = next_us
         return found
 

@@ -14,6 +14,7 @@ cdef class Batch:
     cdef public int64_t size_bytes
     cdef public object state
     cdef public bint is_settled
+    cdef public bint is_timed
     cdef public bint numbered
     cdef public int64_t attempts
     cdef public object error

@@ -94,6 +94,7 @@ class Batch:
         "deadline_us",
         "error",
         "is_settled",
+        "is_timed",
         "number",
         "numbered",
         "queue",
@@ -113,6 +114,8 @@ class Batch:
         self.size_bytes = sealed.size_bytes
         self.state = _WAITING
         self.is_settled = False
+        # The accumulator looks at it when `ready_us` has come.
+        self.is_timed = False
         self.numbered = False
         self.attempts = 0
         # Why the last attempt did not succeed.

@@ -254,7 +254,7 @@ class ProducerCore:
             self._connection.deadline_us(),
             self._accumulator.deadline_us(),
             self._idempotence.deadline_us() if self._accumulator.is_ready else None,
-            self._close_at_us,
+            self._closing_due_us(),
             self._end_until_us,
             self._transactions.deadline_us() if self._transactions is not None else None,
             self._telemetry.deadline_us() if self._telemetry is not None else None,
@@ -400,6 +400,10 @@ class ProducerCore:
             self._tell_of_batches()
             self._outputs.extend(self._connection.outputs())
             self._outputs.append(Closed())
+
+    def _closing_due_us(self) -> int | None:
+        """When the time to close is over; None once it is, and only batches that are being compressed are left."""
+        return None if self._close_at_us is None or self._close_at_us <= self._now_us else self._close_at_us
 
     def _must_end(self, now_us: int) -> bool:
         """Whether a transaction is worth waiting for."""
