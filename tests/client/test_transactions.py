@@ -387,3 +387,28 @@ def test_a_child_process_cannot_end_its_parents_transaction(cluster: ottla.Clust
             os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     assert committed(cluster, name) == [b"parent"]
+
+
+def test_an_abort_that_meets_a_commit_is_not_told_that_it_aborted(cluster: ottla.Cluster, name: str) -> None:
+    with producer_of(cluster, name) as producer:
+        producer.begin_transaction()
+        producer.send(name, b"x")
+        verbs: Any = producer._driver.transactions
+        deciding = verbs._deciding
+
+        class Later:
+            """Another thread asks to commit just before this one decides."""
+
+            def __enter__(self) -> None:
+                verbs._deciding = deciding
+                next(verbs.end(True))
+                deciding.acquire()
+
+            def __exit__(self, *_: object) -> None:
+                deciding.release()
+
+        verbs._deciding = Later()
+        with pytest.raises(ottla.TransactionMisuse, match=r"nobody has heard yet how commit_transaction\(\) went"):
+            producer.abort_transaction()
+        producer.commit_transaction()
+    assert committed(cluster, name) == [b"x"]

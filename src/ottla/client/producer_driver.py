@@ -316,9 +316,10 @@ class ProducerDriver(AppenderHooks):
 
     def take_batches(self, now_us: int) -> None:
         """Give the core the new and the full batches, and say whether open ones are to leave."""
-        closing_us = self._close_deadline_us
         # Read before the batches are taken: they then hold all that was sent before the flush.
         asked = self._flushes_asked
+        # Read after that: who closes sets it before asking for a flush, so with that flush it is seen.
+        closing_us = self._close_deadline_us
         appender = self.appender
         batches = appender.take_new()
         if batches:

@@ -133,6 +133,8 @@ class TransactionVerbs:
         name = _NAMES[committed]
         self._check(name)
         with self._deciding:
+            # Another thread may have asked for another end since.
+            self._check_unheard(name)
             call = self._unheard
             is_new = call is None
             if call is None:
@@ -152,6 +154,9 @@ class TransactionVerbs:
             raise TransactionMisuse(f"{name}() needs a producer with transactional_id; give one to ottla.Producer")
         driver.refuse_own_thread(f"{name}()")
         driver.check_usable()
+        self._check_unheard(name)
+
+    def _check_unheard(self, name: str) -> None:
         unheard = self._unheard
         if unheard is not None and unheard.name != name:
             raise TransactionMisuse(

@@ -1,0 +1,87 @@
+"""Two threads meet at the worst moment: whatever one of them has just read, the other one changes it then.
+
+A driver of a test's own (`Between`) does something of another thread's when the I/O thread reads one of its attributes,
+so that each order in which the two can meet comes about for certain.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.client.producer import Producer
+from ottla.client.producer_driver import ProducerDriver
+
+
+class Between(ProducerDriver):
+    """Has `comes` called once, on the I/O thread, before one of `READ` is read there for the next time."""
+
+    READ = ("_close_deadline_us", "_flushes_asked", "_flushes_seen")
+    comes: Callable[[], object] | None = None
+    before = ""
+
+
+def _noticed(name: str) -> property:
+    def read(driver: Between) -> Any:
+        comes = driver.comes
+        if comes is not None and driver.before == name and driver.loop.is_own_thread():
+            driver.comes = None
+            comes()
+        return driver.__dict__[name]
+
+    def write(driver: Between, value: Any) -> None:
+        driver.__dict__[name] = value
+
+    return property(read, write)
+
+
+for _name in Between.READ:
+    setattr(Between, _name, _noticed(_name))
+
+
+class Watched(Producer):
+    """A producer whose driver is `Between`."""
+
+    _driver_class = Between
+
+
+@pytest.fixture
+def producer(closed_port: str) -> Watched:
+    return Watched(bootstrap_servers=closed_port)
+
+
+@pytest.mark.parametrize("before", Between.READ)
+def test_a_producer_that_is_closed_while_the_io_thread_takes_batches_ends(producer: Watched, before: str) -> None:
+    driver: Any = producer._driver
+    closes = threading.Event()
+
+    def close() -> None:
+        driver._begin_to_close(5)
+        closes.set()
+
+    driver.before, driver.comes = before, close
+    driver.loop.wake()
+    assert closes.wait(30)
+    # Who closes waits for this; nothing else wakes the I/O thread.
+    assert driver.wait_for(lambda: driver.has_ended, 10)
+    producer.close(5)
+
+
+@pytest.mark.parametrize("before", Between.READ[1:])
+def test_a_flush_that_begins_while_the_io_thread_takes_batches_ends(producer: Watched, before: str) -> None:
+    driver: Any = producer._driver
+    tickets: list[int] = []
+    asked = threading.Event()
+
+    def flush() -> None:
+        tickets.append(driver._ask_for_flush())
+        asked.set()
+
+    driver.before, driver.comes = before, flush
+    driver.loop.wake()
+    assert asked.wait(30)
+    assert driver.wait_for(lambda: driver._is_flushed(tickets[0]), 30)
+    producer.close(5)
