@@ -249,3 +249,21 @@ def test_nothing_is_due_while_another_thread_compresses_a_batch_that_is_too_late
     world.turn()
     assert isinstance(world.outcome(sealed), BatchFailed)
     assert world.closed == (ends == "the deadline of closing")
+
+
+def test_a_leader_that_an_older_view_of_the_cluster_does_not_know_is_asked_for_soon(make_world):
+    """A broker that has just started tells of older leaders, and of fewer brokers."""
+    world = make_world(brokers=2, linger_ms=0, metadata_max_age_ms=60_000)
+    world.leaders["flights"], world.epoch = [2], 5
+    world.append("a")
+    world.settle()
+    world.epoch, world.down = 4, {2}
+    world.pass_ms(60_000)
+    world.append("b")
+    assert world.produces == []
+    world.epoch, world.down = 5, set()
+    began_us = world.now_us
+    world.run_until(lambda: world.produces)
+    assert world.now_us - began_us < 5_000_000
+    world.settle()
+    assert world.stored() == ["a", "b"]
