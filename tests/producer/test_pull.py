@@ -267,3 +267,20 @@ def test_a_leader_that_an_older_view_of_the_cluster_does_not_know_is_asked_for_s
     assert world.now_us - began_us < 5_000_000
     world.settle()
     assert world.stored() == ["a", "b"]
+
+
+def test_a_batch_that_had_no_leader_for_a_moment_leaves_when_linger_is_over(make_world, values):
+    world = make_world(linger_ms=10_000)
+    world.append("a")
+    # The next metadata, which would have all partitions looked at, is five minutes away.
+    for leader in (-1, 1):
+        world.move_leader("flights", 0, leader)
+        world.core._connection.refresh_metadata(world.now_us)
+        world.pass_ms(1_000)
+        assert bool(world.core._accumulator.leaderless) == (leader == -1)
+        # As its driver asks after each turn.
+        world.core.deadline_us()
+    world.pass_ms(7_999)
+    assert sent(world, values) == []
+    world.pass_ms(1)
+    assert sent(world, values) == [["a"]]

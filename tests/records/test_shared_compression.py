@@ -34,7 +34,12 @@ class Hooks:
 
 def appender(taker: bool, **settings: Any) -> Appender:
     """One with a topic of two partitions; with `taker` another thread does the I/O."""
-    given: dict[str, Any] = {"batch_size": BATCH, "max_request_size": BATCH, "buffer_memory": 1 << 30, "linger_us": 10**9}
+    given: dict[str, Any] = {
+        "batch_size": BATCH,
+        "max_request_size": BATCH,
+        "buffer_memory": 1 << 30,
+        "linger_us": 10**9,
+    }
     given |= {"hooks": Hooks(), **settings}
     made = Appender(**given, compression="lz4", clock_us=lambda: 0, clock_ms=lambda: 0)
     made.set_topic("flights", 2)
