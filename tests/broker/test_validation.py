@@ -107,7 +107,7 @@ def test_records_that_are_refused_are_named_with_what_is_wrong_with_each() -> No
     assert answer.error_code == ErrorCode.INVALID_RECORD
     assert list(refused_records(answer)) == [1]
     assert answer.error_message is not None
-    assert answer.error_message.startswith("1 of 2 records are refused, number 1 first: a record without a key")
+    assert answer.error_message.startswith("1 of 2 records are refused; the first is number 1: a record without a key")
     answer = world.produce(encode_batch(rows))
     assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_TIMESTAMP, -1)
     told = refused_records(answer)

@@ -88,7 +88,7 @@ def test_topics_are_made_with_as_many_partitions_as_each_is_to_have(kafka_cluste
         (lambda admin: admin.create_topics({"aa": 3}, partitions=4), "partitions twice"),
         (lambda admin: admin.create_topics({"aa": "three"}), "'three' for the partitions of 'aa': give a whole number"),
         (lambda admin: admin.create_topics({"aa": True}), "True for the partitions of 'aa'"),
-        (lambda admin: admin.create_topics([("aa", 3)]), "<tuple> for a name: give text"),
+        (lambda admin: admin.create_topics([("aa", 3)]), "<tuple> as a name: names are str"),
         (lambda admin: admin.delete_topics({"aa": 3}), "delete_topics takes a name or a list of names"),
         (lambda admin: admin.describe_transactions({"aa": 3}), "describe_transactions takes a name or a list"),
         (lambda admin: admin.fence_producers({"aa": 3}), "fence_producers takes a name or a list"),

@@ -1,4 +1,4 @@
-"""What is said of connections in the log: refused, lost, silent, back; and nothing where all is as it should be."""
+"""The log of connections: refused, lost, without an answer, usable again; no line while nothing is wrong."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_the_first_refusal_is_told_at_once_and_then_one_a_minute_with_their_numb
         log.lost("b1", 9092, "connection refused", now_us)
     assert said() == [
         ("WARNING", "orders: b1:9092 cannot be used: connection refused"),
-        ("WARNING", "orders: b1:9092 cannot be used: connection refused (10 times since this was last told)"),
-        ("WARNING", "orders: b1:9092 cannot be used: connection refused (10 times since this was last told)"),
+        ("WARNING", "orders: b1:9092 cannot be used: connection refused (10 failures since the last warning)"),
+        ("WARNING", "orders: b1:9092 cannot be used: connection refused (10 failures since the last warning)"),
     ]
 
 
@@ -67,7 +67,7 @@ def test_an_address_that_comes_and_goes_is_told_of_no_more_often(said: Any) -> N
     log.lost("b1", 9092, "closed by the broker", MINUTE_US)
     assert said()[2] == (
         "WARNING",
-        "orders: b1:9092 cannot be used: closed by the broker (60 times since this was last told)",
+        "orders: b1:9092 cannot be used: closed by the broker (60 failures since the last warning)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Configurations of confluent-kafka and kafka-python, whole: what each name is here is told in one error."""
+"""Whole configurations of confluent-kafka and kafka-python: one error says what each name is called here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.reader.settings import READER_SETTINGS, ReaderSettings
 
 
 def function(*_: Any) -> None:
-    """What is given where a callback is wanted."""
+    """A callback for settings that take one."""
 
 
 CONFLUENT = {
@@ -60,15 +60,15 @@ TOLD_OF_CONFLUENT = """23 names are no settings of this client:
   request.required.acks is called acks here.
   max.in.flight is called max.in.flight.requests.per.connection here.
   compression.codec is called compression.type here.
-  compression.level is one for each codec here: compression.gzip.level, compression.lz4.level, compression.zstd.level.
+  compression.level is set per codec here: compression.gzip.level, compression.lz4.level, compression.zstd.level.
   partitioner is called partitioner.class here.
-  queue.buffering.max.messages has no counterpart: buffer.memory bounds what waits, in bytes; leave it out.
+  queue.buffering.max.messages has no counterpart: buffer.memory is the limit, in bytes; leave it out.
   queue.buffering.max.kbytes is called buffer.memory (in bytes) here.
   queue.buffering.max.ms is called linger.ms here.
   batch.num.messages is called batch.size (in bytes) here.
   message.timeout.ms is called delivery.timeout.ms here.
   message.send.max.retries is called retries here.
-  socket.keepalive.enable has no counterpart: sockets are ottla's own; leave it out.
+  socket.keepalive.enable has no counterpart: ottla manages its sockets itself; leave it out.
 """
 
 KAFKA_PYTHON = {
@@ -96,8 +96,8 @@ KAFKA_PYTHON = {
     "sasl_plain_password": "HUSH",
 }
 TOLD_OF_KAFKA_PYTHON = """7 names are no settings of this client:
-  api_version has no counterpart: every broker is asked what versions it speaks; leave it out.
-  api_version_auto_timeout_ms has no counterpart: every broker is asked what versions it speaks; leave it out.
+  api_version has no counterpart: ottla asks each broker for its API versions; leave it out.
+  api_version_auto_timeout_ms has no counterpart: ottla asks each broker for its API versions; leave it out.
   ssl_cafile is called ssl_truststore_location here.
   ssl_certfile is called ssl_keystore_location (one PEM file with the certificate and its key) here.
   ssl_check_hostname is called ssl_endpoint_identification_algorithm (https for True, empty for False) here.
@@ -151,7 +151,7 @@ def test_readers_and_admins_answer_whole_configurations_too() -> None:
         "group.id is a setting of Kafka's that ottla does not support here; leave it out.",
         'auto.offset.reset belongs to a Reader: ottla.Reader(..., start="earliest").',
         "enable.auto.commit is a setting of Kafka's that ottla does not support here; leave it out.",
-        "session.timeout.ms is for consumer groups, which ottla has none of; leave it out.",
+        "session.timeout.ms is for consumer groups, which ottla does not have; leave it out.",
         "fetch.wait.max.ms is called fetch.max.wait.ms here.",
         "queue.buffering.max.ms (linger.ms in Kafka) is not a setting of this client; leave it out.",
     ]
@@ -171,7 +171,7 @@ def test_what_is_called_otherwise_is_a_setting_here(name: str, called: str) -> N
 
 
 def unanswered(names: Iterable[str]) -> list[str]:
-    """Which of these names are taken for misspelt ones."""
+    """Those of these names that the error calls unknown."""
     known = {row.keyword for row in PRODUCER_SETTINGS}
     asked = {name: None for name in names if name.replace(".", "_") not in known}
     told = refusal(ProducerSettings, asked).splitlines()[1:]

@@ -1,4 +1,4 @@
-"""Whatever ends `send_table` early carries what became of the rows: those sent, and those that were not."""
+"""An exception that ends `send_table` early has the outcome of each row: sent or not sent."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_a_source_that_raises_in_the_middle(
         delivery = caught.value.table  # type: ignore[attr-defined]
         assert len(delivery) == 300
         assert caught.value.__notes__ == [
-            "300 rows of the table were queued before that and are on their way; flush() waits for them and reports "
-            "those that fail, and the attribute table of this exception is their TableDelivery."
+            "300 rows of the table were taken before this exception and are being sent. flush() waits for them and "
+            "reports those that fail. The attribute table of this exception is their TableDelivery."
         ]
         told = delivery.result(60)
         assert told.num_rows == 300
@@ -104,7 +104,7 @@ def test_ctrl_c_while_the_buffer_is_full(kafka_cluster: ottla.Cluster, kafka_top
     assert check(kafka_cluster, kafka_topic, told) == len(delivery)
     failures = delivery.failures()
     assert failures["row"].to_pylist() == [row for row in range(3000) if told["error"][row].as_py() is not None]
-    assert set(failures["error"].to_pylist()) == {"failed: not sent: KeyboardInterrupt ended send_table before"}
+    assert set(failures["error"].to_pylist()) == {"failed: not sent: send_table ended early (KeyboardInterrupt)"}
 
 
 def test_a_buffer_that_stays_full(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
@@ -125,7 +125,7 @@ def test_a_row_that_cannot_be_sent(kafka_cluster: ottla.Cluster, kafka_topic: st
             producer.send_table(kafka_topic, iter([*batches(1), bad]), value="value", partition="partition")
         delivery = caught.value.table
         told = delivery.result(60)
-        assert told["error"].to_pylist()[100:] == ["failed: not sent: RecordError ended send_table before"] * 10
+        assert told["error"].to_pylist()[100:] == ["failed: not sent: send_table ended early (RecordError)"] * 10
         assert check(kafka_cluster, kafka_topic, told) == 100
 
 
@@ -150,7 +150,7 @@ def test_nothing_sent_is_told_too(kafka_cluster: ottla.Cluster, kafka_topic: str
             producer.send_table(kafka_topic, pa.table({"value": [b"x"], "partition": [9]}))
         assert len(caught.value.table) == 0
         assert caught.value.table.result(0)["error"].to_pylist() == [
-            "failed: not sent: RecordError ended send_table before"
+            "failed: not sent: send_table ended early (RecordError)"
         ]
         assert not hasattr(caught.value, "__notes__")
 

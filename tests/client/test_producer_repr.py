@@ -69,7 +69,7 @@ def test_a_producer_of_another_process_says_so(kafka_cluster: ottla.Cluster, tmp
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
-    assert ": of the process that forked this one, " in (tmp_path / "shown").read_text()
+    assert ": belongs to the parent process, " in (tmp_path / "shown").read_text()
 
 
 def test_a_producer_that_was_never_made_has_a_repr_too() -> None:

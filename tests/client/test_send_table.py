@@ -282,8 +282,8 @@ def test_a_row_that_cannot_be_sent_is_named_and_those_before_arrive(
         with pytest.raises(ottla.RecordError, match="Column 'partition' names partition 3 in row 141") as caught:
             producer.send_table(kafka_topic, iter([good, bad]), value="value", partition="partition")
         assert caught.value.__notes__ == [
-            "100 rows of the table were queued before that and are on their way; flush() waits for them and reports "
-            "those that fail, and the attribute table of this exception is their TableDelivery."
+            "100 rows of the table were taken before this exception and are being sent. flush() waits for them and "
+            "reports those that fail. The attribute table of this exception is their TableDelivery."
         ]
         producer.flush()
     assert len(stored(kafka_cluster, kafka_topic)) == 100
@@ -351,7 +351,7 @@ def test_of_a_table_with_a_number_json_does_not_know_nothing_is_sent(
     good, bad = pa.table({"x": [0.5] * 100}), pa.table({"x": [1.0, float("nan")]})
     with (
         Producer(kafka_cluster.bootstrap_servers) as producer,
-        pytest.raises(ottla.RecordError, match="Column 'x' holds nan in row 101, a number that JSON does not know"),
+        pytest.raises(ottla.RecordError, match="Column 'x' holds nan in row 101, which JSON does not have"),
     ):
         producer.send_table(kafka_topic, make(pa.concat_tables([good, bad])), value_format="json")
     assert stored(kafka_cluster, kafka_topic) == {}

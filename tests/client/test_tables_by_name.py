@@ -113,7 +113,7 @@ def test_a_partition_that_is_not_there_says_what_to_do(
     kafka_cluster: ottla.Cluster, kafka_name: str, read: pa.Table
 ) -> None:
     kafka_cluster.create_topic(f"narrow-{kafka_name}", partitions=1)
-    with pytest.raises(ottla.RecordError, match=r"names partition 1 in row 10; .* Without that column"):
+    with pytest.raises(ottla.RecordError, match=r"names partition 1 in row 10; .* Without this column"):
         ottla.write_table(kafka_cluster.bootstrap_servers, f"narrow-{kafka_name}", read)
 
 

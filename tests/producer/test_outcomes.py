@@ -234,7 +234,7 @@ def test_an_answer_without_the_partition_leaves_the_outcome_open(make_world):
     world.reply(world.produces.pop(0), ProduceResponse())
     world.turn()
     assert isinstance(world.outcome(sealed), BatchUnknown)
-    assert "the broker's answer left the partition out" in str(world.outcome(sealed).error)
+    assert "the broker's answer leaves out the partition" in str(world.outcome(sealed).error)
 
 
 def test_each_pause_before_another_attempt_is_longer(make_world):

@@ -36,8 +36,8 @@ def test_the_neighbours_of_refused_records_are_stored_in_order(make_world, code,
         BatchAcked,
     ]
     first, second = failures(world)
-    assert "record 1 of the 6 of its batch: it has no key" in str(first.error)
-    assert "record 4 of the 6 of its batch: nor has this" in str(second.error)
+    assert "record 1 of 6 in its batch: it has no key" in str(first.error)
+    assert "record 4 of 6 in its batch: nor has this" in str(second.error)
     assert (first.error.code, first.error.topic, first.error.partition, first.error.broker_id) == (
         code,
         "flights",

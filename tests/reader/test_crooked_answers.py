@@ -144,7 +144,7 @@ def test_a_partition_that_is_left_out_for_ever_fails_and_says_so(make_world: Cal
         said += world.later(100)
     error = said[-1].error
     assert isinstance(error, Unreachable)
-    assert "the broker's answer left the partition out" in str(error)
+    assert "the broker's answer leaves out the partition" in str(error)
     assert len(world.fetches) < 20
 
 

@@ -83,7 +83,7 @@ def test_what_was_read_and_is_cut_off_is_told_and_nothing_else_is_read(world: An
     assert isinstance(error, LogTruncated)
     assert (error.offset, error.leader_epoch, error.truncated_from) == (3, 0, 1)
     assert (error.topic, error.partition, error.broker_id) == ("flights", 0, 2)
-    assert "offsets 1 to 2, which were read in leader epoch 0, are not in the log of the leader of epoch 1" in str(
+    assert "offsets 1 to 2 of leader epoch 0, which were read, are not in the log of the leader of epoch 1" in str(
         error
     )
 
@@ -104,7 +104,7 @@ def test_records_of_another_epoch_in_the_place_of_those_read_are_told(world: Any
     hear_of_the_leader(world)
     (error,) = failures(read_on(world))
     assert (error.offset, error.leader_epoch) == (2, 1)
-    assert "records before offset 2, which were read in leader epoch 1" in str(error)
+    assert "records before offset 2 of leader epoch 1, which were read" in str(error)
 
 
 def test_a_fetch_that_is_told_of_another_log_fails_as_well(world: Any) -> None:
@@ -129,7 +129,7 @@ def test_a_place_to_begin_at_that_is_cut_off_is_told(world: Any) -> None:
         world.store(0, value)
     said = read_on(world)
     assert values(said) == []
-    assert "offsets 1 to 1, which come before those to be read" in str(failures(said)[0])
+    assert "offsets 1 to 1 of leader epoch 0, which come before those to be read" in str(failures(said)[0])
 
 
 def test_an_epoch_without_records_is_no_alarm(world: Any) -> None:
@@ -158,7 +158,7 @@ def test_an_end_that_is_cut_off_is_told_in_place_of_waiting_for_it(make_world: C
     (error,) = failures(read_on(world))
     assert isinstance(error, LogTruncated)
     assert (error.offset, error.truncated_from) == (3, 2)
-    assert "offsets 2 to 2, which were to be read" in str(error)
+    assert "offsets 2 to 2 of leader epoch 0, which were to be read" in str(error)
 
 
 def test_an_end_that_the_new_leader_has_is_read_to(world: Any) -> None:

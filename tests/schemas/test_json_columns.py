@@ -82,7 +82,7 @@ def test_what_json_does_not_know_is_refused_by_column_row_and_value(number, kind
     array = nested(pa.array([None, 0.5, number, 1.0], kind))
     row = next(row for row, value in enumerate(array.to_pylist()) if str(number) in str(value))
     table = pa.table({"y": [1.5] * len(array), "x": array})
-    words = f"^Column 'x' holds {number} in row {row}, a number that JSON does not know: make it null first, or text.$"
+    words = f"^Column 'x' holds {number} in row {row}, which JSON does not have: make it null or text first.$"
     with pytest.raises(RecordError, match=words):
         json_column(table)
     # Rows are counted through chunks, and from where a slice begins.

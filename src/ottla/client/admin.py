@@ -569,7 +569,7 @@ def _names(call: str, given: str | Iterable[str]) -> list[str]:
     names = [given] if isinstance(given, str) else list(given)
     for name in names:
         if not isinstance(name, str):
-            raise UserMistake(f"{call} was given {shown(name, is_private=False)} for a name: give text.")
+            raise UserMistake(f"{call} was given {shown(name, is_private=False)} as a name: names are str.")
     return list(dict.fromkeys(names))
 
 
@@ -578,9 +578,7 @@ def _partition_counts(topics: str | Iterable[str] | Mapping[str, int], partition
     if not isinstance(topics, Mapping):
         return dict.fromkeys(_names("create_topics", topics), 1 if partitions is None else partitions)
     if partitions is not None:
-        raise UserMistake(
-            "create_topics was given partitions twice: say {name: partitions} or partitions=, not both of them."
-        )
+        raise UserMistake("create_topics was given partitions twice: give {name: partitions} or partitions=, not both.")
     names = _names("create_topics", list(topics))
     for name in names:
         if not isinstance(topics[name], int) or isinstance(topics[name], bool):
@@ -597,8 +595,8 @@ def _parts(answer: Answer, topic: str) -> dict[int, Any]:
 
 
 def _left_out(what: str, answer: Answer) -> Unreachable:
-    """The error for an answer that does not speak of what was asked."""
-    return Unreachable(f"{what} was asked about, and the broker's answer left it out", broker_id=_broker_of(answer))
+    """The error for an answer without `what`, which was asked for."""
+    return Unreachable(f"the broker's answer leaves out {what}", broker_id=_broker_of(answer))
 
 
 def _lack(answer: Answer, counts: Mapping[str, int]) -> OttlaError | None:

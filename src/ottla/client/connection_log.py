@@ -24,7 +24,7 @@ class _Told:
 
     def __init__(self, now_us: int) -> None:
         self.warned_us = now_us - _PAUSE_US
-        # Failures since the last warning, and since the address was last usable.
+        # Failures since the last warning; and since the address could last be used.
         self.untold = 0
         self.failures = 0
         self.missed_since_us = now_us
@@ -49,7 +49,7 @@ class ConnectionLog:
         told.failures += 1
         if now_us - told.warned_us < _PAUSE_US:
             return
-        times = f" ({told.untold} times since this was last told)" if told.untold > 1 else ""
+        times = f" ({told.untold} failures since the last warning)" if told.untold > 1 else ""
         if place not in self._missed:
             self._missed[place] = told
             told.missed_since_us = now_us

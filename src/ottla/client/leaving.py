@@ -92,7 +92,7 @@ class Look:
         where = f"for {what} {'to' if count > 0 else 'of'} {addresses}"
         if self._cause:
             return f"{self._cause}: waiting up to {self._timeout_s:g} s {where}{_WAYS_OUT.get(self._cause, '')}"
-        goes_on = f"{self._verb}() has no answer for {self.pause_s:g} s and goes on waiting"
+        goes_on = f"{self._verb}() has had no answer for {self.pause_s:g} s and keeps waiting"
         if self._timeout_s is not None:
             return f"{goes_on}, up to {self._timeout_s:g} s in all, {where}"
         given_up = f"delivery.timeout.ms ({settings.delivery_timeout_ms} ms)"
@@ -163,14 +163,14 @@ def leave_to_coordinator(driver: ProducerDriver, interruption: BaseException) ->
     driver.waits.is_given_up = True
     tell(
         interruption,
-        "the transaction is not known to be aborted; none of its records will be committed, and its coordinator aborts "
-        f"it after transaction.timeout.ms ({driver.settings.transaction_timeout_ms} ms) at the latest",
+        "the transaction may still be open; none of its records will be committed, and its coordinator aborts it "
+        f"after transaction.timeout.ms ({driver.settings.transaction_timeout_ms} ms) at the latest",
     )
 
 
 def tell_of_commit(interruption: BaseException) -> None:
     """Somebody was interrupted while the transaction was being committed."""
-    tell(interruption, "interrupted while the transaction was being committed: whether it is committed is not known")
+    tell(interruption, "interrupted while the transaction was being committed: it is not known whether it is committed")
 
 
 def tell_of_closing(error: BaseException, closing: Exception) -> None:

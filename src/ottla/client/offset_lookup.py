@@ -236,7 +236,7 @@ class OffsetLookup:
             for place in ((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions):
                 told = parts.get(place)
                 if told is None:
-                    left_out = f"an offset of {place[0]}-{place[1]} was asked for, and the answer left it out"
+                    left_out = f"the broker's answer leaves out the offset of {place[0]}-{place[1]}"
                     trouble = Unreachable(left_out, topic=place[0], partition=place[1], broker_id=leader_id)
                 elif told.error_code:
                     trouble = kafka_error(told.error_code, topic=place[0], partition=place[1], broker_id=leader_id)

@@ -109,14 +109,14 @@ class ProducerFront(OfOneProcess, Generic[Driver], metaclass=SendsOfProducers):
 def _standing(driver: ProducerDriver) -> list[str]:
     """Whether it can send, and how many records have no outcome yet."""
     if driver.has_forked:
-        return ["of the process that forked this one"]
+        return ["belongs to the parent process"]
     refusal = driver.core.transaction_refusal
     trouble = ""
     gate = driver.gate
     if gate.crash is not None:
         trouble = "crashed"
     elif refusal is not None and refusal.fatal:
-        trouble = "fenced" if isinstance(refusal, ProducerFenced) else "of no use any more"
+        trouble = "fenced" if isinstance(refusal, ProducerFenced) else "unusable"
     if driver.has_ended and gate.crash is None:
         return [f"{trouble} and closed" if trouble else "closed"]
     count = driver.appender.records_appended - driver.records_settled

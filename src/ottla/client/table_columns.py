@@ -41,9 +41,10 @@ def by_their_names(data: Any, named: Named) -> tuple[Any, str | None, Named]:
     if odd:
         are = "is not among them" if len(odd) == 1 else "are not among them"
         raise RecordError(
-            f"Without a name for value, the columns are those of a record ({', '.join(('value', *_PARTS))}; "
-            f"{', '.join(_PLACES)} are left out), and {_listed(odd)} {are}: name one text or binary column as value, "
-            "take value_format='json' for several, or drop what is not to be sent."
+            "No column is named as value, so the table's columns have to be those of a record: "
+            f"{', '.join(('value', *_PARTS))} ({', '.join(_PLACES)} are ignored). {_listed(odd)} {are}: name one "
+            "text or binary column as value, or use value_format='json' for several, or drop the columns that are not "
+            "to be sent."
         )
     found = {argument: named[argument] or (part if part in names else None) for part, argument in _PARTS.items()}
     return again, "value", found

@@ -45,8 +45,8 @@ class TableDelivery:
         self.go_with(error)
         if len(self):
             error.add_note(
-                f"{len(self)} rows of the table were queued before that and are on their way; flush() waits for them "
-                "and reports those that fail, and the attribute table of this exception is their TableDelivery."
+                f"{len(self)} rows of the table were taken before this exception and are being sent. flush() waits for "
+                "them and reports those that fail. The attribute table of this exception is their TableDelivery."
             )
 
     def go_with(self, error: BaseException) -> None:
@@ -177,7 +177,7 @@ def _told(batches: list[SealedBatch], unsent: Any, ended_by: str) -> list[Any]:
     import pyarrow.compute as pc
 
     one_two_three = _counted_from_1(max((batch.record_count for batch in batches), default=0))
-    not_sent = pa.scalar(f"failed: not sent: {ended_by} ended send_table before", pa.string())
+    not_sent = pa.scalar(f"failed: not sent: send_table ended early ({ended_by})", pa.string())
     partitions: list[Any] = [pa.nulls(len(unsent), pa.int32())]
     offsets: list[Any] = [pa.nulls(len(unsent), pa.int64())]
     errors: list[Any] = [pa.repeat(not_sent, len(unsent))]

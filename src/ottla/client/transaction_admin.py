@@ -188,7 +188,7 @@ class TransactionAdmin:
                 for transactional_id in asked:
                     code = codes.get(transactional_id)
                     if code is None:
-                        left_out = f"{what} of transactional id {transactional_id!r}: the broker's answer left it out"
+                        left_out = f"{what} of transactional id {transactional_id!r}: the broker's answer leaves it out"
                         trouble = Unreachable(left_out, broker_id=node_id)
                         continue
                     if not code:

@@ -1,7 +1,7 @@
 """Settings of other clients: librdkafka (confluent-kafka), kafka-python, aiokafka.
 
-For each name in such a client's configuration that is no setting here, the error says what it is called here, where it
-belongs, or that there is nothing like it and why it can be left out. Names are written with dots: kafka-python's
+For each name in such a client's configuration that is no setting here, the error says its name here, where else it is
+given here, or why it can be left out. Names are written with dots: kafka-python's
 `ssl_cafile` is `ssl.cafile` here. Names that mean the same as in Java's client are not in this file.
 """
 
@@ -56,18 +56,18 @@ RENAMED: Mapping[str, str] = {
 
 _LEAVE = "leave it out."
 _ON_DELIVERY = "belongs to each record here: producer.send(..., on_delivery=function)."
-_LOGGING = f"has no counterpart: what happens is logged by Python's logging, under ottla; {_LEAVE}"
-_METRICS = f"has no counterpart: producer.metrics() has the figures at any time, metric.reporters gets them; {_LEAVE}"
-_ERRORS = f"has no counterpart: errors are raised, by send, flush and close, too, and logged; {_LEAVE}"
-_SOCKETS = f"has no counterpart: sockets are ottla's own; {_LEAVE}"
-_VERSIONS = f"has no counterpart: every broker is asked what versions it speaks; {_LEAVE}"
-_METADATA = f"has no counterpart: only topics in use are asked about, again with retry.backoff.ms; {_LEAVE}"
-_GROUPS = f"is for consumer groups, which ottla has none of; {_LEAVE}"
-_KERBEROS = f"is for Kerberos, which ottla does not speak; {_LEAVE}"
-_TLS = f"has no counterpart: TLS is set by the ssl settings of docs/security.md alone; {_LEAVE}"
+_LOGGING = f"has no counterpart: ottla logs with Python's logging, under the logger ottla; {_LEAVE}"
+_METRICS = f"has no counterpart: producer.metrics() returns all metrics, and metric.reporters receive them; {_LEAVE}"
+_ERRORS = f"has no counterpart: send, flush and close raise errors, and the log has them; {_LEAVE}"
+_SOCKETS = f"has no counterpart: ottla manages its sockets itself; {_LEAVE}"
+_VERSIONS = f"has no counterpart: ottla asks each broker for its API versions; {_LEAVE}"
+_METADATA = f"has no counterpart: metadata is requested for topics in use only; {_LEAVE}"
+_GROUPS = f"is for consumer groups, which ottla does not have; {_LEAVE}"
+_KERBEROS = f"is for Kerberos, which ottla does not support; {_LEAVE}"
+_TLS = f"has no counterpart: only the ssl settings in docs/security.md configure TLS; {_LEAVE}"
 _OWN_LOOP = f"has no counterpart; {_LEAVE}"
 
-# What is not a setting here: where it belongs, or why it can be left out.
+# Names that are no setting here: where they are given instead, or why they can be left out.
 _ABOUT: tuple[tuple[str, str], ...] = (
     ("on.delivery dr.cb dr.msg.cb", _ON_DELIVERY),
     ("delivery.report.only.error go.delivery.reports go.delivery.report.fields", _ON_DELIVERY),
@@ -85,23 +85,26 @@ _ABOUT: tuple[tuple[str, str], ...] = (
         _METADATA,
     ),
     ("topic.metadata.propagation.max.ms topic.blacklist", _METADATA),
-    ("bootstrap.timeout.ms", f"has no counterpart: max.block.ms bounds the wait for a topic; {_LEAVE}"),
-    ("reconnect.backoff.jitter.ms", f"has no counterpart: the pauses have jitter of their own; {_LEAVE}"),
-    ("queue.buffering.max.messages", f"has no counterpart: buffer.memory bounds what waits, in bytes; {_LEAVE}"),
+    ("bootstrap.timeout.ms", f"has no counterpart: max.block.ms limits the wait for a topic; {_LEAVE}"),
+    ("reconnect.backoff.jitter.ms", f"has no counterpart: reconnect.backoff.ms always has jitter; {_LEAVE}"),
+    (
+        "queue.buffering.max.messages",
+        f"has no counterpart: buffer.memory is the limit, in bytes; {_LEAVE}",
+    ),
     ("queue.buffering.backpressure.threshold queuing.strategy msg.order.cmp message.copy.max.bytes", _OWN_LOOP),
     (
         "sticky.partitioning.linger.ms",
-        f"has no counterpart: a partition is left once it has batch.size bytes; {_LEAVE}",
+        f"has no counterpart: records without a key change partition after batch.size bytes; {_LEAVE}",
     ),
     (
         "compression.level",
-        "is one for each codec here: compression.gzip.level, compression.lz4.level, compression.zstd.level.",
+        "is set per codec here: compression.gzip.level, compression.lz4.level, compression.zstd.level.",
     ),
-    ("receive.message.max.bytes", f"has no counterpart: memory grows with the bytes that come; {_LEAVE}"),
+    ("receive.message.max.bytes", f"has no counterpart: memory grows with the bytes received; {_LEAVE}"),
     (
         "enable.ssl.certificate.verification",
-        "has no counterpart: brokers' certificates are always checked; give who "
-        "signed them as ssl.truststore.location.",
+        "has no counterpart: brokers' certificates are always checked; give the CA's certificate as "
+        "ssl.truststore.location.",
     ),
     (
         "ssl.context ssl.crl.location ssl.crlfile ssl.curves.list ssl.sigalgs.list ssl.providers ssl.engine.location",
@@ -128,7 +131,10 @@ _ABOUT: tuple[tuple[str, str], ...] = (
     ("queued.min.messages fetch.queue.backoff.ms fetch.error.backoff.ms consume.cb", _OWN_LOOP),
     ("consume.callback.max.messages enable.incremental.fetch.sessions", _OWN_LOOP),
     ("allow.auto.create.topics", "has no counterpart: create topics first, by ottla.Admin(...).create_topics."),
-    ("interceptors plugin.library.paths", "has no counterpart in C; interceptor.classes takes Python's."),
+    (
+        "interceptors plugin.library.paths",
+        "has no counterpart: interceptor.classes takes Python classes instead.",
+    ),
     ("builtin.features enable.random.seed internal.termination.signal opaque produce.offset.report", _OWN_LOOP),
     ("default.topic.conf kafka.client loop", _OWN_LOOP),
 )
@@ -137,7 +143,7 @@ _PREFIXES = (("go.", f"is for the Go client; {_LEAVE}"), ("dotnet.", f"is for th
 
 
 def told_of(name: str, dotted: str, known: frozenset[str]) -> str | None:
-    """A sentence about another client's setting, for a client that has the settings `known`; None for other names."""
+    """The error's sentence about another client's setting; None for other names. `known`: this client's settings."""
     if dotted in RENAMED:
         called, _, more = RENAMED[dotted].partition(" ")
         if called not in known:

@@ -212,7 +212,7 @@ def read_settings(table: Sequence[Setting], given: Mapping[str, Any]) -> tuple[d
 
 
 def _refuse_unknown(given: Mapping[str, Any], table: Sequence[Setting]) -> None:
-    """ConfigError that tells of every name that is no setting, each on a line of its own."""
+    """ConfigError with a line for each name that is no setting."""
     keywords = {row.keyword for row in table}
     faults = []
     for name in given:
@@ -241,7 +241,7 @@ def _unknown(name: str, table: Sequence[Setting]) -> str:
     nearest = nearest_name(dotted, [row.name for row in table])
     if nearest and "_" in name:
         nearest = nearest.replace(".", "_")  # as keywords are written
-    hint = f"did you mean {nearest}?" if nearest else "docs/settings.md tells of every one there is."
+    hint = f"did you mean {nearest}?" if nearest else "docs/settings.md lists all settings."
     return f"{name} is not a setting this client knows; {hint}"
 
 

@@ -9,8 +9,8 @@ Requests that leave while others are in flight show which of the two it is. Such
 from when it left until that one's answer. If it took longer than a request that was alone, by more than half of this
 overlap, it waited at the broker for the one before it, and was not useful; else it was. Then `useful` changes: down to
 the number in flight before it, or one up. At the limit, one request more is tried now and then, less and less often
-while that is not useful. How long a request takes alone is also measured again now and then. One answer that came
-late for another reason (a broker's first request, a pause, an election) does not change that measure.
+while that is not useful. How long a request takes alone is also measured again now and then. One answer that was late
+for another reason (the broker's first request, a pause, an election) does not change the measure.
 
 The limit is for open batches only: a batch that is full, or was sent before, gains nothing by waiting.
 """

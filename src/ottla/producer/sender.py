@@ -204,7 +204,7 @@ class Sender:
 
     def _take_part(self, batch: Batch, part: Any, node_id: int, now_us: int) -> None:
         if part is None:
-            detail = "the broker's answer left the partition out"
+            detail = "the broker's answer leaves out the partition"
             self._not_acked(batch, BatchEvent.LOSE, ErrorCode.UNKNOWN_SERVER_ERROR, detail, node_id, now_us, again=True)
             return
         code = part.error_code
@@ -269,7 +269,7 @@ class Sender:
         """
         count = batch.sealed.record_count
         errors = {
-            row: _batch_error(batch, code, f"record {row} of the {count} of its batch: {told}", node_id, now_us)
+            row: _batch_error(batch, code, f"record {row} of {count} in its batch: {told}", node_id, now_us)
             for row, told in refused.items()
         }
         batch.error = next(iter(errors.values()))

@@ -300,8 +300,8 @@ _MEANINGS = {
     87: "a record was refused",
     88: "offsets with open transactions are not stable yet",
     89: "a quota was exceeded",
-    90: "a newer producer with the same transactional id has taken over; close this one, and make none in its place "
-    "while that one is at work, or they fence each other again and again",
+    90: "a newer producer with the same transactional id has taken over; close this one, and do not make "
+    "another while the newer one runs: they would fence each other again and again",
     91: "the resource does not exist",
     92: "the resource was named twice",
     93: "the credential is not acceptable",

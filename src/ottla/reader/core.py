@@ -399,7 +399,7 @@ class ReaderCore:
             if part is not None:
                 matched.append((position, part))
             elif not position.is_over:
-                self._pause(position, "the broker's answer left the partition out", now_us)
+                self._pause(position, "the broker's answer leaves out the partition", now_us)
         return matched
 
     def _on_offsets(self, response: Any, asked: _Asked, broker_id: int | None, now_us: int) -> None:

@@ -1,4 +1,4 @@
-"""Why a partition cannot be read, in words for whoever reads it."""
+"""The errors of a partition that cannot be read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def out_of_range(position: Position, told: PartitionData, broker_id: int | None)
 
 
 def truncated(position: Position, log_end: int, broker_id: int | None) -> LogTruncated:
-    """The error for a leader whose log ends at `log_end` (-1: not known) in the epoch that the position was read in."""
+    """The error for a leader whose log lacks records; `log_end` is where it ends in the epoch read, -1: not known."""
     offset, epoch = position.claim()
     first = min(log_end, offset) if log_end >= 0 else None
     if position.checks_end:
@@ -39,13 +39,13 @@ def truncated(position: Position, log_end: int, broker_id: int | None) -> LogTru
     else:
         what = "were read" if position.has_read else "come before those to be read"
     if first is None or first >= offset:
-        lost = f"records before offset {offset}, which {what}"
+        lost = f"records before offset {offset} of leader epoch {epoch}, which {what}"
     else:
-        lost = f"offsets {first} to {offset - 1}, which {what}"
+        lost = f"offsets {first} to {offset - 1} of leader epoch {epoch}, which {what}"
     error = kafka_error(
         ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"the log was truncated: {lost} in leader epoch {epoch}, are not in the log of the leader of epoch "
-        f"{position.asked_epoch}; read again from an offset of your choice, other records are stored there now",
+        f"the log was truncated: {lost}, are not in the log of the leader of epoch {position.asked_epoch}; other "
+        "records may have these offsets now: start again at an offset of your choice",
         topic=position.topic,
         partition=position.partition,
         broker_id=broker_id,

@@ -684,7 +684,7 @@ class TableEncoder:
             wrong: object = named_at(cython.address(self._partition), self._stopped_at)
             return RecordError(
                 f"Column {names[3]!r} names partition {wrong} in row {row}; topic {self._topic} has partitions 0 to "
-                f"{self._partition_count - 1}. Without that column, keys decide."
+                f"{self._partition_count - 1}. Without this column, keys decide."
             )
         if status == _BAD_PLACE:
             wrong = named_at(cython.address(self._placed), self._stopped_at)

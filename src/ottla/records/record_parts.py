@@ -137,7 +137,7 @@ def header_pairs(headers: object) -> list:
             pairs.append((name, value))
         return pairs
     except (TypeError, ValueError):
-        raise RecordError(f"Headers are a list of pairs: a str and bytes, str or None; not {headers!r:.60}.") from None
+        raise RecordError(f"Headers are a list of (str, bytes or str or None) pairs, not {headers!r:.60}.") from None
 
 
 @cython.cfunc

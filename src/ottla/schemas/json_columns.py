@@ -148,8 +148,8 @@ class JsonColumn:
                 row = first_not_finite(cython.address(fields[i]), 0, rows, cython.address(value))
             if row >= 0:
                 raise RecordError(
-                    f"Column {self._columns[i]!r} holds {value} in row {first_row + row}, a "
-                    "number that JSON does not know: make it null first, or text."
+                    f"Column {self._columns[i]!r} holds {value} in row {first_row + row}, which JSON does not have: "
+                    "make it null or text first."
                 )
         return None
 

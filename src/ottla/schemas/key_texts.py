@@ -68,8 +68,8 @@ def key_texts(chunk: Chunk, name: str, first_row: int = 0) -> KeyColumn:
     row: int64_t = _write(made, cython.address(node), cython.address(indices), rows, array.length)
     if row < rows:
         raise RecordError(
-            f"Column {name!r}, named as key, holds NaN or an infinity in row {first_row + row}: make it null first, or "
-            "text."
+            f"Column {name!r}, named as key, holds NaN or an infinity in row {first_row + row}: make it null or text "
+            "first."
         )
     made._close()
     return made

@@ -39,8 +39,8 @@ def try_to_mark(writer: DecisionWriter, decision: Decision) -> None:
         mark(writer, decision)
     except (OttlaError, TimeoutError) as error:
         _log.warning(
-            "%s of sink %r is committed, but the note of that could not be written; the next start of the query writes "
-            "it, if brokers still know its transactions then: %s",
+            "%s of sink %r is committed, but its decision record could not be updated to say so; the next start of the "
+            "query updates it, if brokers still know the transactions by then: %s",
             decision.batch,
             decision.sink_id,
             error,

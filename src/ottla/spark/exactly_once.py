@@ -8,8 +8,8 @@ commits a micro-batch has never seen it. A batch write is planned when its write
 
 Query and batch are known to tasks alone, by their local properties; a batch write within foreachBatch has them, too,
 but for Spark Connect: there the function runs in a process of its own, whose writes come to the server as any others.
-Threads that the function starts do not have them either, unless they inherit them; that they are a query's is told by
-the session's settings.
+Threads that the function starts do not have them either, unless they inherit them. The session's settings then show
+that the rows are a query's.
 """
 
 from __future__ import annotations
@@ -203,20 +203,19 @@ def _micro_batch(context: TaskContext) -> BatchId | None:
 
 
 def _refuse_lost_number(context: TaskContext) -> None:
-    """UserMistake for a write that may be a micro-batch's and does not know which."""
+    """UserMistake for a write that may belong to a micro-batch whose number is not known."""
     if _CONNECT_TAG in (context.getLocalProperty(_JOB_TAGS) or ""):
         raise UserMistake(
-            "With Spark Connect the sink is not told whether a write is part of a micro-batch, so a repeated "
-            "micro-batch would be stored twice: add the option write.id beside sink.id, str(batch_id) within "
-            "foreachBatch, and a name of its own for any other write."
+            "With Spark Connect the sink does not know whether a write is part of a micro-batch. A repeated "
+            "micro-batch would be stored twice. Add the option write.id beside sink.id: str(batch_id) within "
+            "foreachBatch, a unique name for any other write."
         )
     if all(context.getLocalProperty(name) == value for name, value in _OF_QUERIES):
         raise UserMistake(
-            "These rows come from a streaming query, and this write is in a thread that Spark does not tell which "
-            "micro-batch it is for, so a repeated micro-batch would be stored twice: write in the thread of the "
-            "foreachBatch function, or wrap the other thread's function there with "
-            "pyspark.inheritable_thread_target(rows.sparkSession), or add the option write.id, str(batch_id), beside "
-            "sink.id."
+            "These rows come from a streaming query, but Spark does not tell this thread which micro-batch it writes. "
+            "A repeated micro-batch would be stored twice. Write in the thread that calls the foreachBatch function; "
+            "or wrap your thread's function there with pyspark.inheritable_thread_target(rows.sparkSession); or add "
+            "the option write.id beside sink.id, with str(batch_id)."
         )
 
 

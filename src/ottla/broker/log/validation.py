@@ -96,7 +96,8 @@ def _check_records(records: bytearray | memoryview, settings: TopicSettings, wal
             code = ErrorCode.INVALID_TIMESTAMP
     if refused:
         number, why = refused[0]
-        raise Invalid(code, f"{len(refused)} of {len(rows)} records are refused, number {number} first: {why}", refused)
+        detail = f"{len(refused)} of {len(rows)} records are refused; the first is number {number}: {why}"
+        raise Invalid(code, detail, refused)
 
 
 def _wrong_time(timestamp: int, settings: TopicSettings, wall_ms: int) -> str:
