@@ -38,8 +38,8 @@ with ottla.Producer("localhost:9092") as producer:
     print(metrics)  # everything, a line each, with group and tags
 ```
 
-`metrics()` is a snapshot: a mapping from name to value, and such a mapping for each broker and topic. `nodes` has only
-brokers that the producer has connected to: leaders of partitions it sends to, and the first one it connected to.
+`metrics()` is a snapshot: a mapping from name to value, with such a mapping for each topic (`topics`) and each broker
+(`nodes`). `nodes` has only brokers that the producer has connected to: its first one, and leaders of partitions it sends to.
 `metrics().all()` lists every figure as `Metric(name, group, tags, value)`. Asking costs the sending threads nothing,
 and counting is done per batch and request, never per record.
 
