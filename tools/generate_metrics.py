@@ -39,9 +39,9 @@ with ottla.Producer("localhost:9092") as producer:
 ```
 
 `metrics()` is a snapshot: a mapping from name to value, with such a mapping for each topic (`topics`) and each broker
-(`nodes`). `nodes` has only brokers that the producer has connected to: its first one, and leaders of partitions it sends to.
-`metrics().all()` lists every figure as `Metric(name, group, tags, value)`. Asking costs the sending threads nothing,
-and counting is done per batch and request, never per record.
+(`nodes`). `nodes` has only brokers that the producer has connected to: its first one, and leaders of partitions it
+sends to. `metrics().all()` lists every figure as `Metric(name, group, tags, value)`. Asking costs the sending threads
+nothing, and counting is done per batch and request, never per record.
 
 Rates, averages and maxima are those of the last while: `metrics.num.samples` samples of `metrics.sample.window.ms`
 beside the one under way, by default 60 to 90 seconds. As in Java, a window that is missing because the producer is

@@ -1,8 +1,8 @@
 """ottla: send to Kafka from Python, and prove that every record arrived exactly once.
 
 The public names are resolved on first use, so that `import ottla` costs next to nothing and never loads numpy or
-pyarrow. Type checkers are shown plain imports instead: `__getattr__` is hidden from them, for with it every misspelt
-name would be one of type Any.
+pyarrow. Type checkers see plain imports instead. `__getattr__` is hidden from them, because with it every misspelt name
+would have the type Any.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         home = _HOMES.get(name)
         if home is None:
-            # With a name of its own the error gets no second hint from Python.
+            # `name` is given, so that Python adds no second hint to the traceback.
             raise AttributeError(f"module 'ottla' has no attribute {name!r}{_hint(name)}", name=name)
         value = getattr(importlib.import_module(home), name)
         globals()[name] = value
@@ -120,7 +120,7 @@ if not TYPE_CHECKING:
 
 def _hint(name: str) -> str:
     if name.startswith("_"):
-        return ""  # whoever looks into modules asks for such; nobody has misspelt them
+        return ""  # tools ask modules for such names; they are not misspelt
     from ottla.nearest import nearest_name
 
     nearest = nearest_name(name, _HOMES, alike=0.75)

@@ -5,8 +5,8 @@ exit status 2. `KafkaError` carries Kafka's own error code and name, and where a
 
 Exactly one of three marks is true of every error, with the meaning Kafka's Java client gives them (KIP-1050):
 
-retriable   the same thing may work when it is tried again; what ottla tries again by itself comes up only when the
-            time for it was over
+retriable   the same thing may work when it is tried again; errors that ottla tries again by itself are raised only when
+            the time for that was over
 abortable   what was asked for has failed, and a transaction it was part of must be aborted; the client works on
 fatal       the client cannot go on: close it (and make a new one once the cause is gone; but not for a fenced producer,
             since another one has already taken over)
@@ -149,12 +149,12 @@ class ProducerFenced(KafkaError):
 
 
 class LogTruncated(KafkaError):
-    """A partition's new leader lacks records that were read, or that were to be read up to the end.
+    """A partition's new leader lacks records that were read, or that were to be read.
 
     That happens when a broker that lagged behind becomes the leader (an unclean election). Without this error the
-    reader would skip records, or give other records for offsets already read. `offset` is how far the reader knew the
-    log, `leader_epoch` the epoch of the leader it knew it from, `truncated_from` the first offset that is known to be
-    lost (None if the broker does not say). `code` and `name` are those of OFFSET_OUT_OF_RANGE.
+    reader would skip records, or return other records for offsets already read. `offset`: the reader knew the log up to
+    this offset. `leader_epoch`: the epoch of the leader from which it knew it. `truncated_from`: the first offset that
+    is known to be lost, None if the broker does not say. `code` and `name` are those of OFFSET_OUT_OF_RANGE.
     """
 
     def __init__(self, told: KafkaError, *, offset: int, leader_epoch: int, truncated_from: int | None) -> None:
@@ -233,7 +233,7 @@ def _with_fields(kind: type[KafkaError], message: str, fields: dict[str, object]
 
 
 def fresh(error: _Error) -> _Error:
-    """Return the same error as a new object: one that is raised again and again would grow by a traceback each."""
+    """Return a copy of the error: one object that is raised again and again would keep all the tracebacks."""
     made = copy.copy(error)
     made.__cause__ = error.__cause__
     return made

@@ -29,7 +29,7 @@ class ProducerPromise:
     """What one producer's settings promise; `acks` is 0, 1 or -1, and `delivery_timeout_ms` -1 where nobody told it.
 
     `max_in_flight`: `max.in.flight.requests.per.connection`, which keeps order by itself only where it is 1.
-    `linger_ms` is -1 where nobody told it; `batch_records`: how many of its records one batch holds for sure.
+    `linger_ms` is -1 if it is not known. `batch_records`: one batch holds at least so many of its records.
     """
 
     producer: str
@@ -277,8 +277,8 @@ class Chronicle:
     `transaction_version`: that of the feature, 1 before each transaction had an epoch of its own (KIP-890).
     `weather` is "mild" where nothing happened that Kafka does not survive without a sync, otherwise "severe".
     `stuck` names what had not ended when patience did. `trace_hashes`: the fingerprints of runs of the same seed.
-    `produced`: the Produce requests that were to be answered, in the order of sending; empty where no broker took time
-    for them. `first_fault_us`: when the first fault was due, -1 where there was none.
+    `produced`: the Produce requests with acks, in the order of sending; empty if no broker needed time for them.
+    `first_fault_us`: when the first fault was due, -1 where there was none.
     `is_cut_short`: something broke in the middle, so that nothing is held to what comes at the end of a run.
     """
 

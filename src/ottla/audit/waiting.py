@@ -1,12 +1,12 @@
 """Kept waiting: the outcome of a record came later than its broker's time explains.
 
-Promise: where nothing goes wrong, a record waits for its broker and for linger.ms, not for its producer. A broker that
+Promise: if nothing goes wrong, a record waits for its broker and for linger.ms, not for its producer. A broker that
 handles the requests of a connection one after the other, each within S, can take a full batch of each partition per
 request. So if the records before a record fill n batches, its outcome comes within
 
-    linger.ms + (n + requests in flight + 2) x S + the way there and back
+    linger.ms + (n + requests in flight + 2) x S + the time on the network
 
-of sending. As long as full batches can carry the rate, this does not grow with time. Beyond that the number of records
+of `send`. As long as full batches can carry the rate, this does not grow with time. Beyond that the number of records
 before it grows, and this bound with it. (A producer that sends small batches to a busy broker wastes its requests: its
 records wait longer and longer.)
 
@@ -26,7 +26,7 @@ from ottla.audit.case import Case, Place
 from ottla.audit.chronicle import ProducerPromise, ProduceSeen, SentRecord
 from ottla.audit.findings import EVIDENCE_MAX, KEPT_WAITING, Finding, Findings
 
-# The way there and back, a new connection and its handshake included.
+# The time on the network, a new connection and its handshake included.
 WAY_US = 50_000
 # How long after its end a fault may still have effects: sessions, elections, retries.
 RECOVERY_US = 15_000_000
@@ -37,7 +37,7 @@ Stretch = tuple[int, int]
 
 @dataclass(slots=True)
 class _Broker:
-    """What a broker did with the requests of one producer in a stretch; `way_us`: the longest time on the way to it."""
+    """How a broker answered one producer in a stretch of the run; `way_us`: a request's longest time on the network."""
 
     longest_us: int
     way_us: int
@@ -128,11 +128,11 @@ def _check_stretch(
     found: Findings,
 ) -> None:
     batch_records, in_flight = promise.batch_records, promise.max_in_flight
-    # If few requests may be in flight, the broker also waits for the next one.
+    # If few requests may be in flight, the broker is idle while the next one is on the network.
     service_us = broker.longest_us + 2 * broker.way_us // in_flight
     allowed_us = promise.linger_ms * 1000 + (in_flight + 2) * service_us + WAY_US
-    # From the first answer on the producer is connected and knows the leader. Records sent before that are in full
-    # batches, unless there was a fault: that may leave batches of one record.
+    # From the first answer on the producer is connected and knows the leader. Records sent before are in full batches;
+    # only after a fault may batches have one record each.
     now_us = broker.first_answered_us
     ahead = sum(each.sent_us < now_us and not 0 <= each.told_us < now_us for each in records)
     # How long the broker is busy with what was sent, times `batch_records`.

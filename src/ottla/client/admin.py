@@ -130,13 +130,14 @@ class Admin(OfOneProcess):
         replication_factor: int | None = None,
         configs: Mapping[str, Any] | None = None,
     ) -> None:
-        """Make topics and return when they can be used; the brokers' default where no replication factor is given.
+        """Make topics and return when they can be used.
 
-        `topics`: a name, several, or {name: how many partitions}. `partitions`: how many each of them has, 1 where it
-        is not given. UserMistake for both at once, and for what is neither a name nor a number.
+        `topics`: a name, several names, or {name: number of partitions}. `partitions`: the number for each of them, by
+        default 1. Without `replication_factor` the brokers' default is used. UserMistake if numbers are given in both
+        ways, and for what is neither a name nor a number.
 
-        They can be used when every broker that is alive knows them; one that does not answer within two seconds is
-        left out.
+        Topics can be used when every live broker knows them; a broker that does not answer within two seconds is not
+        waited for.
         """
         counts = _partition_counts(topics, partitions)
         settings = [
@@ -265,7 +266,7 @@ class Admin(OfOneProcess):
         topic: str | None,
         broker_id: int | None,
     ) -> Any:
-        """What was answered about one topic, broker or all brokers."""
+        """Ask, again and again if need be, and return the answer's part about this resource; raises KafkaError."""
         asked = (resource.resource_type, resource.resource_name)
         found: list[Any] = []
 
@@ -279,7 +280,7 @@ class Admin(OfOneProcess):
             detail = found[0].error_message or _resource_text(topic, broker_id)
             error = kafka_error(found[0].error_code, detail, topic=topic, broker_id=_broker_of(answer))
             if found[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                # Most often a misspelt name: waiting for it would only look like a hang.
+                # Most often the name is misspelt; waiting for it would look like a hang.
                 raise error
             return error
 
@@ -451,7 +452,7 @@ class Admin(OfOneProcess):
             if not found:
                 return _left_out(f"topic {topic!r}", answer)
             if found[0].error_code:
-                # Also what may pass: whoever asks decides whether to wait.
+                # Retriable errors, too: the caller decides whether to wait.
                 raise kafka_error(found[0].error_code, topic=topic, broker_id=_broker_of(answer))
             return None
 
@@ -563,7 +564,7 @@ def _resource_text(topic: str | None, broker_id: int | None) -> str:
 
 
 def _names(call: str, given: str | Iterable[str]) -> list[str]:
-    """The names that a call was given, each once; UserMistake for what is no name, and for what would be ignored."""
+    """The names that a call was given, each once; UserMistake for a mapping and for what is no name."""
     if isinstance(given, Mapping):
         raise UserMistake(f"{call} takes a name or a list of names, not {{name: ...}}: give list(...) of it.")
     names = [given] if isinstance(given, str) else list(given)
@@ -574,7 +575,7 @@ def _names(call: str, given: str | Iterable[str]) -> list[str]:
 
 
 def _partition_counts(topics: str | Iterable[str] | Mapping[str, int], partitions: int | None) -> dict[str, int]:
-    """How many partitions each topic is to have."""
+    """Topic -> number of partitions; UserMistake as in `create_topics`."""
     if not isinstance(topics, Mapping):
         return dict.fromkeys(_names("create_topics", topics), 1 if partitions is None else partitions)
     if partitions is not None:
@@ -588,7 +589,7 @@ def _partition_counts(topics: str | Iterable[str] | Mapping[str, int], partition
 
 
 def _parts(answer: Answer, topic: str) -> dict[int, Any]:
-    """What was answered of each partition of a topic."""
+    """The answer's parts about one topic, by partition."""
     return {
         part.partition_index: part for told in answer.message.topics if told.name == topic for part in told.partitions
     }
@@ -600,7 +601,7 @@ def _left_out(what: str, answer: Answer) -> Unreachable:
 
 
 def _lack(answer: Answer, counts: Mapping[str, int]) -> OttlaError | None:
-    """What a broker does not know yet of the topics it was asked for."""
+    """An error for the first of these topics that the broker does not fully know yet; None if it knows all."""
     told = {topic.name: topic for topic in answer.message.topics}
     for name, count in counts.items():
         topic = told.get(name)

@@ -125,10 +125,10 @@ class AppenderHooks:
         return view
 
     def memory_wanted(self, call: BlockedCall) -> None:
-        """Wait until the call is given its memory, `max.block.ms` at most; BufferFull after that."""
+        """Wait until the call gets its memory; BufferFull after `max.block.ms`."""
         self.check_usable()
         self.refuse_own_thread("sending while buffer.memory is full")
-        # The appender has woken the loop already, which sends the open batches that hold the memory.
+        # The appender has woken the I/O thread, which sends the open batches that hold the memory.
         with self.spent.on("buffer_wait_ns"):
             self._waiting.wait(self.given(call), self.time_left_s(call))
         self.check_usable()
@@ -136,7 +136,7 @@ class AppenderHooks:
             raise self.buffer_full()
 
     def given(self, call: BlockedCall) -> Callable[[], bool]:
-        """A function that says whether the call was given its memory, or never will be."""
+        """A function: whether the call has got its memory, or never will."""
         return lambda: not call.is_waiting or self._cannot_go_on()
 
     def buffer_full(self) -> BufferFull:

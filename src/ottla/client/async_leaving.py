@@ -1,4 +1,4 @@
-"""`leaving.py` for an `AsyncProducer`: waits are awaited, and a cancellation counts as an interruption."""
+"""`leaving.py` for an `AsyncProducer`: nothing here blocks the event loop, and a cancellation is an interruption."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.client.async_producer import AsyncProducer
     from ottla.client.async_producer_driver import AsyncProducerDriver
 
-# The first Ctrl+C cancels the main task; a second one is raised in whatever code runs, also in a coroutine.
+# The first Ctrl+C cancels the main task. A second one raises KeyboardInterrupt wherever code runs, in coroutines, too.
 INTERRUPTIONS = (asyncio.CancelledError, KeyboardInterrupt)
 
 
@@ -58,7 +58,7 @@ async def leave_async(producer: AsyncProducer, error: BaseException | None) -> N
 
 
 async def abort_cancelled(producer: AsyncProducer, cancelled: BaseException) -> None:
-    """`abort_interrupted`, awaited."""
+    """As `leaving.abort_interrupted`, for an event loop."""
     driver = producer._driver
     verbs = driver.transactions
     try:

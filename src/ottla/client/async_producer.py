@@ -101,8 +101,8 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         Arguments, batches and errors are those of `Producer.send_table`; awaiting what it returns gives the Arrow
         table of its `result`. The table is read, encoded and queued in one of the event loop's worker threads, while
         the event loop goes on. Cancelled, it waits until no more rows are being queued, and stops: those queued by then
-        are delivered, and waited for by `flush`; the others are not sent. The CancelledError, too, has the rows'
-        AsyncTableDelivery as `table`.
+        are delivered, and waited for by `flush`; the others are not sent. An exception that ends it, also the
+        CancelledError, has the AsyncTableDelivery as its attribute `table`.
         """
         from ottla.client.table_delivery import AsyncTableDelivery
 

@@ -1,16 +1,17 @@
 """The producer's driver for an event loop: nothing here blocks, and the loop is woken once for many deliveries.
 
-The I/O thread stays what it is (`ProducerDriver`); an event loop only takes the place of the user's threads, and its
-turn where it sends one record at a time and awaits it (`event_loops_turn.py`). What the I/O thread has for it
-(callbacks of settled batches, futures of those who wait) it puts on `landing`, and rings once at the end of its turn,
-however much that is. The event loop empties `landing` in one go.
+The I/O thread works as in `ProducerDriver`; the event loop is in the place of the user's threads. A coroutine that
+sends one record at a time and awaits it may do the I/O itself (`event_loops_turn.py`). The I/O thread puts what it has
+for the event loop (callbacks of settled batches, futures of waiting coroutines) on `landing`, and wakes the event loop
+once at the end of a round of I/O. The event loop then empties `landing`.
 
-Where `send` would have to wait, the appender hands over to `send_later`, a coroutine. It appends last of all: whoever
-is cancelled before has not sent. Those who wait for memory stand in line, and the first of them stands in the
-producer's line for it (`records/memory.py`), so that nobody starves and nobody overtakes.
+If `send` would have to wait, the appender returns `send_later`, a coroutine. Appending is its last step: a coroutine
+that is cancelled before has not sent its record. Coroutines that wait for memory wait one behind the other for the lock
+`_line`. The one that has it waits in the producer's queue for memory (`records/memory.py`). So memory is given in
+order.
 
-Invariants: nothing lands without a ring after it (`_is_rung` is taken back before `landing` is emptied). A producer
-belongs to the event loop it was first used in; callbacks run there and nowhere else.
+Invariants: the event loop is woken after everything that is put on `landing` (`_is_rung` is set back before `landing`
+is emptied). A producer belongs to the event loop it was first used in; callbacks run there and nowhere else.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class AsyncProducerDriver(ProducerDriver):
             await self.topic_known(topic, deadline_s)
 
     async def _append_in_turn(self, append: Callable[[BlockedCall], Delivery], deadline_s: float) -> Delivery:
-        """Append once those who came before have, and there is memory; MustWait where the topic is not known."""
+        """Append when earlier calls have appended and there is memory; MustWait if the topic is not known."""
         call = BlockedCall()
         try:
             if self.appender.memory_waiters == 0 and not self._line.locked():
@@ -141,7 +142,7 @@ class AsyncProducerDriver(ProducerDriver):
         raise self.buffer_full()
 
     async def _turn(self) -> None:
-        """Let others in the event loop have their turn, and the I/O thread its own where much waits for it."""
+        """Let other tasks run; if many bytes are in full batches, wait until the I/O thread has taken them."""
         if not self.appender.turn_is_due():
             await asyncio.sleep(0)
             return
@@ -267,7 +268,7 @@ class AsyncProducerDriver(ProducerDriver):
             self.landing.append([self._turns.popleft(), _let_go])
 
     def turn_ended(self) -> None:
-        """Look whom to let go, and ring for all of them at once."""
+        """Find the coroutines that need not wait any more, and wake the event loop once for all of them."""
         super().turn_ended()
         self._ring()
 
@@ -299,7 +300,7 @@ class AsyncProducerDriver(ProducerDriver):
         self._is_rung = False
         landing = self.landing
         try:
-            # What lands meanwhile rings again, so that others get their turn in between.
+            # What is put there meanwhile wakes the event loop again, so that other tasks run in between.
             for _ in range(len(landing)):
                 run_callbacks(landing.popleft())
         finally:

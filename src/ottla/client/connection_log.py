@@ -1,7 +1,7 @@
-"""Logs connections, under `ottla.client`: which addresses cannot be used, and which can be used again.
+"""Logs which addresses cannot be used, and which can be used again, under `ottla.client`.
 
-The first failure of an address is a WARNING at once; further ones are counted and logged once a minute. The first
-answer after a WARNING is an INFO. A connection that ends because nobody needs it is no failure.
+The first failure of an address is logged at once as a WARNING; further ones are counted and logged once a minute. The
+first answer after a WARNING is logged as an INFO. A connection that ends because nobody needs it is no failure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Place = tuple[str, int]
 
 
 class _Told:
-    """What was logged about one address."""
+    """One address: its failures, and when the last warning was."""
 
     __slots__ = ("failures", "missed_since_us", "untold", "warned_us")
 
@@ -40,7 +40,7 @@ class ConnectionLog:
         self._missed: dict[Place, _Told] = {}
 
     def lost(self, host: str, port: int, reason: str, now_us: int) -> None:
-        """A connection could not be opened, or was lost; `reason` is a clause."""
+        """A connection could not be opened, or was lost; `reason` ends the log line."""
         place = host, port
         told = self._told.get(place)
         if told is None:

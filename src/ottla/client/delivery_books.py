@@ -105,7 +105,7 @@ class DeliveryBooks:
             self._settle_at_last(batch, error, unknown=False)
 
     def lose_all(self, error: OttlaError) -> None:
-        """The last settling: settle all batches on the books as unknown, open ones as failed."""
+        """The I/O thread has died: settle all batches on the books, open ones as failed, the others as unknown."""
         for batch in list(self._label_of):
             is_open = batch.is_open
             self._appender.close(batch)

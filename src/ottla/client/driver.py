@@ -69,7 +69,7 @@ class Driver:
 
     @property
     def state(self) -> str:
-        """One word for a repr: open, closed, or why it is neither."""
+        """For a repr: open, closed, or why it is neither."""
         if self._forked:
             return "made before a fork"
         if self._crash is not None:
@@ -113,10 +113,10 @@ class Driver:
         """Everything there is to say is posted to the loop."""
 
     def set_sleeping(self, sleeping: bool) -> None:
-        """Nobody but the loop itself needs to know."""
+        """Nothing to do here: no other thread needs to know."""
 
     def sleeps_until(self, wakes_us: int) -> None:
-        """Nobody but the loop itself needs to know."""
+        """Nothing to do here: no other thread needs to know."""
 
     def deadline_us(self) -> int | None:
         """Nothing is due by itself."""

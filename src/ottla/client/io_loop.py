@@ -69,11 +69,11 @@ class Front(Protocol):
         ...
 
     def set_sleeping(self, sleeping: bool) -> None:
-        """The loop is about to wait (new work must ring), or has woken up."""
+        """The loop is about to wait (then new work must wake it), or has woken up."""
         ...
 
     def sleeps_until(self, wakes_us: int) -> None:
-        """The loop waits until then at most: what is due later need not wake it."""
+        """The loop wakes by itself at this time: work that is due later need not wake it."""
         ...
 
     def deadline_us(self) -> int | None:

@@ -1,7 +1,7 @@
 """Long waits of `flush` and `close`, and how a producer is closed after an interruption.
 
-When a wait gets no answer for `QUIET_S`, it logs once what it waits for, and goes on. After an interruption (Ctrl+C, in
-an event loop a cancellation) brokers have `LAST_ANSWERS_S` to answer, which is logged at once; the next interruption
+When a wait has had no answer for `QUIET_S`, it logs once what it waits for, and goes on. After an interruption (Ctrl+C,
+in an event loop a cancellation) `close` waits at most `LAST_ANSWERS_S`, and logs that at once. The next interruption
 ends that wait, too. After any other error, `close` waits for the records as long as usual.
 
 Nothing is lost silently: the records' outcomes are logged, and are a note on the error that ended the block. No second
@@ -37,7 +37,7 @@ _WAYS_OUT = {AT_EXIT: "; press Ctrl+C to give them up", INTERRUPTED: "; press Ct
 
 
 class LongWaits:
-    """The long waits of one producer; `cause` is why they are cut short: interrupted, cancelled, at exit; else ""."""
+    """The long waits of one producer; `cause` is why they are cut short (interrupted, cancelled, at exit), else ""."""
 
     def __init__(self, driver: ProducerDriver) -> None:
         self._driver = driver
@@ -46,7 +46,7 @@ class LongWaits:
         self.is_given_up = False
 
     def wait(self, done: Callable[[], bool], timeout_s: float | None, verb: str, grace_s: float = 0) -> bool:
-        """Wait until `done()`, `grace_s` beyond the timeout, and log it if it is long; False: it timed out."""
+        """Wait until `done()`, and log a long wait; False after `timeout_s` and `grace_s`."""
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         look = Look(self._driver, self.cause, verb, timeout_s)
         while not look.has_told:
@@ -58,7 +58,7 @@ class LongWaits:
         return self._driver.wait_for(done, None if until_s is None else until_s + grace_s - time.monotonic())
 
     def close_at_exit(self, timeout_s: float) -> None:
-        """Close as the process ends; an interruption ends the wait, and all else as `ProducerDriver.close`."""
+        """Close when the process ends: as `ProducerDriver.close`, but an interruption ends the wait."""
         self.cause = AT_EXIT
         try:
             self._driver.close(timeout_s)
@@ -67,7 +67,7 @@ class LongWaits:
 
 
 class Look:
-    """One wait, looked at again and again until it was logged: when no record was settled between two looks."""
+    """One wait, checked again and again: it is logged once no record was settled between two checks."""
 
     def __init__(self, driver: ProducerDriver, cause: str, verb: str, timeout_s: float | None) -> None:
         self._driver, self._cause, self._verb, self._timeout_s = driver, cause, verb, timeout_s
@@ -131,9 +131,9 @@ def _hurry(producer: Producer, interruption: BaseException) -> None:
 
 
 def abort_interrupted(producer: Producer, interruption: BaseException) -> None:
-    """Abort the transaction of an interrupted block; it waits as long as closing does.
+    """Abort the transaction of an interrupted block, and wait for the answer as long as `close` would.
 
-    OttlaError as of `abort_transaction`; without an answer by then, that is logged.
+    Raises OttlaError as `abort_transaction` does. If no answer comes, that is logged and noted on `interruption`.
     """
     driver = producer._driver
     verbs = driver.transactions
@@ -154,12 +154,12 @@ def abort_interrupted(producer: Producer, interruption: BaseException) -> None:
 
 
 def tell_of_aborting(cause: str, way_out: str = "") -> None:
-    """Log that the transaction's abort is waited for after an interruption."""
+    """Log that an interrupted block waits until its transaction is aborted."""
     _log.warning("%s: waiting up to %g s for the transaction to be aborted%s", cause, LAST_ANSWERS_S, way_out)
 
 
 def leave_to_coordinator(driver: ProducerDriver, interruption: BaseException) -> None:
-    """Stop waiting, for the transaction's end and for anything else."""
+    """Stop waiting for anything; say that the coordinator will abort the transaction."""
     driver.waits.is_given_up = True
     tell(
         interruption,
@@ -169,12 +169,12 @@ def leave_to_coordinator(driver: ProducerDriver, interruption: BaseException) ->
 
 
 def tell_of_commit(interruption: BaseException) -> None:
-    """Somebody was interrupted while the transaction was being committed."""
+    """Log and note that a commit was interrupted."""
     tell(interruption, "interrupted while the transaction was being committed: it is not known whether it is committed")
 
 
 def tell_of_closing(error: BaseException, closing: Exception) -> None:
-    """Closing failed after the block had raised `error`, which stays the one that is raised."""
+    """Log and note that closing failed, too; `error`, which ended the block, stays the one that is raised."""
     tell(error, f"closing the producer after {type(error).__name__}: {closing}")
 
 

@@ -1,8 +1,8 @@
 """Which `send` a producer has: the compiled one, unless a subclass overrides it or a test patches it.
 
-The compiled one is an attribute of the instance, which costs nothing per record and hides the `send` of the class. So
-instances have it only while their class has `ottla`'s own `send`: instances of a subclass that overrides `send` do not
-get it, and patching the class (`mock.patch.object(ottla.Producer, "send")`) removes it from all instances.
+The compiled `send` is an attribute of the instance: that costs nothing per record, but hides the `send` of the class.
+So an instance has it only while its class has `ottla`'s own `send`. Instances of a subclass that overrides `send` do
+not get it, and patching the class (`mock.patch.object(ottla.Producer, "send")`) removes it from all instances.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _living: WeakSet[Any] = WeakSet()
 
 
 def own_send(function: Function) -> Function:
-    """Mark a `send` of ottla's own, which instances may replace by the compiled one."""
+    """Mark a `send` as ottla's own: instances replace it by the compiled one."""
     _own.append(function)
     return function
 

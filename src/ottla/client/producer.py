@@ -63,11 +63,12 @@ class Producer(ProducerFront[ProducerDriver]):
         full: `max.block.ms` at most.
 
         `value` and `key` are bytes or text (sent as UTF-8), or what `value_serializer` and `key_serializer` take; None
-        as value is a tombstone. `headers` are pairs of a str and bytes, text or None. What becomes of them after `send`
-        has returned changes nothing. Without `partition`, `partitioner_class` decides: unless told otherwise by the
-        key's murmur2 hash as in Kafka's own clients, and keyless records fill one partition's batch after another's.
+        as value is a tombstone. `headers` are pairs of a str and bytes, text or None. All are copied: they may be
+        changed once `send` has returned. Without `partition`, `partitioner_class` decides. By default that is the key's
+        murmur2 hash, as in Kafka's own clients; records without a key fill one partition's batch after another's.
         `on_delivery` is called on the I/O thread. Raises RecordError for what cannot be sent as it is, BufferFull when
-        `buffer.memory` stays full for `max.block.ms`, Unreachable, NotKafka or KafkaError when the topic cannot be had.
+        `buffer.memory` stays full for `max.block.ms`, Unreachable, NotKafka or KafkaError when the topic's metadata
+        cannot be had.
         """
         # Instances have the appender's own method; this one is for subclasses that override it, and for its docstring.
         delivery: Delivery = self._send(
@@ -98,12 +99,12 @@ class Producer(ProducerFront[ProducerDriver]):
         `data` is anything with `__arrow_c_stream__` or `__arrow_c_array__` (pyarrow, polars, pandas, duckdb) or an
         iterator of such. The other arguments name columns: `key` text or binary (numbers, dates and times become text),
         `headers` a list of struct<key, value>, `partition` integers, `timestamp_ms` integers, timestamps or dates. With
-        value_format="raw" `value` names one text or binary column (None: a table with a record's own columns, as
-        `read_table` and Spark have them, is sent by their names); with "json" the record is a JSON object of the
+        value_format="raw" `value` names one text or binary column. None is for a table with the columns of a record, as
+        `read_table` and Spark return it: they are found by their names. With "json" the record is a JSON object of the
         columns named (None: all). Rows keep their order within a partition. Batches are about 1 MB unless `batch_size`
         was given. Encoding happens on the caller's thread; a full `buffer.memory` makes it wait. Raises RecordError
-        naming the column and row that cannot be sent, and what `send` raises. Whatever exception ends it, Ctrl+C too,
-        has the TableDelivery of the rows as `table`, and where some are on their way, a note says how many.
+        naming the column and row that cannot be sent, and what `send` raises. An exception that ends it, Ctrl+C too,
+        has the TableDelivery as its attribute `table`; if some rows were sent, a note says how many.
         """
         from ottla.client.table_delivery import TableDelivery
 

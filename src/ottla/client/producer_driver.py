@@ -214,7 +214,7 @@ class ProducerDriver(AppenderHooks):
 
     @property
     def records_settled(self) -> int:
-        """How many of the records appended have an outcome; about, while others send."""
+        """How many of the appended records have an outcome; not exact while others send."""
         return self.books.records_settled
 
     @property
@@ -315,10 +315,10 @@ class ProducerDriver(AppenderHooks):
         self.take_batches(now_us)
 
     def take_batches(self, now_us: int) -> None:
-        """Give the core the new and the full batches, and say whether open ones are to leave."""
-        # Read before the batches are taken: they then hold all that was sent before the flush.
+        """Give the core the new and the full batches; make open ones ready if somebody flushes or lacks memory."""
+        # Read before the batches are taken, so that these hold all records sent before the flush.
         asked = self._flushes_asked
-        # Read after that: who closes sets it before asking for a flush, so with that flush it is seen.
+        # Read after that: `close` sets it before it asks for a flush, so whoever sees the flush sees it, too.
         closing_us = self._close_deadline_us
         appender = self.appender
         batches = appender.take_new()
@@ -342,12 +342,12 @@ class ProducerDriver(AppenderHooks):
                 self._core.receive(CloseRequested(closing_us), now_us)
 
     def set_sleeping(self, sleeping: bool) -> None:
-        """Tell the appender whether it must wake the loop; for whatever comes, until `sleeps_until` says more."""
+        """Tell the appender whether it must wake the loop: for any new batch, until `sleeps_until` says when."""
         self.appender.wakes_us = _FOR_EVER_US
         self.appender.sleeping = sleeping
 
     def sleeps_until(self, wakes_us: int) -> None:
-        """Tell the appender that it need not wake the loop for what is due later."""
+        """Tell the appender that it need not wake the loop for batches that are due later."""
         self.appender.wakes_us = min(wakes_us, _FOR_EVER_US)
 
     def deadline_us(self) -> int | None:

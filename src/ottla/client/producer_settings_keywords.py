@@ -59,9 +59,9 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     max_in_flight_requests_per_connection: The most requests without an answer on one connection. Batches that are
         not full use fewer where more would only wait at the broker. With acks=0 there is no limit. Default 5; 1 to
         2^31-1.
-    delivery_timeout_ms: How long after its first record a batch is given up, however often it was sent. Default
-        120000; 0 to 2^31-1.
-    linger_ms: How long a batch waits for more records. After that it leaves with the next request, and takes
+    delivery_timeout_ms: How long a batch may take, from its first record to its outcome, retries included; then it
+        is given up. Default 120000; 0 to 2^31-1.
+    linger_ms: How long a batch waits for more records. After that it is sent with the next request, and takes
         records until then. Default 5; 0 to 2^63-1.
     batch_size: The bytes at which a batch is full, after compression (estimated from earlier batches). Default
         16384; 0 to 2^31-1.

@@ -1,4 +1,4 @@
-"""Which columns of a table become which parts of its records, as `send_table` was told or by their own names."""
+"""Which column of a table becomes which part of its records: by the arguments of `send_table`, or by its name."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 # What `read_table` and Spark call a record's parts, and the argument that names another column.
 _PARTS = {"key": "key", "headers": "headers", "partition": "partition", "timestamp": "timestamp_ms"}
-# Where a record was stored; ignored, since its copy is stored elsewhere.
+# Columns that say where a record was stored; ignored, since its copy is stored elsewhere.
 _PLACES = ("topic", "offset", "timestamp_type", "timestampType")
 
 Named = dict[str, str | None]
 
 
 def by_their_names(data: Any, named: Named) -> tuple[Any, str | None, Named]:
-    """The data, its column of values and those of the other parts, where no column was named as value.
+    """(data, value's column, {argument: column}): columns are found by their names, since none was named as value.
 
-    `named` are those that were, by argument. The first chunk is read for it. Without a column `value` there is none;
-    RecordError for a column that is no part of a record.
+    `named` are the columns that were named, by argument. The first chunk is read for this. Without a column `value`,
+    the value's column is None. RecordError for a column that is no part of a record.
     """
     from ottla.records.arrow_columns import column_names
     from ottla.records.arrow_data import chunks
@@ -67,7 +67,7 @@ def _names(value: Any) -> list[str]:
 
 
 def value_columns(data: Any, value: str | Sequence[str] | None, value_format: str) -> tuple[Any, Any]:
-    """The data, and what `encode_stream` takes as values of it: a column's name, or a function that makes a column."""
+    """(data, the `value` for `encode_stream`): a column's name, or a function that makes a column of each chunk."""
     if value is not None and not isinstance(value, str):
         value = _names(value)
     if value_format == "raw":
@@ -85,7 +85,7 @@ def value_columns(data: Any, value: str | Sequence[str] | None, value_format: st
 
 
 def _json_values(data: Any, columns: Sequence[str] | None) -> tuple[Any, Callable[[Chunk], JsonColumn]]:
-    """The same for JSON; data in memory is checked as a whole first, so that either all rows can be sent or none is."""
+    """`value_columns` for JSON. Data in memory is checked as a whole first: if one row cannot be sent, none is."""
     from ottla.records.arrow_data import chunks
     from ottla.schemas.json_columns import check_json, json_column
 

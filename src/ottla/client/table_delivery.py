@@ -27,7 +27,7 @@ class TableDelivery:
     def __init__(self, driver: ProducerDriver, topic: str) -> None:
         self.topic = topic
         self._driver = driver
-        # The queued batches; if something ended `send_table`, perhaps also some, at the end, that were not queued.
+        # The queued batches. If something ended `send_table` early, the last ones may not have been queued.
         self._batches: list[SealedBatch] = []
         # How many rows of the input were read; more than were queued if something ended `send_table` early.
         self.rows_read = 0
@@ -36,7 +36,7 @@ class TableDelivery:
         self._settled = 0
 
     def add(self, batches: list[SealedBatch]) -> None:
-        """Add batches before they are queued, so that an interruption cannot come in between."""
+        """Add batches that are queued next: before it, so that an interruption loses none that was queued."""
         self._batches += batches
 
     def end_early(self, error: BaseException) -> None:
@@ -51,7 +51,7 @@ class TableDelivery:
 
     def go_with(self, error: BaseException) -> None:
         """Become the attribute `table` of an error."""
-        with contextlib.suppress(AttributeError):  # one that takes no attributes
+        with contextlib.suppress(AttributeError):  # some exceptions take no attributes
             error.table = self  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -95,9 +95,9 @@ class TableDelivery:
 
         Columns: partition (int32), offset (int64; -1 where acks=0 asked for no answer, null where the record is not
         known to be stored), error (string; null where it is stored, else "failed: ..." or "unknown: ..."). Raises
-        TimeoutError after `timeout` seconds. Errors shown here are not raised again by `flush` and `close`. Where an
-        exception ended `send_table`, there is one row per row that was read, and those not sent are "failed: not sent:
-        ..."; rows behind these were not sent.
+        TimeoutError after `timeout` seconds. Errors shown here are not raised again by `flush` and `close`. If an
+        exception ended `send_table` early, there is one row per row that was read; the error of those that were not
+        sent is "failed: not sent: ...". Rows that were not read were not sent.
         """
         need_pyarrow("TableDelivery.result")
         import pyarrow as pa

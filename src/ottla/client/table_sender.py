@@ -65,7 +65,7 @@ class TableSender:
         value_format: str,
         gate: TableGate,
     ) -> None:
-        """Encode the rows a few batches at a time, tell `delivery`, queue them; end early once the gate is shut."""
+        """Encode the rows a few batches at a time, add these to `delivery`, queue them; stop once the gate is shut."""
         from ottla.client.table_columns import by_their_names, value_columns
         from ottla.records.encode_columns import encode_stream
         from ottla.schemas.key_texts import key_texts

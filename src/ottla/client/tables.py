@@ -34,8 +34,9 @@ def write_table(
     """Send every row of an Arrow table as a record and return when all are stored.
 
     Data and columns as in `Producer.send_table`, settings as for `Producer`. Raises DeliveryError when a row was not
-    stored, or nobody knows. `result()` of what is returned tells where each row went. Whatever exception ends it,
-    Ctrl+C too, has the same as `table` once rows were begun: its `failures()` names those not known to be stored.
+    stored, or nobody knows. `result()` of the TableDelivery says where each row was stored. An exception that ends it,
+    Ctrl+C too, has the TableDelivery as its attribute `table`, if rows were read: `failures()` names those not known to
+    be stored.
     """
     delivery = None
     try:
@@ -69,7 +70,7 @@ def read_table(
     """Read topics into one Arrow table, up to where they end now; rows in the order of topic, partition, offset.
 
     Arguments, settings and columns as in `Reader`; an `end` of None would never be reached and is a ConfigError.
-    LogTruncated if a topic loses records while it is read: no table mixes records of before and after that.
+    LogTruncated if a topic loses records while it is read: no table has records from both before and after.
     """
     need_pyarrow("read_table")
     import pyarrow as pa

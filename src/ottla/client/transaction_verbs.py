@@ -133,7 +133,7 @@ class TransactionVerbs:
         name = _NAMES[committed]
         self._check(name)
         with self._deciding:
-            # Another thread may have asked for another end since.
+            # Another thread may have asked for the other end since the first check.
             self._check_unheard(name)
             call = self._unheard
             is_new = call is None

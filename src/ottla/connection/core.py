@@ -102,7 +102,7 @@ _CORRELATION_ID_MAX = 0x7FFFFFFF
 REFUSED = "connection refused"
 # Long enough for a broker that is being started to listen; a machine that refuses for longer has none.
 REFUSED_PATIENCE_US = 5_000_000
-# While a connection to a broker is being opened: how often metadata is asked whether other brokers lead now.
+# While a connection to a leader is being opened: how often metadata is requested, to learn of a new leader.
 _OPENING_PATIENCE_US = 1_000_000
 
 
@@ -866,7 +866,7 @@ class ConnectionCore:
         if node.state is _RESTING or node.state is _ABSENT:
             return
         if node.state in _OPENING and node.patient_until_us <= now_us:
-            # A broker that shuts down may accept connections for long; a machine that is down refuses none.
+            # A broker that shuts down may still accept connections; a machine that is down does not even refuse them.
             node.patient_until_us = now_us + _OPENING_PATIENCE_US
             if self._is_waited_for_as_leader(node):
                 self._refresh.needed = True

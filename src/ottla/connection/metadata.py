@@ -155,7 +155,7 @@ def _merged(told: Any, known: TopicMetadata | None, brokers: dict[int, BrokerMet
             if before is not None and 0 <= place.leader_epoch < before.leader_epoch:
                 partitions[index] = before
                 if before.leader not in brokers:
-                    # Who told this does not know that broker: it cannot be sent to before somebody does.
+                    # The newest answer does not have that broker: without its address nothing can be sent to it.
                     before.leader = None
     return TopicMetadata(told.name, told.topic_id, told.error_code, partitions, told.is_internal)
 

@@ -92,8 +92,8 @@ class Node:
     `pending` maps correlation ids to requests in the order they were sent, so its first entry is the oldest.
     `versions` maps API keys to the (lowest, highest) version the broker speaks; empty before the handshake.
     `failures` counts lost connections since the last one that became ready, `unopened` those in a row that never
-    opened; `setup_timeout_us` is how long the present attempt may take, `patient_until_us` when it is next asked
-    whether another broker leads in place of this one. `meter` is there once a connection was wanted; `is_open` says
+    opened; `setup_timeout_us` is how long the present attempt may take; `patient_until_us` is when metadata is next
+    requested, to learn of a leader in place of this one. `meter` is there once a connection was wanted; `is_open` says
     that the connection is counted as open in it.
     """
 

@@ -1,12 +1,12 @@
 """When metadata is asked for, and for which topics.
 
-All topics are asked about when the metadata has aged, when an answer or a lost connection said that it is stale, and
-the first time. A topic that no request has named yet is asked about at once, because a user waits for it. That request
-names new topics only: with all topics in it, the cost would grow with the square of their number. Topics that are
-missing, or have a partition without a leader, are asked about again, also without the others.
+Metadata of all topics is requested the first time, after `metadata.max.age.ms`, and when an answer or a lost connection
+shows that it is stale. A topic that no request has named yet is requested at once, because a user waits for it. That
+request names new topics only: with all topics in it, the cost would grow with the square of their number. Topics that
+are missing, or have a partition without a leader, are requested again without the others.
 
-Refreshes, and questions about what is missing, keep a distance of `retry.backoff.ms`, doubling while something stays
-missing. The first request about a new topic neither waits for that nor delays it.
+Between these requests `retry.backoff.ms` passes, doubling while something stays missing. The first request for a new
+topic neither waits for that nor delays it.
 
 Invariant: at most one request is in flight, so its answer is newer than all answers before it.
 """
@@ -59,7 +59,7 @@ class MetadataRefresh:
         auto_create_topics: bool,
     ) -> None:
         self.in_flight = False
-        # Whether the request in flight, or answered last, is about all topics.
+        # Whether the request in flight, or the last one, is for all topics.
         self.in_flight_for_all = True
         # Whether a refresh of all topics is needed, at the pace of the backoff.
         self.needed = False
@@ -174,7 +174,7 @@ class MetadataRefresh:
     def _pace(self, incomplete: bool, now_us: int) -> None:
         if self._on_first_questions and not self.in_flight_for_all:
             if incomplete:
-                # The second question about a new topic comes soon, whatever the others have waited for by now.
+                # A new topic is requested again soon, however long the backoff of the other topics is by now.
                 self._failures = 1
                 soon_us = now_us + self._backoff(1, self._backoff_ms, self._backoff_max_ms)
                 if self._not_before_us <= now_us or soon_us < self._not_before_us:

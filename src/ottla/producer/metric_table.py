@@ -244,7 +244,7 @@ _OWN_ROWS: tuple[MetricRow, ...] = (
     _gauge("ottla-idempotence-enabled", "1 where batches are numbered, so that one sent again is stored once; else 0."),
     _gauge("ottla-interceptor-error-total", "What interceptors raised."),
     _gauge("ottla-batches-in-flight", "Batches waiting for an answer."),
-    _gauge("ottla-batches-unsettled", "Batches without an outcome, open ones too."),
+    _gauge("ottla-batches-unsettled", "Batches without an outcome, open ones included."),
 )
 
 CLIENT_ROWS: tuple[MetricRow, ...] = (

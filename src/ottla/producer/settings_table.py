@@ -68,7 +68,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         "delivery.timeout.ms",
         int,
         120_000,
-        "How long after its first record a batch is given up, however often it was sent.",
+        "How long a batch may take, from its first record to its outcome, retries included; then it is given up.",
         lowest=0,
         highest=INT32_MAX,
         kip=91,
@@ -96,7 +96,7 @@ PRODUCER_SETTINGS: tuple[Setting, ...] = (
         "linger.ms",
         int,
         5,
-        "How long a batch waits for more records. After that it leaves with the next request, and takes records until "
+        "How long a batch waits for more records. After that it is sent with the next request, and takes records until "
         "then.",
         lowest=0,
         highest=INT64_MAX,

@@ -53,7 +53,7 @@ def commit(settings: SinkSettings, messages: Sequence[Message]) -> None:
         reach(Barrier.COMMIT_SWEEP)
         _sweep(session, coordinator, decision, batch)
         reach(Barrier.COMMIT_LANDED)
-        # After a lost answer the coordinator may have another identity by now, and cannot write under this one.
+        # None after a lost answer: the coordinator may have another epoch by now, and cannot write with the old one.
         if coordinator is not None and is_to_be_marked(decision):
             try_to_mark(writer, decision)
     reach(Barrier.COMMIT_END)

@@ -56,7 +56,7 @@ def decide(
     try:
         writer.write(decision, look, _ASKED_TIMES)
     except (_Refused, OttlaError) as error:
-        # What was not asked to be committed is taken back, so that R tells.
+        # Closing aborts the transaction if no commit was asked for; then R can be read.
         writer.close()
         # A commit that is asked for again finds its tasks' transactions ended, as they should be.
         if is_decided(session, decision.coordinator, decision.batch):

@@ -36,7 +36,7 @@ class Decision(NamedTuple):
 
 
 def is_same(one: Decision, other: Decision) -> bool:
-    """Whether both tell of one decision, whatever was known of its entries by then."""
+    """Whether both are the same decision; their notes about what has landed may differ."""
     return (one.coordinator, one.batch) == (other.coordinator, other.batch)
 
 

@@ -24,7 +24,8 @@ _OWN = {"linger.ms": 0, "max.request.size": _REQUEST_BYTES_MAX, "interceptor.cla
 class DecisionWriter:
     """The producer of one plan's coordinator, made with the first record; a context manager that closes it.
 
-    It acts under exactly the identity it is given and fences nobody: where that is not the newest, nothing is written.
+    It uses exactly the producer id and epoch it is given and fences nobody. If they are not the newest, nothing is
+    written.
     """
 
     def __init__(self, session: Session, coordinator: TransactionIdentity) -> None:
@@ -38,9 +39,10 @@ class DecisionWriter:
         return self._coordinator if self._producer is None else self._producer.transaction_identity
 
     def write(self, decision: Decision, before_commit: Callable[[], None], asked_times: int) -> None:
-        """Append R, call `before_commit`, commit; raises what that raises, OttlaError, TransactionUnfinished.
+        """Append R, call `before_commit`, commit.
 
-        A commit that is not answered within `max.block.ms` is asked for so often.
+        The commit is asked for up to `asked_times`, each time for `max.block.ms`. Raises OttlaError,
+        TransactionUnfinished if the commit has no answer, and what `before_commit` raises.
         """
         producer = self._opened()
         producer.begin_transaction()

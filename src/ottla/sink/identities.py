@@ -23,8 +23,8 @@ from collections.abc import Collection, Mapping
 from ottla.client.transaction_admin import TransactionDescription
 from ottla.producer.transaction_states import TransactionIdentity
 
-# A batch raises the coordinator's epoch by one, with transaction version 2 by three, and a process's first plan by one
-# more: five divides none of that.
+# The slot is the coordinator's epoch modulo this. A batch raises the epoch by 1 (with transaction version 2 by 3), and
+# a process's first plan raises it by 1 more. None of 1 to 4 is a multiple of 5, so the slot changes with every plan.
 SLOTS = 5
 INDEXES = 64
 _FREE = ("CompleteCommit", "CompleteAbort")

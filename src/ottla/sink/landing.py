@@ -1,7 +1,7 @@
-"""R written anew, once all that it names is committed, so that nobody needs to find that out again.
+"""Writes R again once all transactions that it names are committed (they have landed), with a note of that in it.
 
-Coordinators forget transactional ids that rest (`transactional.id.expiration.ms`), and markers are kept for a day: a
-sink that rests for longer is known by R alone.
+Coordinators forget idle transactional ids (`transactional.id.expiration.ms`), and markers are kept for a day. After a
+longer pause only R can say that they were committed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _log = logging.getLogger("ottla.sink")
 
 
 def landed(decision: Decision) -> Decision:
-    """The decision as it is told once all its entries are committed."""
+    """The decision with the note that all its entries are committed."""
     return decision._replace(entries=tuple(entry._replace(landed=True) for entry in decision.entries))
 
 
 def is_to_be_marked(decision: Decision | None, lost: Lost = ()) -> bool:
-    """Whether R does not say yet what is known now; an atomic decision is committed together with its rows."""
+    """Whether R lacks the note that all is committed. Atomic decisions need none: R and rows are committed together."""
     if decision is None or decision.atomic or lost:
         return False
     return not all(entry.landed for entry in decision.entries)
@@ -34,7 +34,7 @@ def mark(writer: DecisionWriter, decision: Decision) -> None:
 
 
 def try_to_mark(writer: DecisionWriter, decision: Decision) -> None:
-    """The same, but a failure is only logged: the next plan finds it out by itself, and tries again."""
+    """As `mark`, but a failure is only logged: the next plan tries again."""
     try:
         mark(writer, decision)
     except (OttlaError, TimeoutError) as error:

@@ -99,9 +99,9 @@ def clean(session: Session, coordinator: TransactionIdentity, decision: Decision
 
 
 def _mark(session: Session, coordinator: TransactionIdentity, decision: Decision) -> TransactionIdentity:
-    """Write down that the last decision has landed, which a driver that died has not; the identity after that.
+    """Note in R that the last decision has landed, since a driver that died did not; returns the identity after that.
 
-    Unlike after a commit it must go well: this plan's tasks and its decision depend on who the coordinator is.
+    Unlike after a commit, a failure is raised: this plan's tasks and its decision need the coordinator's identity.
     """
     with DecisionWriter(session, coordinator) as writer:
         try:

@@ -148,7 +148,7 @@ class Session:
         return found
 
     def is_deciding(self, producer_id: int | None = None, but: Decision | None = None) -> bool:
-        """Whether a decision (of this producer id, other than `but`) has been read whose transaction was still open.
+        """Whether a decision whose transaction is still open was read; of this producer id, and not the same as `but`.
 
         One of another id than the coordinator has now can never be committed.
         """

@@ -1,7 +1,7 @@
 """PySpark meets ottla: source and sink by Spark's Python Data Source API (no jar), and a session to try them in.
 
-Importing it sets the environment variable PYSPARK_PYTHON where workers would run a Python without ottla
-(`worker_python`); a session that is up already goes on as it was.
+If Spark's workers would run another Python than this program, importing it sets the environment variable PYSPARK_PYTHON
+(`worker_python`). A session that runs already is not changed.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _BATCH_ID = "streaming.sql.batchId"
 _JOB_TAGS = "spark.job.tags"
 # What Spark Connect gives to each of its jobs.
 _CONNECT_TAG = "SparkConnect_"
-# What Spark sets in the session of each streaming query, and hands to every task of it; users of batches do not.
+# Settings that Spark gives the session of each streaming query and all its tasks, and that batch jobs hardly set.
 _OF_QUERIES = (("spark.sql.cbo.enabled", "false"), ("spark.sql.requireAllClusterKeysForDistribution", "false"))
 # What a broker answers to the second of two tasks that each number their batches to one partition from 0, and to all
 # others once that one has given up.

@@ -51,8 +51,8 @@ _GONE = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION")
 def read_range(options: SourceOptions, span: OffsetRange, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The records of one range in offset order, as batches of `target`.
 
-    Offsets that are gone by now raise UserMistake, or are left out with a warning where failOnDataLoss is false. So
-    does a new leader without what was read of the range before; what is read then goes on at the next offset.
+    If offsets are gone by now, UserMistake is raised; with failOnDataLoss=false they are left out with a warning. The
+    same holds if a new leader lacks records that were read; reading then goes on at the next offset.
     """
     progress = _Progress(span)
     while progress.offset < span.end:

@@ -1,8 +1,8 @@
-"""Which Python Spark starts its workers as; they are who looks for `format("ottla")`, and for everything else.
+"""Which Python Spark's workers run; these look for `format("ottla")`.
 
-That is `PYSPARK_PYTHON`, else the first `python3` on PATH: another one than the program's where its virtual environment
-is not activated (`venv/bin/python job.py`), and ottla is not there. The JVM takes both from its environment as it
-starts, so they must be right before the first session is made.
+It is `PYSPARK_PYTHON`, else the first `python3` on PATH. If the virtual environment is not activated (`venv/bin/python
+job.py`), that is another Python than the program's, and ottla is not installed there. The JVM reads both variables when
+it starts, so they must be right before the first session is made.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 
-# By these somebody has said what workers run; the last one stands for spark-submit, whose JVM is up already, and which
-# has its own settings for it (spark.pyspark.python).
+# If one of these is set, the workers' Python is chosen already. The last one is set by spark-submit, whose JVM runs
+# already, and which has a setting of its own (spark.pyspark.python).
 _SAID_BY = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT")
 
 
 def name_this_python(environment: MutableMapping[str, str]) -> None:
-    """Set PYSPARK_PYTHON to this interpreter, unless it is set in some way or `python3` is this environment's.
+    """Set PYSPARK_PYTHON to this interpreter, unless it is chosen already or `python3` is this environment's.
 
     In the last case nothing is set, because the nodes of a cluster may have their `python3` in another folder.
     """

@@ -61,7 +61,7 @@ _NOTHING_VERIFIED: Mapping[tuple[str, int], Verified] = {}
 
 
 class Refused(Exception):
-    """Why a batch is not appended: Kafka's error code, a sentence, (number in the batch, sentence) of its records."""
+    """Why a batch is not appended: Kafka's error code, a sentence, and [(number in the batch, sentence)] of records."""
 
     def __init__(self, error_code: int, detail: str, records: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(detail)

@@ -2,8 +2,8 @@
 
 Most topics ask for next to nothing, and then a look at the header is all it costs (`is_plain`). Otherwise:
 
-- `cleanup.policy=compact`: every record needs a key. Those without are named in the answer, as are those whose time is
-  refused (KIP-467); the batch is refused as a whole.
+- `cleanup.policy=compact`: every record needs a key. The answer names the records without one, and those whose time is
+  refused (KIP-467). The batch is refused as a whole.
 - `message.timestamp.before.max.ms`, `after.max.ms`: a record's time may not be further from the broker's than that.
   The largest timestamp is the header's word; the records are only looked at where old ones are refused.
 - `message.timestamp.type=LogAppendTime`: the broker's clock is stamped into the header.
@@ -37,7 +37,7 @@ _CODEC_MASK = 0x07
 
 
 class Invalid(Exception):
-    """Why a batch is not appended: Kafka's error code, a sentence, (number in the batch, sentence) of its records."""
+    """Why a batch is not appended: Kafka's error code, a sentence, and [(number in the batch, sentence)] of records."""
 
     def __init__(self, error_code: int, detail: str, records: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(detail)
@@ -101,7 +101,7 @@ def _check_records(records: bytearray | memoryview, settings: TopicSettings, wal
 
 
 def _wrong_time(timestamp: int, settings: TopicSettings, wall_ms: int) -> str:
-    """What is wrong with a record's time, nothing where it may be stored."""
+    """What is wrong with a record's time; "" if it may be stored."""
     before, after = settings.message_timestamp_before_max_ms, settings.message_timestamp_after_max_ms
     if timestamp == NO_TIMESTAMP or -after <= wall_ms - timestamp <= before:
         return ""
