@@ -1,9 +1,9 @@
 """Each partition's queue (waiting batches, batches in flight, sequence), and which partitions may send to which node.
 
 A batch is added here with its first record. While it is open, `records/append` (compiled) adds more records to it. It
-is closed there when it is full, or here by `take` when a request can leave with it. It is ready for that when
-`linger.ms` is over, or when somebody flushes, commits, closes or waits for memory (`release_open`). Until a request can
-leave, it takes records, up to `batch.size`: no clock closes a batch.
+is closed there when it is full, or here by `take` when it can be sent with the next request. It is ready for that when
+`linger.ms` is over, or when somebody flushes, commits, closes or waits for memory (`release_open`). Until the request
+is sent, the batch takes records, up to `batch.size`: no clock closes it.
 
 A partition with something to send is in exactly one list. Three lists belong to its leader's node: `sendable` (its
 first batch is finished), `due` (its first batch is open and ready) and `lingering` (open and not ready yet). Two are
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FORGOTTEN_AFTER_US = 60_000_000
 
 
-# So many entries of batches that may have left are kept before they are looked through.
+# How many entries of `_lingers` may be of batches that were sent, before these are removed.
 _LINGERS_KEPT = 64
 
 
@@ -146,7 +146,7 @@ class NodeQueues:
         # Dicts keep the order, and any partition can be removed quickly.
         self.due: dict[PartitionQueue, None] = {}
         self.lingering: dict[PartitionQueue, None] = {}
-        # Finished batches have taken all the room of the last request.
+        # Finished batches took all the space of the last request, so `due` comes first in the next one.
         self.due_comes_first = False
 
 
@@ -240,9 +240,9 @@ class Accumulator:
     # --- which list a partition is in ----------------------------------------------------------------------------
 
     def schedule(self, queue: PartitionQueue, now_us: int) -> None:
-        """Put a partition into the list it belongs to now; nothing if it is there, or has nothing to send."""
+        """Put a partition into the list it belongs to now, if it has something to send and is in none."""
         if (queue.lingers or queue.is_due) and queue.waiting[0].sealed.is_finished:
-            # It was filled, or a batch that is to be sent again stands before it.
+            # The open batch was filled, or a batch that is sent again is now before it.
             self._unlist(queue)
         if queue.listed or not queue.waiting or not queue.may_send(self._in_flight_max):
             return
@@ -279,9 +279,9 @@ class Accumulator:
         queue.listed = True
 
     def _note_linger(self, batch: Batch) -> None:
-        """Have `rest_over` look at the batch when `linger.ms` is over."""
+        """Have `rest_over` check the batch when `linger.ms` is over."""
         if len(self._lingers) > _LINGERS_KEPT + 4 * len(self._open) and not self._closes_by_clock:
-            # Most entries are of batches that have left, behind one that lingers for long.
+            # Most entries are of batches that were sent; one batch that lingers long keeps them in the heap.
             kept = []
             for entry in self._lingers:
                 if self._still_lingers(entry[2]):
@@ -325,7 +325,7 @@ class Accumulator:
         return queue.lingers and queue.waiting[0] is batch
 
     def leaders_changed(self, topics: Iterable[str], now_us: int) -> None:
-        """Schedule anew, by the new metadata, every partition that waits for a leader or is in a node's list.
+        """Schedule again, by the new metadata, every partition that waits for a leader or is in a node's list.
 
         `topics` are those that the new metadata is about.
         """
@@ -347,7 +347,7 @@ class Accumulator:
             self.schedule(queue, now_us)
 
     def _look_for_new_log(self, queue: PartitionQueue) -> None:
-        """A topic that was deleted and made anew has logs that know no producer."""
+        """Note that the partition's log knows no producer, if the topic was deleted and made anew."""
         known = self._connection.metadata.topics.get(queue.topic)
         if not self._idempotence.enabled or known is None or known.error_code or known.topic_id == queue.topic_id:
             return
@@ -360,10 +360,10 @@ class Accumulator:
     def take(self, node_id: int, most_bytes: int, now_us: int, in_flight: int, may_close: bool) -> list[Batch]:
         """Return the batches of the next request to this node: one per partition, as many as fit, in flight.
 
-        Open batches that are ready are closed and go with it if `may_close`, or if a finished batch leaves anyway. If
-        one of them goes, or if nothing is in flight to the node, open batches that are not ready go along while there
-        is room: else they would soon need a request of their own. If finished batches leave no room for those that are
-        ready, these come first the next time.
+        Open batches that are ready are closed and sent with it if `may_close`, or if it has a finished batch anyway. If
+        it has one of them, or if nothing is in flight to the node, open batches that are not ready are sent with it
+        while there is space: else they would soon need a request of their own. If finished batches leave no space for
+        those that are ready, these come first the next time.
         """
         node = self.nodes[node_id]
         taken: list[Batch] = []
@@ -416,7 +416,7 @@ class Accumulator:
                 continue
             batch = queue.waiting[0]
             if queues is sendable and batch.sealed.is_open:
-                self.schedule(queue, now_us)  # the finished one before it has been given up
+                self.schedule(queue, now_us)  # the finished batch before it was given up
                 continue
             if not batch.sealed.is_finished and not self._close(batch):
                 continue  # another thread compresses it; `filled` is called when that is done

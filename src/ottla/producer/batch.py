@@ -73,7 +73,7 @@ _NEXT: list[list[BatchState | None]] = [
 ]
 
 
-# The number of a batch that is not closed yet: it comes after all others.
+# The number of a batch that is not closed yet: larger than all others.
 UNNUMBERED = 1 << 62
 
 _ACKED = BatchState.ACKED
@@ -83,10 +83,10 @@ _WAITING = BatchState.WAITING
 class Batch:
     """A batch and the state of its delivery.
 
-    `ready_us` is from when on an open one may be closed to be sent; 0: at once. `number` counts the records of the
-    partition before this batch: the order in which batches must be stored; the parts of one that is split fit between.
-    `numbered` says that its header (with idempotence: its sequence) is final. `attempts` counts the times it was
-    sent, less those that were refused only because a batch ahead of it was.
+    `ready_us`: when an open batch may be closed to be sent; 0: at once. `number` is how many records of the partition
+    came before this batch. Batches must be stored in this order, and the parts of a split batch fit into it. `numbered`
+    says that its header (with idempotence: its sequence) is final. `attempts` counts the times it was sent, less those
+    that were refused only because a batch ahead of it was.
     """
 
     __slots__ = (
@@ -114,7 +114,7 @@ class Batch:
         self.size_bytes = sealed.size_bytes
         self.state = _WAITING
         self.is_settled = False
-        # The accumulator looks at it when `ready_us` has come.
+        # Whether the accumulator will check it at `ready_us`.
         self.is_timed = False
         self.numbered = False
         self.attempts = 0

@@ -271,7 +271,7 @@ class ProducerCore:
         self._take_answers(now_us)
         if self.metadata.version != self._metadata_version:
             self._metadata_version = self.metadata.version
-            # None of this may look at every topic: where there are many, answers may come for one topic at a time.
+            # None of this may go through all topics: with many topics, there may be an answer for each one.
             heard_of = self.metadata.take_heard_of()
             if self.metadata.updated_us != self._refreshed_us:
                 self._refreshed_us = self.metadata.updated_us
@@ -402,7 +402,7 @@ class ProducerCore:
             self._outputs.append(Closed())
 
     def _closing_due_us(self) -> int | None:
-        """When the time to close is over; None once it is, and only batches that are being compressed are left."""
+        """When the time to close is over; None after that, when only batches that are being compressed are left."""
         return None if self._close_at_us is None or self._close_at_us <= self._now_us else self._close_at_us
 
     def _must_end(self, now_us: int) -> bool:

@@ -31,7 +31,7 @@ class BatchesAdded(Value):
 
 
 class BatchesFilled(Value):
-    """Event: batches that were open, or being compressed, when they were added; they can be sent now."""
+    """Event: batches that were open, or were being compressed, when they were added can be sent now."""
 
     __slots__ = ("batches",)
 
@@ -183,7 +183,7 @@ class LoadKnown:
 
 @dataclass(slots=True, frozen=True)
 class BatchClosed:
-    """Output: the batch is closed, no record is added any more; told before its outcome, and only with interceptors."""
+    """Output: the batch is closed, so no record is added any more; before its outcome, and only with interceptors."""
 
     batch: SealedBatch
 

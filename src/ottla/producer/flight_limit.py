@@ -5,22 +5,23 @@ a broker needs 20 ms for each request, more requests in flight only make a queue
 after 100 ms. A record that waits here for the next request is stored after 40 ms at most, in a fuller batch. But if
 the 20 ms are network time, five requests in flight are five times as fast as one.
 
-Requests that leave while others are in flight show which of the two it is. Such a request overlaps the one before it:
-from when it left until that one's answer. If it took longer than a request that was alone, by more than half of this
-overlap, it waited at the broker for the one before it, and was not useful; else it was. Then `useful` changes: down to
-the number in flight before it, or one up. At the limit, one request more is tried now and then, less and less often
-while that is not useful. How long a request takes alone is also measured again now and then. One answer that was late
-for another reason (the broker's first request, a pause, an election) does not change the measure.
+Requests that are sent while others are in flight show which of the two it is. The overlap of such a request with the
+one before it is the time from its sending to that one's answer. If the request took longer than a request alone, and by
+more than half of this overlap, it waited at the broker for the one before it: it was not useful. Then `useful` becomes
+the number that was in flight before it. Otherwise it was useful, and `useful` becomes one more than that number. At the
+limit, one request more is tried now and then, less and less often while that is not useful. How long a request takes
+alone is measured again now and then, too. One answer that was late for another reason (the broker's first request, a
+pause, an election) does not change the measure.
 
 The limit is for open batches only: a batch that is full, or was sent before, gains nothing by waiting.
 """
 
 from __future__ import annotations
 
-# After how many requests one request more than the limit is tried: at first, and at most.
+# One request more than the limit is tried after so many requests: at first, and at most.
 _TRY_AFTER = 4
 _TRY_AFTER_MAX = 256
-# After how many requests that were not alone, one is sent alone, to measure.
+# After so many requests that were not alone, one is sent alone, to measure its time.
 _ALONE_AFTER = 512
 # An overlap shorter than this share of a lone request's time says nothing.
 _OVERLAP_SHARE = 0.25
@@ -36,7 +37,7 @@ class FlightLimit:
         self._most = most
         # How long a request takes when it is alone; 0 before the first.
         self._alone_us = 0
-        # How long the last ones took, three at most.
+        # How long the last lone requests took; three at most.
         self._lone: list[int] = []
         # When the last answer came.
         self._answered_us = 0
@@ -46,13 +47,13 @@ class FlightLimit:
         self._try_after = _TRY_AFTER
 
     def allows(self, in_flight: int) -> bool:
-        """Whether open batches may be closed for one request more than these."""
+        """Whether open batches may be closed for one more request, while `in_flight` have no answer."""
         if in_flight < self.useful:
             return True
         return in_flight == self.useful < self._most and self._alone_us > 0 and self._untried >= self._try_after
 
     def sent(self, in_flight: int) -> None:
-        """A request leaves while these are in flight."""
+        """A request is sent while `in_flight` others have no answer."""
         self._untried = 0 if in_flight >= self.useful else self._untried + 1
         self._in_company = 0 if in_flight == 0 else self._in_company + 1
         if self._in_company >= _ALONE_AFTER:
@@ -60,7 +61,7 @@ class FlightLimit:
             self.useful = 1
 
     def answered(self, in_flight: int, sent_us: int, now_us: int) -> None:
-        """The answer came to a request that left at `sent_us`, while `in_flight` others were on their way."""
+        """The answer came to a request that was sent at `sent_us`, while `in_flight` others had no answer."""
         took_us, overlap_us = now_us - sent_us, self._answered_us - sent_us
         self._answered_us = now_us
         if in_flight == 0:
@@ -77,7 +78,7 @@ class FlightLimit:
             self.useful = min(self._most, in_flight + 1)
 
     def _took_alone(self, took_us: int) -> None:
-        """Measure by the middle one of the last three: one that met a pause of the broker says nothing."""
+        """Measure by the median of the last three: one that was late because the broker paused does not count."""
         self._lone = [*self._lone[-2:], took_us]
         middle_us = sorted(self._lone)[(len(self._lone) - 1) // 2]
         if len(self._lone) < 3:

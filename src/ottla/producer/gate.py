@@ -108,7 +108,7 @@ class Gate:
             self._set()
 
     def _set(self) -> None:
-        # Another thread may report something in between.
+        # Another thread may report something between the two reads.
         while True:
             why = self.why_shut
             self._appender.refusal = why

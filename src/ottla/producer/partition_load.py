@@ -10,9 +10,9 @@ With `partitioner.availability.timeout.ms`, partitions of a broker for which bat
 taking any are left out, until it takes some. Two differences from Java 4.3, where both are matters of bookkeeping:
 a partition takes part before its first batch, and one of a stuck broker is left out although its own queue is empty.
 
-Invariants: a load names partitions with a leader only, and at least one. Looking at all queues takes a hundredth of
-the time at most: the pause between two looks grows with the number of queues and partitions. When new metadata comes,
-only its topics are looked at, and at once.
+Invariants: a load has only partitions with a leader, and at least one. Checking all queues takes at most a hundredth of
+the time: the pause between two checks grows with the number of queues and partitions. When new metadata comes, only its
+topics are checked, at once.
 """
 
 from __future__ import annotations

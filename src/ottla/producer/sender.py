@@ -48,7 +48,7 @@ _OUT_OF_SEQUENCE = frozenset((ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.
 # The batch, not one of its records, may be to blame.
 _TOO_LARGE = frozenset((ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE))
 
-# Single records are to blame, as far as the answer names them; nothing of the batch is stored.
+# Single records are refused, if the answer names them; nothing of the batch is stored.
 _RECORDS_REFUSED = frozenset((ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP))
 
 # Answers that do not say whether the batch was appended.
@@ -244,7 +244,7 @@ class Sender:
         self.settled.append(BatchAcked(batch.sealed, base_offset, log_append_time_ms))
 
     def _may_split(self, batch: Batch) -> bool:
-        """Tell whether the batch may be split: with sequences, only where it is certainly not stored.
+        """Whether the batch may be split: with sequences, only if it is certainly not stored.
 
         A broker that has stored the whole batch does not recognise its parts as duplicates.
         """
@@ -423,7 +423,7 @@ def _batch_error(batch: Batch, code: int, detail: str, node_id: int, now_us: int
 
 
 def _refused_records(batch: Batch, part: Any) -> dict[int, str]:
-    """What the broker says of records of the batch, by their numbers in it, in order."""
+    """The broker's message for each record that it refuses, by the record's number in the batch, in order."""
     told = {each.batch_index: each.batch_index_error_message or "" for each in part.record_errors}
     fallback = part.error_message or "the broker does not say why"
     return {row: told[row] or fallback for row in sorted(told) if 0 <= row < batch.sealed.record_count}

@@ -10,10 +10,10 @@ An error that new metadata may heal (a leader that moved) is tried again after a
 `default.api.timeout.ms` fails with the last reason. Leaders told in answers (KIP-951) are taken from there.
 
 A new leader's log may lack records that were read already. So every position keeps the leader epoch of the last record
-read, and of the offsets it was told. Before the first Fetch to a new leader, the reader asks where these epochs end in
-the leader's log (OffsetForLeaderEpoch); each Fetch also has the last epoch. If the log was truncated, the position
-fails with `LogTruncated`: reading on would skip records, or give other records for offsets already read. Brokers before
-Kafka 2.3 cannot be asked; their logs are taken as they are.
+read, and of the start and end offsets that a leader gave it. Before the first Fetch to a new leader, the reader asks
+where these epochs end in the leader's log (OffsetForLeaderEpoch); each Fetch also has the last epoch. If the log was
+truncated, the position fails with `LogTruncated`: reading on would skip records, or give other records for offsets
+already read. Brokers before Kafka 2.3 cannot be asked; their logs are taken as they are.
 
 Invariants: `Fetched` buffers hold whole batches only, in offset order per partition, without gaps or repetitions;
 `Positioned` comes before the first `Fetched`; every position ends in one `Finished` or `ReadFailed`, or never.
@@ -55,7 +55,7 @@ from ottla.records.decode_columns import whole_batches
 # A topic made a moment ago takes a while to be known everywhere; one that is unknown for longer does not exist.
 _MISSING_TOPIC_PATIENCE_US = 2_000_000
 
-# Before, OffsetForLeaderEpoch was for brokers alone.
+# Older versions of OffsetForLeaderEpoch are for brokers only.
 _EPOCHS_TOLD_FROM_VERSION = 3
 _EPOCH_FETCHED_FROM_VERSION = 12
 
@@ -262,7 +262,7 @@ class ReaderCore:
         return None
 
     def _is_in_doubt(self, position: Position, node_id: int) -> bool:
-        """Whether the position was not checked against this leader yet, and the leader can be asked about its log."""
+        """Whether this leader must be asked about its log first: the position was not checked against it yet."""
         epoch = self.connection.metadata.leader_epoch(position.topic, position.partition)
         if epoch < 0 or epoch == position.checked_epoch:
             return False
@@ -389,7 +389,7 @@ class ReaderCore:
             self._on_fetched(answer.message, asked, broker_id, now_us)
 
     def _matched(self, asked: _Asked, told: dict[tuple[str, int], Any], now_us: int) -> list[tuple[Position, Any]]:
-        """Every position that was asked about with its part of the answer; what was left out pauses, as unanswered.
+        """Each position that was asked about, with its part of the answer; those left out are asked about again later.
 
         Parts that nobody asked for are ignored.
         """

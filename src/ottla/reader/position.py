@@ -55,8 +55,8 @@ class Position:
     said. `stuck_since_us` is when the first failure since the last success happened, None where all is well.
 
     Leader epochs are -1 where they are not known. `epoch` is that of the last record read (`has_read`), or the one that
-    came with `start`; `end_epoch` came with `end`. `checked_epoch` is that of the leader whose log was found to agree
-    with these, `asked_epoch` that of the leader the present request went to.
+    came with `start`; `end_epoch` came with `end`. `checked_epoch` is the epoch of the last leader whose log agreed
+    with these; `asked_epoch` is that of the leader to which the present request was sent.
     """
 
     __slots__ = (
@@ -156,14 +156,14 @@ class Position:
         self.checks_end = self.epoch < 0
 
     def claim(self) -> tuple[int, int]:
-        """(offset, leader epoch): records up to this offset and of this epoch are to be in the leader's log."""
+        """(offset, leader epoch): the leader's log has to hold the records of this epoch before this offset."""
         if self.checks_end:
             assert self.end is not None
             return self.end, self.end_epoch
         return self.fetch_offset, self.epoch
 
     def is_kept_by(self, epoch: int, end_offset: int) -> bool:
-        """Whether a log agrees with `claim` where its newest epoch up to the claimed one, `epoch`, ends there.
+        """Whether a log agrees with `claim`; `epoch`, its newest up to the claimed one, ends there at `end_offset`.
 
         Followers need not know the epoch of a leader that has appended no record; they know the epoch of each record.
         """
@@ -172,7 +172,7 @@ class Position:
         return end_offset >= offset and (epoch >= claimed_epoch or not is_of_record)
 
     def claim_kept(self) -> None:
-        """The leader's log holds what `claim` says: ask about the rest, or read on."""
+        """The leader's log agrees with `claim`: check the end as well, or read on."""
         if not self.checks_end or self.epoch < 0:
             self.checked_epoch = self.asked_epoch
         if self.end_epoch >= 0 and not self.checks_end:

@@ -86,7 +86,7 @@ _LENT_MAX = cython.declare(cython.int, 2)
 _PACKED_IN_A_TURN_BYTES = cython.declare(cython.Py_ssize_t, 262144)
 # The memory of a callback until its batch is settled: a Delivery, and two list entries.
 _CALLBACK_BYTES = cython.declare(cython.Py_ssize_t, 72)
-# In an event loop: after so many records in a row other tasks run; and while one coroutine waits for the I/O thread,
+# In an event loop: other tasks run after so many records in a row. And while one coroutine waits for the I/O thread,
 # the others wait, too, once so many bytes are in full batches.
 _TURN_RECORDS = cython.declare(cython.int, 1000)
 _TURN_BYTES_FOR_ALL = cython.declare(cython.Py_ssize_t, 1 << 20)
@@ -118,7 +118,7 @@ class Appender:
     linger_us = cython.declare(int64_t, visibility="readonly")
     buffers = cython.declare(BufferPool, visibility="readonly")
     _memory_is_wanted = cython.declare(cython.bint)
-    # Every batch that is open was released, so that it need not linger; false again with the next one.
+    # Whether all open batches were made ready before their linger.ms is over; false again with the next open batch.
     is_released = cython.declare(cython.bint, visibility="public")
     _open_bytes = cython.declare(int64_t)
     _partitions = cython.declare(cython.Py_ssize_t)
@@ -251,7 +251,7 @@ class Appender:
         timestamp_ms: object,
         on_delivery: object,
     ) -> Delivery:
-        """`send` for a call that has waited; who made the call ends it (`memory.end`)."""
+        """`send` for a call that has waited; the caller must `end` the call."""
         if self._places:
             return self._send_placed(topic, value, key, headers, partition, timestamp_ms, on_delivery, call)
         return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery, call)
@@ -344,7 +344,7 @@ class Appender:
         on_delivery: object,
         call: BlockedCall | None,
     ) -> Delivery:
-        """`_send` where the user's function says which partition; apart, so that `_send` stays small for all others."""
+        """`_send` with a partition from the user's function; a function of its own, so that `_send` stays small."""
         own: cython.bint = call is None
         if own:
             call = BlockedCall()
@@ -387,7 +387,7 @@ class Appender:
         fixed += varint_bytes(zigzag(value_bytes)) + (value_bytes if value_bytes > 0 else 0)
         fixed += PyBytes_GET_SIZE(extra) if extra is not None else 1
         opened: cython.bint = False
-        # It has to wait first: for so much memory, or (0) for its topic.
+        # Whether it has to wait first: for `wanted` bytes of memory, or (0) for its topic.
         later: cython.bint = False
         wanted: int64_t = 0
         while True:
@@ -528,7 +528,7 @@ class Appender:
         call: BlockedCall | None,
         nbytes: int64_t,
     ) -> Delivery:
-        """Append as a call that waits: for so much memory first (0: for none). What it does not use of it goes back."""
+        """Wait for `nbytes` of memory (0: for none), then append; memory that is not used is given back."""
         own: cython.bint = call is None
         if own:
             call = BlockedCall()
@@ -554,7 +554,7 @@ class Appender:
 
     @cython.cfunc
     def _topic(self, name: object) -> Topic:
-        """The topic's state, or None where it has to be waited for."""
+        """The topic's state; None if its metadata must be waited for."""
         checked_topic(name)
         state: Topic = self._topics.get(name)
         if state is None or state.count == 0:
@@ -570,8 +570,8 @@ class Appender:
     def _open(self, home: Partition, need: cython.Py_ssize_t, extra: int64_t, call: BlockedCall | None) -> int64_t:
         """Give the partition an open batch with room for `need` bytes of record, and take `extra` bytes of memory.
 
-        0: this call opened it, and nothing else has run since. -1: somebody else just did, look again. Above 0: there
-        is no memory; how much to wait for.
+        Returns 0 if this call opened it; nothing else has run since. -1: another call just did, so look again. Above 0:
+        there is no memory; wait for so many bytes.
         """
         least: cython.Py_ssize_t = HEADER_BYTES + need
         if least > self.max_request_size:
@@ -624,7 +624,7 @@ class Appender:
     @cython.inline
     @cython.exceptval(check=False)
     def _has_room(self, nbytes: int64_t, given: int64_t) -> cython.bint:
-        """Whether a call may take `nbytes`: from what it was `given`, or, if nothing was, from what is free."""
+        """Whether a call may take `nbytes` of memory: of what it was `given`, or, if that is 0, of the free memory."""
         return nbytes <= given or (given == 0 and self.memory.has_room(nbytes))
 
     @cython.cfunc
@@ -763,7 +763,7 @@ class Appender:
         home: Partition = batch._home
         uncompressed: cython.Py_ssize_t = batch.size_bytes
         saved: cython.Py_ssize_t = batch._pack(self._compression, self._level)
-        # A batch without hooks is not queued yet, so its memory is not counted yet.
+        # A batch of a table that is not queued yet has no hooks, and its memory is not counted yet.
         if batch._hooks is not None:
             self.memory.add(-saved)
         # With batch.size=0 every record goes alone, however small it gets; batches of tables have their own sizes.
@@ -886,17 +886,17 @@ class Appender:
         return taken
 
     def end(self, call: BlockedCall) -> None:
-        """The call is over: what it did not use goes back, and who is given that is let go.
+        """The call is over: give back the memory that it did not use.
 
-        Or all memory is in open batches now, and they have to leave for those who still wait: a call that opened a
-        batch has not woken the I/O thread for it if it may linger for long.
+        Wake the I/O thread if other calls have got memory by this. Also if calls still wait and open batches hold most
+        of the memory: then these batches must be sent, and a call that opened one may not have woken the I/O thread.
         """
         self.memory.end(call)
         if self.sleeping and (self.memory.has_served or (not self.is_released and self._is_short())):
             self._wake()
 
     def has_news(self) -> bool:
-        """Whether the I/O thread has something to take, somebody to let go, or open batches to release."""
+        """Whether the I/O thread has batches to take, waiting calls to wake, or open batches to make ready."""
         return bool(
             self._new
             or self._filled
@@ -908,7 +908,7 @@ class Appender:
 
     @property
     def is_short_of_memory(self) -> bool:
-        """Whether somebody waits for memory while open batches hold at least half: sealed ones free theirs."""
+        """Whether calls wait for memory and open batches hold at least half of it; closed ones will free theirs."""
         return self._is_short()
 
     @cython.cfunc
@@ -929,13 +929,13 @@ class Appender:
     def _add(self, batch: SealedBatch) -> object:
         state: Topic
         home: Partition
-        # Each batch may wait for `max.block.ms`: a table may be larger than memory, and each batch is progress.
+        # Each batch may wait for `max.block.ms`: a table may be larger than `buffer.memory`.
         call: BlockedCall = BlockedCall()
         created_us: int64_t
         is_filled: cython.bint
         try:
             while True:
-                # Its time begins once it has waited for all that it needs.
+                # The batch's delivery timeout begins when it need not wait any more.
                 created_us = self._now_us()
                 if self.refusal is not None:
                     raise fresh(self.refusal)
@@ -947,8 +947,8 @@ class Appender:
                     break
                 self._wait_for_memory(call, batch.buffer_bytes)
             home = state.partitions[checked_partition(batch.topic, batch.partition, state.count)]
-            # Nothing else runs from here to the end of this block. Who compresses a lent batch sees by its hooks
-            # whether its memory is counted.
+            # Nothing else runs from here to the end of this block. The thread that compresses a lent batch sees by
+            # its hooks whether its memory is counted.
             self.memory.add(batch.buffer_bytes - call.given_bytes)
             call.given_bytes = 0
             is_filled = home.batch is not None

@@ -50,7 +50,7 @@ def wrong_type(role: str, name: str, schema: cython.pointer(cython.const[ArrowSc
 
 
 def column_names(chunk: Chunk) -> list:
-    """The names of a table's columns; none where the data is a single column."""
+    """The names of a table's columns; [] if the data is a single column."""
     schema: cython.pointer(cython.const[ArrowSchema]) = cython.address(chunk.schema.c)
     return [_field_name(schema, i) for i in range(schema.n_children)]
 

@@ -186,7 +186,7 @@ class TableEncoder:
 
     @property
     def rows_read(self) -> int:
-        """How many rows all chunks have that were started, up to the present one."""
+        """How many rows there are in the chunks that were begun, the present one included."""
         return self._first_row + (0 if self._chunk is None else self._chunk.c.length)
 
     def __iter__(self) -> TableEncoder:

@@ -1,4 +1,4 @@
-"""`buffer.memory`: how much of it is used, and which calls wait for some; first come first served (compiled).
+"""`buffer.memory`: how much of it is used, and which calls wait for it, in their order (compiled).
 
 A call takes memory at once if enough is free and nobody waits. Otherwise it joins the queue with the number of bytes it
 needs. Nobody gets memory before the first in the queue: small records cannot keep a large one waiting for ever. What a
@@ -47,19 +47,19 @@ class BufferMemory:
     @cython.cfunc
     @cython.exceptval(check=False)
     def has_room(self, nbytes: int64_t) -> cython.bint:
-        """Whether so much may be taken without waiting."""
+        """Whether `nbytes` may be taken without waiting."""
         return self.waiting_count == 0 and self.used_bytes + nbytes <= self.limit_bytes
 
     @cython.cfunc
     def add(self, nbytes: int64_t) -> object:
-        """Count so much more as used; a number below 0 gives memory back."""
+        """Count `nbytes` more as used; a number below 0 gives memory back."""
         self.used_bytes += nbytes
         if nbytes < 0 and self.waiting_count:
             self._serve()
         return None
 
     def join(self, call: BlockedCall, nbytes: int) -> None:
-        """Put the call at the end of the queue, for so much memory; what it had been given goes back."""
+        """Put the call at the end of the queue, for `nbytes`; memory that it was given before is given back."""
         if call.is_waiting:
             self._line.remove(call)
             self.waiting_count -= 1
@@ -72,7 +72,7 @@ class BufferMemory:
         self._serve()
 
     def end(self, call: BlockedCall) -> None:
-        """The call is over, or goes on without memory: it leaves the queue, and what it did not use goes back."""
+        """The call is over, or goes on without memory: take it out of the queue, and give back what it did not use."""
         if call.is_waiting:
             call.is_waiting = False
             self._line.remove(call)
@@ -83,7 +83,7 @@ class BufferMemory:
 
     @cython.cfunc
     def _serve(self) -> object:
-        """Give memory to the first in the queue, as many as there is memory for."""
+        """Give memory to the first calls in the queue, as long as there is enough for the next one."""
         call: BlockedCall
         while self.waiting_count:
             call = self._line[0]

@@ -5,8 +5,8 @@ records. In a batch with records that the broker refuses (KIP-467) each of these
 between two of them stay together.
 
 The first part's records are copied as they are; those of the others get new offset and timestamp deltas. All parts
-are compressed as the whole was meant to be, and keep the producer's identity: a sequence number counts records, so
-each record has the number it had.
+are compressed with the given codec, and keep the producer id and epoch. Sequences count records, so each record keeps
+the sequence it had.
 
 Invariant: the batch is unchanged until all parts are finished; then they replace it in one step, see delivery.py.
 """
@@ -85,7 +85,7 @@ def _section(batch: SealedBatch) -> bytes:
 
 @cython.cfunc
 def _divided(batch: SealedBatch, section: bytes, bounds: list, compression: str, level: object) -> list:
-    """The parts that begin at the first record and at each of these."""
+    """The parts: one begins at the first record, and one at each of `bounds`."""
     run: _Run
     parts: list = []
     for run in _runs(batch, section, bounds):
@@ -97,7 +97,7 @@ def _divided(batch: SealedBatch, section: bytes, bounds: list, compression: str,
 
 @cython.cfunc
 def _middle(batch: SealedBatch, section: bytes) -> int32_t:
-    """The first record, but not record 0, that ends after the middle of the bytes; the last one if none does."""
+    """The first record after record 0 that ends behind the middle of the bytes; the last one if none does."""
     start: cython.p_const_char = section
     at: cython.p_const_char = start
     end: cython.p_const_char = start + len(section)
@@ -114,7 +114,7 @@ def _middle(batch: SealedBatch, section: bytes) -> int32_t:
 
 @cython.cfunc
 def _runs(batch: SealedBatch, section: bytes, bounds: list) -> list:
-    """The runs of records that begin at the first one and at each of these."""
+    """The runs of records: one begins at the first record, and one at each of `bounds`."""
     start: cython.p_const_char = section
     at: cython.p_const_char = start
     end: cython.p_const_char = start + len(section)

@@ -409,7 +409,7 @@ def json_column(data: object, columns: object = None, first_row: int = 0) -> Jso
 
 
 def check_json(data: object, columns: object = None) -> None:
-    """Raise what `json_column` would of the same data, without making anything of it."""
+    """Raise what `json_column` would raise for the same data, without making the JSON."""
     reader: JsonColumn = JsonColumn()
     chunk: Chunk
     row: int64_t = 0

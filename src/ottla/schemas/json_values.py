@@ -8,7 +8,7 @@ back the same; decimals as numbers with all their digits; dates, times and times
 with a time zone in UTC, with a Z; a fraction only where there is one); lists as arrays, structs and maps with text keys
 as objects. Text is taken to be UTF-8, as Arrow says.
 
-NaN and infinities are none of JSON's: `first_not_finite` finds them before anything is written.
+JSON has neither NaN nor infinities: `first_not_finite` finds them before anything is written.
 """
 
 from __future__ import annotations
@@ -320,7 +320,7 @@ def _put_map(out: cython.pointer(Growing), node: cython.pointer(cython.const[Nod
 def first_not_finite(
     node: cython.pointer(cython.const[Node]), begin: int64_t, end: int64_t, value: cython.pointer(cython.double)
 ) -> int64_t:
-    """The first of these rows with NaN or an infinity in it, which is put into `value`; -1 where there is none."""
+    """The first row with NaN or an infinity in it, which is put into `value`; -1 if there is none."""
     row: int64_t
     i: int64_t
     first: int64_t = 0
@@ -341,7 +341,8 @@ def first_not_finite(
             if not isfinite(value[0]):
                 return row
             continue
-        # The fields of a struct have its rows, and its offset already; those of lists and maps are their items.
+        # A struct's fields have the same rows, and its offset is in them already; a list's or map's child has its
+        # items.
         first, last = row, row + 1
         if node.form != AS_STRUCT:
             last = _items(node, i, cython.address(first))

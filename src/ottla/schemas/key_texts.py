@@ -1,6 +1,6 @@
 """A column of numbers, booleans or times as keys: each value's JSON text, without quotes (compiled).
 
-So a key says the same as the value's own field does: 7 is `7`, a date `2013-01-01`. A null stays one.
+So a key has the same text as the field of a JSON value: 7 is `7`, a date `2013-01-01`. A null stays a null.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _ALLOWED = "text or binary, or a number, decimal, boolean, date, time or timesta
 
 
 def key_texts(chunk: Chunk, name: str, first_row: int = 0) -> KeyColumn:
-    """The keys that a column of a table makes which is neither text nor binary.
+    """Keys made of a table's column that is neither text nor binary.
 
-    Raises RecordError, naming the column, for types that make none, and for NaN and infinities, naming the row, counted
-    from `first_row`.
+    Raises RecordError that names the column for types that cannot be keys, and also the row, counted from `first_row`,
+    for NaN and infinities.
     """
     i: cython.Py_ssize_t = column_index(chunk, "key", name)
     schema: cython.pointer(ArrowSchema) = chunk.schema.c.children[i]
@@ -80,7 +80,7 @@ def key_texts(chunk: Chunk, name: str, first_row: int = 0) -> KeyColumn:
 def _write(
     made: KeyColumn, node: cython.pointer(Node), indices: cython.pointer(Numbers), rows: int64_t, distinct: int64_t
 ) -> int64_t:
-    """Write the keys up to the first that is not finite, and return its row; `rows` where all are."""
+    """Write the keys up to the first that is not finite, and return its row; `rows` if there is none."""
     text = cython.declare(Growing)
     value: cython.double = 0.0
     at: int64_t

@@ -1,9 +1,9 @@
 """How records come, and how fast brokers are: all at once, at a rate, in bursts, or hours apart.
 
-A producer that never waits for a broker shows little about one that does. So in some runs brokers need time for each
-Produce request, and the plain producer's rate is drawn as records per request time: fewer than one need no batches,
-more need fuller and fuller ones, until no batch is full enough. In other runs both producers send nothing for longer
-than clients and brokers keep connections, metadata and producer ids.
+Runs in which brokers answer at once show little about producers that wait for brokers. So in some runs brokers need
+time for each Produce request, and the rate of the producer without transactions is drawn as records per request. A rate
+below one needs no batches; higher rates need fuller ones, until full batches are not enough. In other runs both
+producers send nothing for longer than clients and brokers keep connections, metadata and producer ids.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ IDLE_SETTINGS = {
 
 
 def keep_brokers_busy(plan: Plan, chance: Chance) -> None:
-    """Brokers take their time; `p0` sends its records to one topic: all at once, at a rate, or in bursts."""
+    """Brokers need time for requests; `p0` sends its records to one topic: all at once, at a rate, or in bursts."""
     most_us = chance.choice(_SERVICE_US)
     for broker in range(plan.brokers):
         # Now and then one of them is slower than the others.

@@ -38,7 +38,7 @@ class Link:
 
     `owner` is whose client it is, whichever start of it; `client_name` names this one. While the connection is silent,
     `held` has what was sent; once it is half-open (`is_deaf`), nothing arrives ever again. `station` is where requests
-    wait for a broker that takes its time, None as long as none did.
+    wait for a broker that needs time for them; None if there was no such broker.
     """
 
     __slots__ = (
@@ -118,7 +118,7 @@ class Station:
             self._begin(event)
 
     def answered(self, correlation_id: int) -> None:
-        """The broker has given an answer; nothing changes if it is not for the handled request."""
+        """The broker has answered a request; nothing changes if it is not the one that is being handled."""
         if self.handled is None or self.handled.correlation_id != correlation_id:
             return
         self.handled = None

@@ -67,7 +67,7 @@ def _none_or(may: May) -> May:
 
 # Whoever rests, or is kept waiting, for longer looks as if it never came to an end.
 _REST_US = _number(0, 60_000_000)
-# But for a producer that idles: a run has that much more patience (two days).
+# A producer may idle for longer (two days): the run waits so much longer for its end.
 _IDLE_US = _number(0, 172_800_000_000)
 _TIME_US = _number(0, 3_600_000_000)
 _BYTES = _number(0, 1 << 20)

@@ -1,6 +1,6 @@
-"""Records the Produce requests of a run, and when they were answered, if brokers take their time for them.
+"""Notes when the Produce requests of a run were sent and answered, if brokers need time for them.
 
-Requests that expect no answer are left out.
+Requests with acks=0, which get no answer, are left out.
 """
 
 from __future__ import annotations

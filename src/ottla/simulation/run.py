@@ -238,7 +238,7 @@ class Run:
 
 
 def _longest_rest_us(plan: Plan) -> int:
-    """The pauses of the producer that pauses longest, in all: some are idle for hours."""
+    """The sum of the pauses of the producer that pauses longest: some are idle for hours."""
     return max((sum(act.pause_us for act in each.acts) for each in plan.producers), default=0)
 
 
@@ -274,7 +274,7 @@ def _promise(producer: ProducerPlan, slowest_ppm: int) -> ProducerPromise:
 
 
 def _largest_record(producer: ProducerPlan) -> int:
-    """How many bytes the largest record of a producer takes in a batch, or a few more."""
+    """The bytes that a producer's largest record takes in a batch, or a few more."""
     largest = 1
     for act in producer.acts:
         if act.do == SEND:

@@ -92,7 +92,7 @@ class _Listener:
         self._run = run
         self._struck = [0] * len(run.plan.mishaps)
         self._fetched: dict[tuple[str, str], str] = {}
-        # When requests whose answer may be long in coming were there.
+        # When each Produce request reached its broker.
         self._came_us: dict[tuple[str, str, int], int] = {}
 
     def hear(self, crossing: Crossing) -> None:
