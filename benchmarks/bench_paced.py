@@ -1,4 +1,4 @@
-"""Paced senders: how long records take from `send` to their acknowledgement, at rates that a broker takes, and beyond.
+"""Paced senders: the time from `send` to the acknowledgement, at rates below and above a broker's capacity.
 
 `make bench ARGS="paced"` runs all cells (paced_cells.py says what they are), `--only r1000-s20` those whose name begins
 so; `--clients ottla,java` and `--seconds 2` narrow it further. In each cell the clients take turns, each in a process
@@ -6,10 +6,11 @@ of its own, with the same settings: acks=all, idempotence, five requests in flig
 batch.size, max.request.size and buffer.memory. The brokers are those of paced_brokers.py. Another part, `topics`, is
 the first `send` to each of many topics (first_sends.py).
 
-The bars, of a cell below what the broker takes: ottla's p99 is at most 1.2 times the better peer's or 2 ms more; its
-last quarter's p99 is not beyond 1.5 times the first quarter's, with one answer's time and 2 ms for chance; it makes no
-more Produce requests a record than Java's client; every record is stored once. Beyond: memory grows by at most
-`buffer.memory` and 64 MiB, as many records a second are stored as by Java's client (0.95 times), every record is told.
+The bars of a cell below the capacity: ottla's p99 is at most 1.2 times the better peer's, or 2 ms more. Its last
+quarter's p99 is at most 1.5 times the first quarter's, plus one answer's time and 2 ms for chance. It sends no more
+Produce requests per record than Java's client. Every record is stored once. Above the capacity: memory grows by at most
+`buffer.memory` and 64 MiB, at least 0.95 times as many records a second are stored as by Java's client, and every
+record has an outcome.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from benchmarks.paced_cells import APACHE, APACHE_CELLS, BELOW_CELLS, BEYOND_CEL
 from benchmarks.paced_run import Figures, measure, task
 
 CLIENTS = ("ottla", "confluent", "java")
-# Apache Kafka first: where it cannot be had or does not start, nothing has been measured in vain.
+# Apache Kafka first: if it does not start, no other measurement is lost.
 CELLS = {cell.name: cell for cell in (*APACHE_CELLS, *BELOW_CELLS, *BEYOND_CELLS, *FAR_CELLS)}
 TOPICS = "topics"
 _COLUMNS = {
@@ -46,12 +47,12 @@ _WIDTH = 11
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The cells asked for; those left out keep the figures they had."""
+    """Measure the cells that were asked for; the others keep the figures they had."""
     names, clients = wanted(arguments.only), chosen_clients(arguments.clients)
     results: dict[str, Any] = {}
 
     def one(cell: Cell, place: Place) -> None:
-        # Whoever comes first in one cell comes last in the next.
+        # The order is reversed for the next cell, so that no client is always first.
         first = len(results) % len(clients)
         found = measured(cell, place, clients[first:] + clients[:first], arguments.seconds, cell.name)
         results[cell.name] = {"seconds": arguments.seconds, **judged(cell, found)}
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def wanted(only: str | None) -> list[str]:
-    """The parts that begin as asked, in their order."""
+    """The parts whose names begin as asked, in their order."""
     parts = [*CELLS, TOPICS]
     asked = only.split(",") if only else [""]
     unknown = [each for each in asked if not any(name.startswith(each) for name in parts)]
@@ -85,7 +86,7 @@ def wanted(only: str | None) -> list[str]:
 
 
 def chosen_clients(asked: str | None) -> list[str]:
-    """The clients asked for, all where nothing is."""
+    """The clients that were asked for, by default all."""
     names = asked.split(",") if asked else list(CLIENTS)
     unknown = [name for name in names if name not in CLIENTS]
     if unknown:

@@ -1,7 +1,7 @@
 """The first `send` to each of 1,000 topics of 6 partitions: ottla against confluent-kafka, in turn, on a fresh client.
 
-The broker is an embedded one. The clock runs until every record is acknowledged; the bar is confluent's time, by the
-median of the ratios within each round.
+The broker is an embedded one. The time is measured until every record is acknowledged. The bar is confluent-kafka's
+time: the median of the ratios of all rounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a paced cell's figures must be: bars with `ok`, each where what it is held against was measured."""
+"""The bars of a paced cell, each with `ok`; a bar exists only if what it compares with was measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Figures = dict[str, Any]
 
 
 def bars(cell: Cell, found: dict[str, Figures]) -> dict[str, Figures]:
-    """The bars of the cell by name; none where ottla was not measured."""
+    """The bars of the cell by name; {} if ottla was not measured."""
     if "ottla" not in found:
         return {}
     ours, peers = found["ottla"], {name: each for name, each in found.items() if name != "ottla"}
@@ -30,14 +30,14 @@ def _below(cell: Cell, ours: Figures, peers: dict[str, Figures]) -> dict[str, Fi
         "every record stored once": _all_told(ours),
         "does not grow": _at_most(ours["last_quarter_p99_ms"], most_ms),
     }
-    # What was not told at all would have taken longer than it shows.
+    # If records have no outcome yet, the measured times are too short.
     held["does not grow"] |= {"all_told": ours["flushed"], "ok": held["does not grow"]["ok"] and ours["flushed"]}
     if peers:
         better_ms = min(each["p99_ms"] for each in peers.values())
         held["p99_ms"] = _at_most(ours["p99_ms"], max(P99_OF_PEER * better_ms, better_ms + P99_CHANCE_MS))
     if "java" in peers:
         java = peers["java"]
-        # Of as many records: one of the two may have been kept from sending all.
+        # Per record sent: one of the two may not have sent all.
         held["requests"] = _at_most(ours["requests"], java["requests"] * ours["sent"] / java["sent"])
     return held
 

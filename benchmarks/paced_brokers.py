@@ -1,8 +1,8 @@
-"""Where paced senders send to: an embedded broker that answers late, or Apache Kafka whose followers are slow.
+"""The brokers of paced senders: an embedded broker that answers late, or Apache Kafka with slow followers.
 
-Clients reach the leader of all partitions by a way that counts the Produce requests (slow_way.py), and holds their
-answers back in front of the embedded broker. Apache Kafka has three nodes. Node 1 leads every partition and is the
-only controller; while a client is measured, the other two stand still for 80 of every 100 ms, and acks=all waits.
+Clients connect to the leader of all partitions through a proxy that counts the Produce requests (slow_way.py); in front
+of the embedded broker it also delays their answers. Apache Kafka has three nodes. Node 1 leads every partition and is
+the only controller. While a client is measured, the other two are paused for 80 of every 100 ms, and acks=all waits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CREATE_TOPICS_VERSION = 7
 
 
 class Place:
-    """A leader behind a way: `create` makes a topic there, `slowed` is entered while a client is measured."""
+    """A leader behind a proxy: `create` makes a topic there, `slowed` is entered while a client is measured."""
 
     def __init__(
         self, way: SlowWay, replicas: list[int], slowed: Callable[[], contextlib.AbstractContextManager[None]]
@@ -42,11 +42,11 @@ class Place:
         self._replicas = replicas
 
     def produce_requests(self) -> int:
-        """Those that have come by until now."""
+        """How many Produce requests have passed so far."""
         return self._way.produce_requests
 
     def create(self, name: str, partitions: int) -> None:
-        """A topic led by this broker."""
+        """Make a topic whose partitions this broker leads."""
         assignments = [
             CreatableReplicaAssignment(partition_index=partition, broker_ids=self._replicas)
             for partition in range(partitions)

@@ -1,18 +1,18 @@
-"""What paced senders are measured at (rate, late answers, linger, partitions, keys), and what a broker can take.
+"""The cells of the paced benchmark (rate, late answers, linger, partitions, keys), and a broker's capacity.
 
 A broker handles one request of a connection at a time, as Apache Kafka does, and answers each Produce request
-`service_ms` after it took it up. So it takes 1000 / (service_ms + 1) requests a second, with a millisecond for the way
-there and back. A request holds at most one batch of each partition, and `max_request_size` bytes; a batch holds
-`batch_size` bytes, and a record takes what its encoding needs at most. The product is `capacity`, in records a second.
+`service_ms` after it has read it. So it handles 1000 / (service_ms + 1) requests a second, with one millisecond for the
+network. A request holds at most one batch of each partition, and `max_request_size` bytes; a batch holds `batch_size`
+bytes, and a record its largest encoding. The product is `capacity`, in records a second.
 
-Of `BELOW_CELLS`, each value of each setting meets each value of every other one at least once; 100,000 records a
-second with answers after 100 ms are more than one partition takes. Every one stays under `SHARE_MAX` of its capacity:
-`batch_size` is the smallest of `BATCH_SIZES` that gets it there (Kafka's default first), and `max_request_size` Kafka's
-default where that does. `BEYOND_CELLS` send more than the capacity.
+In `BELOW_CELLS` each pair of values of two settings is in at least one cell. One pair is left out: 100,000 records a
+second to one partition with answers after 100 ms are more than its capacity. Each cell's rate is below `SHARE_MAX` of
+its capacity. `batch_size` is the smallest of `BATCH_SIZES` with which that is so (Kafka's default is the first), and
+`max_request_size` is Kafka's default if that is enough. The rates of `BEYOND_CELLS` are above the capacity.
 
-Two kinds stand apart. `FAR`: answers are on their way for `service_ms`, but the broker does not wait for that, so that
-the five requests in flight are its capacity. `APACHE`: three nodes of Apache Kafka whose followers stand still for 80
-of every 100 ms; what that makes of an answer is taken to be 200 ms at most.
+Two kinds differ. `FAR`: the network takes `service_ms`, but the broker handles requests at once, so the five requests
+in flight set its capacity. `APACHE`: three nodes of Apache Kafka whose followers are paused for 80 of every 100 ms; an
+answer is assumed to take 200 ms at most.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ class Cell:
 
     @property
     def capacity(self) -> float:
-        """Records a second that the broker takes."""
+        """How many records a second the broker can handle."""
         return self._capacity(*self._sizes())
 
     @property
     def share(self) -> float:
-        """What is sent, of what the broker takes."""
+        """The rate as a share of the capacity."""
         return self.rate / self.capacity
 
     def _sizes(self) -> tuple[int, int]:
@@ -97,7 +97,7 @@ class Cell:
         return min(of_batches, max_request_size // record_bytes) * requests_per_s
 
 
-# The way of the records and the time of a request, two waits for slow followers at the most.
+# The time of a request and its records: at most two waits for slow followers.
 _APACHE_MS = 200
 BELOW_CELLS = (
     Cell(100, 1, 5, 100, keyed=False),
@@ -131,7 +131,7 @@ BEYOND_CELLS = (
     Cell(100_000, 20, 100, 6, keyed=False, kind=BEYOND),
     Cell(100_000, 5, 0, 1, keyed=True, kind=BEYOND),
 )
-# A client that has one request under way at a time sends a third of this.
+# A client with one request in flight at a time sends a third of this.
 FAR_CELLS = (Cell(20_000, 20, 5, 1, keyed=False, kind=FAR),)
 APACHE_CELLS = (
     Cell(100, _APACHE_MS, 0, 6, keyed=True, kind=APACHE),

@@ -1,4 +1,4 @@
-"""One paced client against one broker, in a process of its own: what `paced_worker.py` tells, in figures."""
+"""Runs one paced client (`paced_worker.py`, in a process of its own) against one broker, and returns its figures."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from benchmarks.paced_brokers import Place
 from benchmarks.paced_cells import IN_FLIGHT, VALUE_BYTES, Cell
 
 SAMPLES_PER_S = 5_000
-# How long is waited for what is under way when all is sent: a client that is behind by then counts as it stands.
+# How long outcomes are waited for after the last send; records without one then count with their wait so far.
 DRAIN_S = 3.0
 DRAIN_BEYOND_S = 10.0
-# To one partition, before answers are late. As many as Java compiles its loops after.
+# Warm-up records to one partition, before answers are late: enough for Java to compile its loops.
 WARM_UP_RECORDS = 10_000
 WARM_UP_PER_TICK = 20
 _PATIENCE_S = 60
@@ -38,7 +38,7 @@ Figures = dict[str, Any]
 
 
 def task(cell: Cell, bootstrap: str, topic: str, seconds: float) -> dict[str, Any]:
-    """What every client is told, as paced_worker.Task reads it."""
+    """The task of a client, as paced_worker.Task reads it."""
     return {
         "bootstrap": bootstrap,
         "topic": topic,
@@ -64,7 +64,7 @@ def task(cell: Cell, bootstrap: str, topic: str, seconds: float) -> dict[str, An
 
 
 def measure(client: str, what: dict[str, Any], place: Place) -> Figures:
-    """Let a client carry out a task; the place is slow from when it is warm."""
+    """Run a client's task; the broker is slow once the client has warmed up."""
     with subprocess.Popen(_command(client, what), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         watch = threading.Timer(_PATIENCE_S + what["seconds"] + what["drain_s"], process.kill)
         watch.daemon = True

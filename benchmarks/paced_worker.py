@@ -1,12 +1,11 @@
 """One paced sender in a process of its own: prints how long every n-th record took from `send` to its outcome, as JSON.
 
-python -m benchmarks.paced_worker CLIENT TASK, where TASK is the JSON of what `Task` says. It connects and warms up,
-prints "ready", waits for a line on its standard input, sends, prints the figures, and ends when its input does.
+python -m benchmarks.paced_worker CLIENT TASK, where TASK is a `Task` as JSON. It connects and warms up, prints "ready",
+waits for a line on standard input, sends, prints the figures, and ends at the end of standard input.
 
-Records are due at begin + number / rate. Every millisecond those that are due are sent; what is sent late counts from
-when it was sent, and by how much the sender ever was behind is told as `behind_ms`. A tenth of a second after the time
-is over nothing is sent any more. Only every n-th record (`every`) has a callback, so that outcomes cost every client
-little.
+Record n is due at begin + n / rate. Every millisecond the records that are due are sent. The time of a record that is
+sent late begins when it is sent; `behind_ms` is how late the sender was at worst. Nothing is sent later than 0.1 s
+after the end. Only every n-th record (`every`) has a callback, so that callbacks cost each client little.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Tell = Callable[[int], None]
 
 
 class Task:
-    """Where to send what, how fast, for how long; `settings` by Kafka's names, the same for every client."""
+    """Topic, rate, duration and so on; `settings` by Kafka's names, the same for every client."""
 
     def __init__(self, given: str) -> None:
         fields: dict[str, Any] = json.loads(given)
@@ -52,7 +51,7 @@ class Task:
 
 
 class Client(Protocol):
-    """What is measured; `tell` is called with what became of the record: ACKED, FAILED or UNKNOWN."""
+    """A measured client; `tell` is called with a record's outcome: ACKED, FAILED or UNKNOWN."""
 
     def send(self, value: bytes, key: bytes | None, tell: Tell | None, partition: int | None = None) -> None: ...
 
@@ -101,7 +100,7 @@ class Confluent:
         from confluent_kafka import Producer
 
         settings = dict(task.settings)
-        # It has no bound on a request: one holds one batch.
+        # It has no max.request.size: a request holds one batch.
         del settings["max.request.size"]
         room = settings.pop("buffer.memory") // 1024
         own = {
@@ -128,7 +127,7 @@ class Confluent:
 
     def wait(self, seconds: float) -> None:
         until = time.perf_counter() + seconds
-        # It waits for whole milliseconds only, and comes back as soon as it has called something.
+        # `poll` waits whole milliseconds only, and returns after the first callbacks.
         while (left := until - time.perf_counter()) > TICK_S:
             self._producer.poll(left)
         if left > 0:
@@ -143,7 +142,7 @@ CLIENTS: dict[str, Callable[[Task], Client]] = {"ottla": Ottla, "confluent": Con
 
 
 class Samples:
-    """When every n-th record was sent, how long it took and what became of it."""
+    """For every n-th record: when it was sent, how long it took, and its outcome."""
 
     def __init__(self, count: int) -> None:
         self.sent_s = array("d", [0.0]) * count
@@ -155,7 +154,7 @@ class Samples:
         self.outcomes[number] = outcome
 
     def figures(self, count: int, end_s: float) -> dict[str, Any]:
-        """Of the first so many. What has no outcome by now has taken until now, at least."""
+        """The figures of the first samples. A record without an outcome has taken until now, at least."""
         for number in range(count):
             if self.outcomes[number] == PENDING:
                 self.took_s[number] = end_s - self.sent_s[number]
@@ -166,7 +165,7 @@ class Samples:
 
 
 def warm_up(client: Client, task: Task) -> None:
-    """Connect, and make records go through, some each tick, all to one partition; Java has compiled what it needs."""
+    """Connect, and send warm-up records to one partition, some each tick, so that Java compiles its code."""
     for number in range(task.warm_up_records):
         client.send(task.value, task.keys[number % KEYS], None, 0)
         if number % task.warm_up_per_tick == 0:
@@ -176,7 +175,7 @@ def warm_up(client: Client, task: Task) -> None:
 
 
 def pace(client: Client, task: Task) -> dict[str, Any]:
-    """Send at the task's rate and wait for what is under way; the figures."""
+    """Send at the task's rate, wait for the outcomes, and return the figures."""
     clock, send, value, keys, every = time.perf_counter, client.send, task.value, task.keys, task.every
     total = round(task.rate * task.seconds)
     samples = Samples(-(-total // every))
@@ -213,7 +212,7 @@ def main() -> None:
     sys.stdin.readline()
     print(json.dumps(pace(client, task)), flush=True)
     sys.stdin.readline()
-    # Not in order: what is still under way then is no part of this.
+    # This closes without waiting: records without an outcome are not part of the figures.
     os._exit(0)
 
 

@@ -1,10 +1,10 @@
-"""A way to a broker on which answers to Produce requests come late; counts those requests.
+"""A proxy in front of a broker that counts Produce requests and delays their answers.
 
-Threads of this process: it has nothing else to do meanwhile than to wait for the client it measures.
+It runs in threads of this process, which otherwise only waits for the client that is measured.
 
-Serial, as Apache Kafka handles a connection: a request is read when the answer to the one before has left, and the
-answer to a Produce request leaves `late_s` seconds after the request was read. Otherwise requests go through as they
-come, and each answer arrives `late_s` later than it would: a broker that is far away.
+If serial, it handles a connection as Apache Kafka does: a request is read when the answer to the one before has left,
+and the answer to a Produce request leaves `late_s` seconds after the request was read. Otherwise requests pass at once,
+and each answer arrives `late_s` seconds later: a broker that is far away.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PIECE = 1 << 18
 
 
 class SlowWay:
-    """Listens on loopback from the start (`address`), leads to `broker` once that is set; `late_s` may change."""
+    """Listens on loopback (`address`) from the start, forwards to `broker` once that is set; `late_s` may change."""
 
     def __init__(self, late_s: float = 0.0, *, is_serial: bool = True) -> None:
         self.late_s = late_s
@@ -37,7 +37,7 @@ class SlowWay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         for sock in [self._listening, *self._sockets]:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
-"""The first record to each of many topics, in a process of its own: prints the seconds until all are told, as JSON.
+"""Sends the first record to each of many topics, in its own process: prints the seconds until all have an outcome.
 
 python -m benchmarks.topics_worker CLIENT BOOTSTRAP TOPICS
 
-The client is connected beforehand: it has sent a record to a topic of another name.
+The seconds are printed as JSON. The client is connected before: it has sent a record to another topic.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 TIERS = "test", "prove"
-# What takes longest to start, and is therefore of the tier `prove`.
+# The marks of tests that are slow to start, and so in the tier `prove`.
 FOREIGN = "kafka", "spark"
 _LEFT_OUT = pytest.StashKey[int]()
 
@@ -33,7 +33,7 @@ def tier_of(item: pytest.Item) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Mark what is of the tier `prove`, have others choose (-k, -m, --lf), and leave the other tier out of it."""
+    """Mark the tests of the tier `prove`, let pytest choose (-k, -m, --lf), then leave out the other tier."""
     for item in items:
         if tier_of(item) == "prove":
             item.add_marker("prove")
@@ -51,20 +51,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """With -n, the processes that collect tests are not the one that tells of them."""
+    """Send the count to the main process: with -n, other processes collect the tests."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left_out"] = session.config.stash.get(_LEFT_OUT, 0)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object | None) -> None:
-    """All of them have collected the same."""
+    """Keep the count of any worker: all have collected the same tests."""
     if error is None:
         node.config.stash[_LEFT_OUT] = node.workeroutput["left_out"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
-    """Where the others are, for somebody who misses a test."""
+    """Say which tier has the tests that were left out."""
     count = config.stash.get(_LEFT_OUT, 0)
     if not count:
         return

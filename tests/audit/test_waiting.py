@@ -1,4 +1,4 @@
-"""Group 14: records that wait longer than their brokers' time and linger.ms explain."""
+"""Group 14: records that wait longer than linger.ms and their brokers' answers explain."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A proxy in front of a cluster that answers requests of one kind wrongly: a broker gone wrong, with a true log behind.
+"""A proxy in front of a cluster that changes the answers to requests of one API; the logs behind it are right.
 
 It reads the frames of both directions with ottla's own protocol code. Metadata answers name the proxy in place of the
-brokers, so that a client never finds the way around it. What it does to the answers (of Produce requests, unless
+brokers, so that a client never connects around it. What it does to the answers (of Produce requests, unless
 another API is named) is a list of functions (`tests/wrong_answers.py`), one for each answer in turn; answers after
 those go through as they are.
 """

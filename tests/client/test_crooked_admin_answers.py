@@ -1,4 +1,4 @@
-"""Answers to an Admin that leave out what was asked, or speak of what was not: asked again, never believed."""
+"""Answers to an Admin that leave out what was requested, or have other parts: requested again, and ignored."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CALLS: list[tuple[Any, Callable[[ottla.Admin, str], object], object]] = [
     (MetadataRequest, lambda admin, topic: admin.describe(topic).name, None),
 ]
 
-# What is told who asks for it again.
+# The error that is raised if the answers stay like that.
 DONE_THE_FIRST_TIME = {
     DeleteTopicsRequest: "UNKNOWN_TOPIC_OR_PARTITION",
     CreatePartitionsRequest: "INVALID_PARTITIONS",
@@ -89,7 +89,7 @@ def single() -> Iterator[ottla.Cluster]:
         yield cluster
 
 
-# A topic may have any number of partitions: an answer without the last one is no lack that could be seen.
+# A topic may have any number of partitions, so nobody can see that the last one is missing.
 CASES = [
     pytest.param(*call, change, id=f"{call[0].__name__.removesuffix('Request')}-{change.__name__}")
     for call in CALLS
@@ -111,7 +111,7 @@ def test_what_was_left_out_is_asked_again(
     with ottla.Producer(single.bootstrap_servers) as producer:
         for _ in range(2):
             producer.send(kafka_name, b"x", partition=0)
-    # The connection's own question comes first where metadata is asked for.
+    # The connection's own Metadata request comes first.
     as_they_are = [lambda frame, _: framed(frame)] if request_class is MetadataRequest else []
     proxy = CrookedProxy(single.bootstrap_servers, [*as_they_are, crook(request_class, change)], request_class.API_KEY)
     try:

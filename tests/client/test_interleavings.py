@@ -1,7 +1,7 @@
-"""Two threads meet at the worst moment: whatever one of them has just read, the other one changes it then.
+"""Two threads at the worst moment: one changes what the other one has just read.
 
-A driver of a test's own (`Between`) does something of another thread's when the I/O thread reads one of its attributes,
-so that each order in which the two can meet comes about for certain.
+A driver for tests (`Between`) calls a function of another thread whenever the I/O thread reads certain attributes. So
+each order of the two threads is certain to happen.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Closing a producer whose brokers do not answer: the log says what it waits for, and Ctrl+C ends the wait.
 
-Whoever is interrupted here is so at a line that was written: the signal follows what the program said.
+The signal is sent when the program has written a certain line, so the moment of the interruption is known.
 """
 
 from __future__ import annotations

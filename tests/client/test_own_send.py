@@ -1,4 +1,4 @@
-"""A `send` of somebody's own, in a subclass or put in its place by a test, is the one that is called."""
+"""A `send` that a subclass overrides, or that a test patches, is called in place of the compiled one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AsyncUpper(ottla.AsyncProducer):
 
 
 class Mixed(ottla.Producer, abc.ABC):
-    """With a class of classes of its own."""
+    """A subclass with a metaclass."""
 
 
 def values(cluster: ottla.Cluster, topic: str) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""What a producer says of itself: who it is, where it sends, and how it stands; nobody is asked for that."""
+"""The `repr` of a producer: its ids, brokers and state; no request is sent for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_fenced_producer_says_so(kafka_cluster: ottla.Cluster, kafka_topic: st
     old = ottla.Producer(kafka_cluster.bootstrap_servers, transactional_id=kafka_topic)
     new = ottla.Producer(kafka_cluster.bootstrap_servers, transactional_id=kafka_topic)
     old.begin_transaction()
-    # Stored before: a record that comes to its leader later is refused there, and that is told instead.
+    # Stored before the close: a record that reached its leader later would be refused, and the repr would say that.
     old.send(kafka_topic, b"x").result(60)
     new.init_transactions()
     with pytest.raises(ottla.ProducerFenced):

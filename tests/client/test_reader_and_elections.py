@@ -1,4 +1,4 @@
-"""A reader while leaders change: the same log is read on, one that lost what was read is told of (KIP-320)."""
+"""A reader while leaders change: it reads on if the log is the same, and raises if records are lost (KIP-320)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def take(arriving: Iterator[Fetched], count: int) -> list[bytes]:
 
 
 def elect_the_other(cluster: ottla.Cluster, topic: str) -> int:
-    """Have the broker lead that is down and not in sync, of two; its id."""
+    """Of two brokers, make the one lead that is down and not in sync; returns its id."""
     leader = cluster.leader(topic, 0)
     cluster.kill(leader)
     cluster.start(3 - leader)
@@ -69,7 +69,7 @@ def test_a_log_that_lost_what_was_read_is_told_and_other_records_are_not_read_in
 
 
 def test_a_table_that_is_cut_off_while_it_is_read_is_told(kafka_name: str) -> None:
-    """The end was asked for before the election; nobody is to wait for it, or to be given others' records up to it."""
+    """The end offset is from before the election: the reader must not wait for it, nor return other records."""
     with ottla.Cluster(brokers=2, settings={"unclean_leader_election_enable": False}) as cluster:
         cluster.create_topic(kafka_name, replication_factor=2)
         send(cluster, kafka_name, range(5))

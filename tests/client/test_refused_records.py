@@ -1,4 +1,4 @@
-"""Records that a topic does not take, among others in one batch: they fail, by name, and the others are stored."""
+"""A batch with records that the topic refuses: these fail, each with its reason, and the others are stored."""
 
 from __future__ import annotations
 

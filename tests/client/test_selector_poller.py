@@ -1,6 +1,6 @@
-"""The way of machines without epoll and eventfd, such as macOS: the same clients over the `selectors` module.
+"""The same clients over the `selectors` module, as on machines without epoll and eventfd (macOS).
 
-Beside the selector that is best here, by `select`: that one changes what is waited for as the one of macOS does.
+Once with the default selector of this machine and once with `select`, which changes events as the one of macOS does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keys that are no text: `send_table` and `ottla produce` write the same for each, the value's own text in JSON."""
+"""Keys that are not text: `send_table` and `ottla produce` send the same bytes, the value's JSON text."""
 
 from __future__ import annotations
 

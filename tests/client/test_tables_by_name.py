@@ -1,4 +1,4 @@
-"""A table with a record's own columns needs none of them named: what was read is sent as it is."""
+"""A table with the columns of a record is sent without naming columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(kafka_cluster: ottla.Cluster, kafka_topic: str) -> pa.Table:
                 None if number % 10 == 9 else b"value %d" % number,
                 None if number % 4 == 0 else b"key %d" % number,
                 headers=[("n", b"%d" % number), ("none", None)][: number % 3],
-                # Not where the key would go.
+                # Not the partition that the key would choose.
                 partition=number % 3,
                 timestamp_ms=1_357_084_800_000 + number,
             )

@@ -19,7 +19,7 @@ def test_a_block_of_the_page_about_transactions_runs(block: str) -> None:
 
 
 def test_what_a_fenced_producer_is_told_to_do_is_what_the_page_says() -> None:
-    """Close it, and make none in its place: the two would fence each other again and again."""
+    """Close it, and do not make another: the two would fence each other again and again."""
     with ottla.Cluster(brokers=1) as cluster:
         cluster.create_topic("bookings")
         old = ottla.Producer(cluster.bootstrap_servers, transactional_id="bookings-1")
@@ -36,6 +36,6 @@ def test_what_a_fenced_producer_is_told_to_do_is_what_the_page_says() -> None:
         words = " ".join(told.split())
         assert "close this one" in words
         assert "fence each other again and again" in words
-    # What is true of other fatal errors is not of this one.
+    # The advice for other fatal errors is different.
     assert "make a new one once the cause is gone" in str(errors.__doc__)
     assert "but not for a fenced producer" in " ".join(str(errors.__doc__).split())

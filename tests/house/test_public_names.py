@@ -1,4 +1,4 @@
-"""The names of `ottla`: type checkers see every one with its type, and nobody takes a misspelt one for a name."""
+"""Type checkers see every public name of `ottla` with its type, and report misspelt names."""
 
 from __future__ import annotations
 

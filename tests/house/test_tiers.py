@@ -1,4 +1,4 @@
-"""The tiers (tests/tiers.py): each test is in one, what is named runs, and who finds nothing is told why."""
+"""The tiers (tests/tiers.py): each test is in one, named files run in both, and an empty choice is explained."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Nodes of Apache Kafka are killed at random under load: every record acknowledged is there once, in its key's order.
 
-Three ways of sending write one topic at a pace, all with the defaults: callbacks of `send`, small tables, an event
-loop. Meanwhile a random node is killed and started again, one at a time, the next one once all replicas are in sync.
-Three replicas of which two must be in sync lose nothing then, and nobody needs to be told of an error.
+Three kinds of senders write to one topic at a fixed rate, all with the default settings: `send` with callbacks, small
+tables, an event loop. Meanwhile random nodes are killed and started again, one at a time; the next one is killed once
+all replicas are in sync. With three replicas and min.insync.replicas=2 nothing may be lost, and no record may fail.
 OTTLA_SOAK=1: two million records, five kills.
 """
 

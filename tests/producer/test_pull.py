@@ -1,4 +1,4 @@
-"""An open batch is closed when a request can leave with it, and grows until then."""
+"""An open batch is closed when it can be sent with the next request, and grows until then."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_batches_that_linger_leave_with_a_full_one_if_nothing_is_in_flight(make_
 
 
 def test_a_quiet_partition_goes_along_with_the_full_batches_of_a_busy_one(make_world, values):
-    """The busy one keeps more requests in flight than are of use for open batches."""
+    """The busy partition keeps more requests in flight than are useful for open batches."""
     world = make_world(partitions=2, linger_ms=0, batch_size=200)
     world.append("first", partition=0)
     world.ack()
@@ -162,7 +162,7 @@ def test_a_topic_with_an_open_batch_is_not_forgotten(make_world):
 
 
 def test_a_broker_far_away_gets_several_requests_in_flight(make_world, values):
-    """Its answers come 20 ms after each request, however many are in flight; a record comes every 2 ms."""
+    """The network takes 20 ms, so any number of requests may be in flight; a record comes every 2 ms."""
     world = make_world(linger_ms=0)
     in_flight = most = 0
     answers: list[tuple[int, object]] = []
@@ -210,7 +210,7 @@ def test_what_is_remembered_of_lingering_batches_does_not_grow_with_those_that_l
 
 
 def test_what_is_remembered_of_lingering_batches_does_not_grow_with_metadata(make_world):
-    """Each answer has all partitions listed anew; with many of them, looking through it all would take minutes."""
+    """Each metadata answer lists all partitions again; going through all timers of many would take minutes."""
     world = make_world(partitions=40, linger_ms=3_600_000, delivery_timeout_ms=7_200_000, metadata_max_age_ms=1_000)
     for partition in range(40):
         world.append("a", partition=partition)
@@ -240,7 +240,7 @@ def test_nothing_is_due_while_another_thread_compresses_a_batch_that_is_too_late
         world.close(1_000)
         world.pass_ms(1_000)
     assert world.outcome(sealed) is None
-    # Else the I/O thread would turn without a pause, and take the interpreter from the thread that compresses.
+    # Else the I/O thread would loop without a pause, and keep the interpreter from the thread that compresses.
     due = world.core.deadline_us()
     assert due is None or due > world.now_us
     world._appender.take_new()
@@ -252,7 +252,7 @@ def test_nothing_is_due_while_another_thread_compresses_a_batch_that_is_too_late
 
 
 def test_a_leader_that_an_older_view_of_the_cluster_does_not_know_is_asked_for_soon(make_world):
-    """A broker that has just started tells of older leaders, and of fewer brokers."""
+    """The metadata of a broker that has just started has older leaders and fewer brokers."""
     world = make_world(brokers=2, linger_ms=0, metadata_max_age_ms=60_000)
     world.leaders["flights"], world.epoch = [2], 5
     world.append("a")

@@ -14,7 +14,7 @@ def failures(world):
 @pytest.mark.parametrize("code", [87, 32])
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_the_neighbours_of_refused_records_are_stored_in_order(make_world, code, idempotent):
-    # Without sequence numbers, whatever is sent again comes behind what was under way meanwhile.
+    # Without sequence numbers, records that are sent again come behind those that were in flight.
     under_way = 5 if idempotent else 1
     world = make_world(enable_idempotence=idempotent, max_in_flight_requests_per_connection=under_way)
     world.refused_code = code

@@ -1,7 +1,7 @@
-"""Answers that do not answer what was asked: strange partitions, some twice, some not at all.
+"""Answers with partitions that were not requested, with some twice, or without some.
 
-Whatever a broker leaves out was not answered, whatever nobody asked for is ignored. The records come out once and in
-order all the same, as soon as the broker answers in full.
+Partitions that are left out count as not answered; partitions that were not requested are ignored. Each record is still
+read once and in order, as soon as the broker answers in full.
 """
 
 from __future__ import annotations

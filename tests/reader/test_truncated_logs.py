@@ -1,4 +1,4 @@
-"""A new leader may lack what was read: a reader checks its log by what it knows, and says what is lost (KIP-320)."""
+"""A new leader may lack records that were read: the reader checks its log and names the lost offsets (KIP-320)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_was_read_and_is_cut_off_is_told_and_nothing_else_is_read(world: An
 
 
 def test_records_of_another_epoch_in_the_place_of_those_read_are_told(world: Any) -> None:
-    """Both logs are as long, so that the offsets alone do not show it."""
+    """Both logs have the same length, so the offsets alone do not show it."""
     world.store(0, b"a")
     world.core.receive(Assign("flights", 0, -2, None), 0)
     world.run()
@@ -133,7 +133,7 @@ def test_a_place_to_begin_at_that_is_cut_off_is_told(world: Any) -> None:
 
 
 def test_an_epoch_without_records_is_no_alarm(world: Any) -> None:
-    """A leader that wrote nothing told its epoch; its followers need not know it."""
+    """The reader has the epoch of a leader that appended nothing; its followers need not know this epoch."""
     world.store(0, b"a")
     world.epochs[0] = 5
     world.core.receive(Assign("flights", 0, -1, None), 0)

@@ -1,4 +1,4 @@
-"""Takes batches from an appender in its tests, in place of the producer's core."""
+"""Takes batches from an appender in tests, in place of the producer's core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`buffer.memory` is given first come first served, and nothing of it is lost."""
+"""Calls get `buffer.memory` in their order, and no memory is lost."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_calls_are_served_in_order_and_all_memory_is_given_back(steps: list[tupl
 
 
 class Interrupted(Hooks):
-    """Ctrl+C strikes whoever waits for memory."""
+    """Ctrl+C comes while a call waits for memory."""
 
     def memory_wanted(self, call: BlockedCall) -> None:
         raise KeyboardInterrupt
@@ -171,7 +171,7 @@ def test_forgotten_topics_take_no_share_of_a_short_memory() -> None:
 
 
 class Waiting(Hooks):
-    """Whoever waits for memory goes on without it, and stays in the line."""
+    """A call that waits for memory goes on without it, and stays in the queue."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ def test_a_call_that_is_given_what_another_call_gives_up_is_news_and_rings() -> 
 
 @pytest.mark.parametrize("leaves", ["gives up", "opens a batch"])
 def test_a_call_that_leaves_the_memory_to_open_batches_rings_for_whoever_waits(leaves: str) -> None:
-    """Nobody is served by it, and the open batches linger for an hour: without the ring the other call would, too."""
+    """No call gets memory by this, and open batches linger for an hour: without a wake-up the call would, too."""
     hooks, made, [closed, _] = full_appender()
     first, second = BlockedCall(), BlockedCall()
     made.release(closed.buffer_bytes)
@@ -247,7 +247,7 @@ def test_a_call_that_leaves_the_memory_to_open_batches_rings_for_whoever_waits(l
 
 
 class Ringing(Hooks):
-    """Ctrl+C strikes whoever wakes the I/O thread."""
+    """Ctrl+C comes while a call wakes the I/O thread."""
 
     def wake(self) -> None:
         raise KeyboardInterrupt
@@ -261,7 +261,7 @@ def test_a_tables_batch_is_queued_although_ctrl_c_strikes_while_the_io_thread_is
     held = BlockedCall()
     made.memory.join(held, 100)
     made.end(held)
-    # Somebody has just been served, and the I/O thread is about to sleep.
+    # A call has just got memory, and the I/O thread is about to sleep.
     made.sleeping = True
     with pytest.raises(KeyboardInterrupt):
         made.add_sealed([sealed])

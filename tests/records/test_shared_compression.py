@@ -156,7 +156,7 @@ def test_a_lent_batch_that_is_compressed_while_it_is_queued_leaves_no_memory_beh
     served = BlockedCall()
     made.memory.join(served, 100)
     made.end(served)
-    # The I/O thread has not let go who was served; it is woken for that, and comes at once.
+    # A call has got memory, and the I/O thread must wake it: so the I/O thread is woken, and runs at once.
     made.sleeping = True
     made.add_sealed([sealed])
     on_another_thread(made)

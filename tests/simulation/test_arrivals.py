@@ -1,4 +1,4 @@
-"""Records that come at a rate, brokers that take their time for them, and producers that idle for hours."""
+"""Records that come at a rate, brokers that need time for requests, and producers that idle for hours."""
 
 from __future__ import annotations
 

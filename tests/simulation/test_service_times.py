@@ -1,4 +1,4 @@
-"""Brokers that take their time: the requests of one connection are handled one after the other, as Kafka does."""
+"""Brokers that need time: they handle the requests of one connection one after the other, as Kafka does."""
 
 from __future__ import annotations
 

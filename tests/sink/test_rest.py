@@ -1,7 +1,7 @@
-"""A sink that rests until the cluster has forgotten its transactional ids and its markers, and then goes on.
+"""A sink that is idle until the cluster has forgotten its transactional ids and its markers, and then works on.
 
-Brokers forget an idle transactional id after seven days, and a marker after one. What is decided and committed must
-not need either of them then; where the driver died before that was written down, nobody can tell any more.
+Brokers forget an idle transactional id after seven days, and a marker after one. The sink must not need either of them
+for a batch that is committed. If the driver died before it noted that in R, nobody can know it any more.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def test_a_batch_is_told_once_and_no_other_one_is_being_decided_while_it_is_mark
         driver.run_batch(job, settings, batch)
     assert marked(job) == (1, True)
     assert [each.batch.batch_id for each in describe(settings).decisions] == [0, 1]
-    # As a driver does it that is held up before its commit.
+    # As a driver would that is delayed before its commit.
     session = session_of(settings)
     last = session.read_decision()
     assert last is not None

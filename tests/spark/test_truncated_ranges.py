@@ -1,4 +1,4 @@
-"""A range that is being read while its partition gets a leader without what was read of it."""
+"""While a range is read, its partition gets a new leader that lacks records already read."""
 
 from __future__ import annotations
 

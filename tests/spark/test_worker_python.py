@@ -1,4 +1,4 @@
-"""Which Python Spark starts its workers as, where a virtual environment is used without being activated."""
+"""Which Python Spark's workers run if a virtual environment is used without being activated."""
 
 from __future__ import annotations
 
