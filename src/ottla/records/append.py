@@ -684,12 +684,15 @@ class Appender:
         home: Partition = batch._home
         if batch.is_open:
             self._seal(home)
+            # Senders need not wait for the I/O thread meanwhile: see `_publish`.
+            self._packing_there += 1
             try:
                 if self._codec_id:
                     self._compressed(batch)
             except MemoryError:
                 pass  # it is sent uncompressed
             finally:
+                self._packing_there -= 1
                 batch.is_finished = True
         return batch.is_finished
 
