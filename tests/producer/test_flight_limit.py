@@ -45,6 +45,12 @@ def test_one_request_in_flight_to_a_broker_that_handles_one_after_the_other(take
     assert max(counts) == 2, "now and then one more is tried"
 
 
+def test_few_requests_are_tried_in_the_first_seconds() -> None:
+    """Each of them delays records by up to 20 ms: the latency of one record in a hundred is what is felt."""
+    _, counts = run(FlightLimit(5), serial(20), 150)
+    assert counts.count(2) <= 3
+
+
 def test_all_requests_allowed_to_a_broker_far_away() -> None:
     _, counts = run(FlightLimit(5), serial(0.1, away_ms=20), 2000)
     assert max(counts) == 5

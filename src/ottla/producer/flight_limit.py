@@ -71,7 +71,7 @@ class FlightLimit:
             return
         if took_us - self._alone_us > overlap_us / 2:
             if in_flight >= self.useful:
-                self._try_after = min(2 * self._try_after, _TRY_AFTER_MAX)
+                self._try_after = min(4 * self._try_after, _TRY_AFTER_MAX)
             self.useful = max(1, min(self.useful, in_flight))
         elif in_flight >= self.useful:
             self._try_after = _TRY_AFTER
