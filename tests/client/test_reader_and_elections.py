@@ -58,7 +58,7 @@ def test_a_log_that_lost_what_was_read_is_told_and_other_records_are_not_read_in
             assert take(arriving, 5) == [b"%d" % n for n in range(5, 10)]
             elect_the_other(cluster, "lossy")
             send(cluster, "lossy", range(100, 120))
-            with pytest.raises(ottla.LogTruncated, match="offsets 5 to 9, which were read") as caught:
+            with pytest.raises(ottla.LogTruncated, match="offsets 5 to 9 of leader epoch 0, which were read") as caught:
                 take(arriving, 1)
             error = caught.value
             assert (error.topic, error.partition, error.broker_id) == ("lossy", 0, 3 - leader)
@@ -81,7 +81,7 @@ def test_a_table_that_is_cut_off_while_it_is_read_is_told(kafka_name: str) -> No
             wait_until(lambda: fetch.fired > 0)
             elect_the_other(cluster, kafka_name)
             send(cluster, kafka_name, range(100, 120))
-            with pytest.raises(ottla.LogTruncated, match="offsets 5 to 9, which were to be read"):
+            with pytest.raises(ottla.LogTruncated, match="offsets 5 to 9 of leader epoch 0, which were to be read"):
                 take(reader.iter_raw(patience_s=PATIENCE_S), 1)
 
 

@@ -21,7 +21,7 @@ def test_records_without_a_key_fail_alone_in_a_compacted_topic(
             producer.flush(30)
         for number, delivery in enumerate(deliveries):
             if number % 7 == 3:
-                with pytest.raises(ottla.DeliveryFailed, match=f"record {number} of the 50 .* a record without a key"):
+                with pytest.raises(ottla.DeliveryFailed, match=f"record {number} of 50 .* a record without a key"):
                     delivery.result(0)
             else:
                 delivery.result(0)
