@@ -33,6 +33,7 @@ PAGE = ROOT / "docs" / "settings.md"
 SOURCE_OF = {
     "Any": "typing",
     "Callable": "collections.abc",
+    "Clock": "ottla.clock",
     "ClusterView": "ottla.producer.cluster_view",
     "KeyColumn": "ottla.records.key_column",
     "Mapping": "collections.abc",

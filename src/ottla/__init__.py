@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.client.tables import write_table as write_table
     from ottla.client.transaction_handle import TransactionHandle as TransactionHandle
     from ottla.client.transaction_handle import end_transactions as end_transactions
+    from ottla.clock import Clock as Clock
     from ottla.cluster.cluster import Cluster as Cluster
     from ottla.cluster.listener import Listener as Listener
     from ottla.connection.security_settings import OAuthBearerToken as OAuthBearerToken
@@ -58,6 +59,7 @@ _HOMES = {
     "Admin": "ottla.client.admin",
     "BatchSeen": "ottla.client.interceptors",
     "AsyncProducer": "ottla.client.async_producer",
+    "Clock": "ottla.clock",
     "Cluster": "ottla.cluster.cluster",
     "ClusterView": "ottla.producer.cluster_view",
     "Delivery": "ottla.records.delivery",

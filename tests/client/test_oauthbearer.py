@@ -120,14 +120,13 @@ def test_a_token_is_used_again_until_most_of_its_time_is_over(
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.8, 1.0])
-def test_how_much_of_its_time_a_token_is_used_is_a_setting(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
-    now_s = 1_000_000.0
-    monkeypatch.setattr("ottla.client.security.time.time", lambda: now_s)
-    provider = Provider(lambda: OAuthBearerToken("token", 1_000_100.0))
+def test_how_much_of_its_time_a_token_is_used_is_a_setting(factor: float) -> None:
+    clock = ottla.Clock(stopped=True)
+    provider = Provider(lambda: OAuthBearerToken("token", clock.wall_ms() / 1000 + 100))
     given = {"bootstrap_servers": "one:1", **settings(provider, sasl_login_refresh_window_factor=factor)}
-    security = Security(ConnectionSettings(given).security)
-    for second, asked in ((0, 1), (100 * factor - 1, 1), (100 * factor, 2)):
-        now_s = 1_000_000.0 + second
+    security = Security(ConnectionSettings(given).security, clock)
+    for passed_s, asked in ((0, 1), (100 * factor - 1, 1), (2, 2)):
+        clock.advance(passed_s)
         given_token = threading.Event()
         security.get_token(lambda token, why: given_token.set())  # noqa: B023
         assert given_token.wait(10)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
@@ -88,11 +87,11 @@ class AdminDriver(Driver):
         """
         if timeout_ms is None:
             timeout_ms = self._settings.default_api_timeout_ms
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline_us = self.clock.now_us() + timeout_ms * 1000
         answer = self._ask_once(message, where, timeout_ms, reach_ms)
         while answer is not None and _bears_repeating(answer, where):
             self._waiting.wait(self._is_over, self._settings.connection.retry_backoff_ms / 1000)
-            left_ms = int((deadline - time.monotonic()) * 1000)
+            left_ms = (deadline_us - self.clock.now_us()) // 1000
             if left_ms <= 0 or not self.loop.answered:
                 break
             answer = self._ask_once(message, where, left_ms, reach_ms)
@@ -131,7 +130,7 @@ class AdminDriver(Driver):
         self._check_usable()
         addresses = self._settings.connection.bootstrap_servers
         tokens = [next(self._tokens) for _ in questions]
-        deadline_us = time.monotonic_ns() // 1000 + (timeout_ms if reach_ms is None else reach_ms) * 1000
+        deadline_us = self.clock.now_us() + (timeout_ms if reach_ms is None else reach_ms) * 1000
         for token, (message, where) in zip(tokens, questions, strict=True):
             self.loop.post(Question(message, token, where, deadline_us))
         trouble = LastingTrouble(self.loop, addresses)
@@ -162,12 +161,12 @@ class AdminDriver(Driver):
         pause_ms = connection.retry_backoff_ms if first_pause_ms is None else first_pause_ms
         if timeout_ms is None:
             timeout_ms = self._settings.default_api_timeout_ms
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline_us = self.clock.now_us() + timeout_ms * 1000
         while True:
             error = attempt()
             if error is None:
                 return
-            if not error.retriable or time.monotonic() >= deadline:
+            if not error.retriable or self.clock.now_us() >= deadline_us:
                 raise error
             # Ends at once where the driver does.
             self._waiting.wait(self._is_over, pause_ms / 1000)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ottla.client import leaving
+from ottla.client.async_timeout import due_in, timeout_at
 from ottla.client.leaving import CANCELLED, Look, tell_of_closing
 from ottla.errors import OttlaError
 
@@ -80,7 +81,7 @@ async def abort_cancelled(producer: AsyncProducer, cancelled: BaseException) -> 
 
 async def _until(driver: AsyncProducerDriver, done: Callable[[], bool], timeout_s: float) -> None:
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(timeout_s):
+        async with timeout_at(driver.clock, due_in(driver.clock, timeout_s)):
             await driver.until(done)
 
 

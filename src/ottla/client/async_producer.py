@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.async_leaving import leave_async, told_of
 from ottla.client.async_producer_driver import AsyncProducerDriver
+from ottla.client.async_timeout import due_in, timeout_at
 from ottla.client.own_send import own_send
 from ottla.client.producer_front import Headers, ProducerFront
 from ottla.client.table_sender import TableGate
@@ -219,7 +220,7 @@ class AsyncProducer(ProducerFront[AsyncProducerDriver]):
         self._driver.bind()
         has_ended = client_instance.ask(self._driver)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
+            async with timeout_at(self._driver.clock, due_in(self._driver.clock, timeout_s)):
                 await self._driver.until(has_ended)
         return client_instance.told(self._driver)
 

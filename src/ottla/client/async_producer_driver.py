@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
 from ottla.client import lifetime
+from ottla.client.async_timeout import due_in, timeout_at
 from ottla.client.channel import SocketBuffers
 from ottla.client.event_loops_turn import REQUEST_TIMEOUT_US_MIN, EventLoopsTurn
 from ottla.client.producer_driver import GRACE_S, LAST_REPORT_S, ProducerDriver
@@ -95,7 +95,7 @@ class AsyncProducerDriver(ProducerDriver):
         if headers is not None:
             headers = [(name, _as_it_is("header value", content)) for name, content in header_pairs(headers)]
         if timestamp_ms is None:
-            timestamp_ms = time.time_ns() // 1_000_000
+            timestamp_ms = self.clock.wall_ms()
 
         def append(call: BlockedCall) -> Delivery:
             return self.appender.send_blocked(call, topic, value, key, headers, partition, timestamp_ms, on_delivery)
@@ -103,18 +103,18 @@ class AsyncProducerDriver(ProducerDriver):
         return self._send_later(topic, append)
 
     async def _send_later(self, topic: Any, append: Callable[[BlockedCall], Delivery]) -> Delivery:
-        event_loop = self.bind()
-        deadline_s = event_loop.time() + self.settings.max_block_ms / 1000
+        self.bind()
+        deadline_us = self.clock.now_us() + self.settings.max_block_ms * 1000
         if self.appender.memory_waiters == 0:
             await self._turn()
         while True:
             try:
-                return await self._append_in_turn(append, deadline_s)
+                return await self._append_in_turn(append, deadline_us)
             except MustWait:
                 pass
-            await self.topic_known(topic, deadline_s)
+            await self.topic_known(topic, deadline_us)
 
-    async def _append_in_turn(self, append: Callable[[BlockedCall], Delivery], deadline_s: float) -> Delivery:
+    async def _append_in_turn(self, append: Callable[[BlockedCall], Delivery], deadline_us: int) -> Delivery:
         """Append when earlier calls have appended and there is memory; MustWait if the topic is not known."""
         call = BlockedCall()
         try:
@@ -124,7 +124,7 @@ class AsyncProducerDriver(ProducerDriver):
                 except MustWait as wait:
                     if not wait.nbytes:
                         raise
-            async with asyncio.timeout_at(deadline_s), self._line:
+            async with timeout_at(self.clock, deadline_us), self._line:
                 while True:
                     if call.is_waiting:
                         with self.spent.on("buffer_wait_ns"):
@@ -174,14 +174,14 @@ class AsyncProducerDriver(ProducerDriver):
         if self._event_loops_turn is not None:
             self._event_loops_turn.begin_to_await(batch, event_loop)
 
-    async def topic_known(self, topic: str, deadline_s: float) -> None:
+    async def topic_known(self, topic: str, deadline_us: int) -> None:
         """Wait until the topic's partitions are known; raise as `topic_missing` does."""
         self.check_usable()
         if not self.topics.partition_count(topic):
             trouble = self.lasting_trouble()
             try:
                 with self.spent.on("metadata_wait_ns"):
-                    async with asyncio.timeout_at(deadline_s):
+                    async with timeout_at(self.clock, deadline_us):
                         await self.until(self.ask_for_topic(topic, trouble))
             except TimeoutError:
                 pass
@@ -190,7 +190,8 @@ class AsyncProducerDriver(ProducerDriver):
     async def partitions(self, topic: str) -> int:
         """The topic's partition count, waited for `max.block.ms` at most; RecordError for what is no topic."""
         checked_topic(topic)
-        await self.topic_known(topic, self.bind().time() + self.settings.max_block_ms / 1000)
+        self.bind()
+        await self.topic_known(topic, self.clock.now_us() + self.settings.max_block_ms * 1000)
         return self.topics.partition_count(topic)
 
     async def flush_async(self, timeout: float | None) -> None:
@@ -202,7 +203,7 @@ class AsyncProducerDriver(ProducerDriver):
         ticket = self._ask_for_flush()
         try:
             with self.spent.on("flush_ns"):
-                async with asyncio.timeout(timeout_s):
+                async with timeout_at(self.clock, due_in(self.clock, timeout_s)):
                     await self._until_landed(lambda: self._is_flushed(ticket))
         except TimeoutError:
             raise TimeoutError(
@@ -218,7 +219,8 @@ class AsyncProducerDriver(ProducerDriver):
         self.bind()
         self._begin_to_close(timeout_s)
         try:
-            async with asyncio.timeout(None if timeout_s is None else timeout_s + GRACE_S):
+            due_us = due_in(self.clock, None if timeout_s is None else timeout_s + GRACE_S)
+            async with timeout_at(self.clock, due_us):
                 await self._until_landed(lambda: self._ended)
         except TimeoutError:
             raise TimeoutError(f"the producer could not be closed within {timeout_s} s") from None

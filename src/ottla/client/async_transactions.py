@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ottla.client.async_leaving import INTERRUPTIONS, abort_cancelled
+from ottla.client.async_timeout import timeout_at
 from ottla.errors import OttlaError, TransactionUnfinished, TransactionUnknown
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ _log = logging.getLogger("ottla.producer")
 async def carry_out(driver: AsyncProducerDriver, calls: Iterator[Call]) -> None:
     """Carry a verb out, awaiting each of its calls `max.block.ms` at most."""
     transactions = driver.transactions
-    event_loop = driver.bind()
+    driver.bind()
     for call in calls:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(event_loop.time() + driver.settings.max_block_ms / 1000):
+            async with timeout_at(driver.clock, driver.clock.now_us() + driver.settings.max_block_ms * 1000):
                 with driver.spent.on(call.spent_on):
                     await driver.until(transactions.has_ended(call))
         transactions.hear(call)

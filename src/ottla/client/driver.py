@@ -44,7 +44,8 @@ class Driver:
     def __init__(self, core: Any, connection: ConnectionSettings, buffers: SocketBuffers) -> None:
         for warning in connection.warnings:
             _log.warning("%s", warning)
-        self._waiting = Waiting()
+        self.clock = connection.clock
+        self._waiting = Waiting(self.clock)
         # Set by `perform` when something has come that somebody may be waiting for.
         self._changed = False
         self._forked = False
@@ -57,7 +58,8 @@ class Driver:
             client_id=client_id,
             thread_name=f"{self.THREAD}-{client_id}",
             buffers=buffers,
-            security=Security.of(connection.security),
+            security=Security.of(connection.security, self.clock),
+            clock=self.clock,
         )
 
     # ---- the user's thread --------------------------------------------------------------------------------------

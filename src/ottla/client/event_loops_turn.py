@@ -15,7 +15,6 @@ Callbacks and those who await are let go in the event loop as ever, right after 
 
 from __future__ import annotations
 
-import time
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +96,7 @@ class EventLoopsTurn(CallersTurn):
         if not loop.turn.acquire(False):
             return
         try:
-            self._take_answers(time.monotonic_ns() // 1000)
+            self._take_answers(loop.clock.now_us())
         except BaseException as error:
             loop.break_down(error)
             raise

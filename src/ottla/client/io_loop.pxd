@@ -8,6 +8,7 @@ from ottla.connection.traffic cimport LoopMeter, NodeMeter
 
 
 cdef class IoLoop:
+    cdef public object clock
     cdef public LoopMeter _meter
     cdef public int64_t _woke_ns
     cdef public object _core

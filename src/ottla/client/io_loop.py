@@ -27,6 +27,7 @@ from ottla.client.poller import READABLE, WRITABLE, Doorbell, is_readable, new_p
 from ottla.client.resolve import UNRESOLVABLE, Address, beginning_after, resolve
 from ottla.client.security import Security
 from ottla.client.strangers import NOT_KAFKA
+from ottla.clock import MACHINE, SLEEP_MAX_S, MachineClock
 from ottla.connection.events import (
     Connect,
     Connected,
@@ -44,9 +45,6 @@ from ottla.connection.traffic import LoopMeter
 from ottla.protocol.errors import ProtocolError
 
 _log = logging.getLogger("ottla.client")
-
-# Settings may say "never" by Java's largest long; no poller takes that, and looking once a day costs nothing.
-SLEEP_MAX_S = 86_400.0
 
 SILENT = "it accepted the connection and did not answer"
 UNCONNECTED = "no answer to the attempt to connect"
@@ -135,8 +133,10 @@ class IoLoop:
         buffers: SocketBuffers,
         meter: LoopMeter | None = None,
         security: Security | None = None,
+        clock: MachineClock = MACHINE,
     ) -> None:
         """`meter` counts the turns; the nodes' meters come with the core's `Connect`."""
+        self.clock = clock
         self._meter = LoopMeter() if meter is None else meter
         # When the last wait was over.
         self._woke_ns = 0
@@ -183,6 +183,7 @@ class IoLoop:
 
     def start(self) -> None:
         """Start the thread."""
+        self.clock.watch(self.wake)
         self._thread.start()
 
     def post(self, event: Any) -> None:
@@ -309,6 +310,7 @@ class IoLoop:
 
     def abandon_in_child(self) -> None:
         """After a fork, in the child: give the copies of the parent's descriptors back, touching nothing shared."""
+        self._sleeping = False
         for channel in list(self._channels.values()):
             channel.close()
         self._channels.clear()
@@ -331,13 +333,14 @@ class IoLoop:
             self._front.crashed(error)
         finally:
             self._sleeping = False
+            self.clock.forget(self.wake)
             for channel in self._channels.values():
                 channel.close()
             self._poller.close()
 
     def _turn(self) -> None:
         core, front = self._core, self._front
-        now_us = time.monotonic_ns() // 1000
+        now_us = self.clock.now_us()
         self._take_posted(now_us)
         self._take_resolved(now_us)
         self._take_explained(now_us)
@@ -364,8 +367,9 @@ class IoLoop:
             raise self._broken
         if events:
             # Answers that a caller left came before those that come now.
-            self._take_posted(woke_ns // 1000)
-            self._handle(events, woke_ns // 1000)
+            now_us = self.clock.now_us()
+            self._take_posted(now_us)
+            self._handle(events, now_us)
 
     def _take_posted(self, now_us: int) -> None:
         while self._posted:
@@ -377,13 +381,13 @@ class IoLoop:
         self._front.set_sleeping(True)
         try:
             # What others did before they could see that the loop sleeps shows in what is due now.
-            now_us = time.monotonic_ns() // 1000
+            now_us = self.clock.now_us()
             timeout_s = self._timeout_s(now_us) if self.is_at_ease else 0
             self.wakes_us = now_us + int(timeout_s * 1_000_000)
             self._front.sleeps_until(self.wakes_us)
             self.turn.release()
             try:
-                return self._poller.wait(timeout_s)
+                return self._poller.wait(self.clock.sleep_s(timeout_s))
             finally:
                 self.turn.acquire()
         finally:

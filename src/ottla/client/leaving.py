@@ -11,7 +11,6 @@ error is raised.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -47,15 +46,18 @@ class LongWaits:
 
     def wait(self, done: Callable[[], bool], timeout_s: float | None, verb: str, grace_s: float = 0) -> bool:
         """Wait until `done()`, and log a long wait; False after `timeout_s` and `grace_s`."""
-        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        until_s = None if timeout_s is None else self._now_s() + timeout_s
         look = Look(self._driver, self.cause, verb, timeout_s)
         while not look.has_told:
-            if until_s is not None and until_s - time.monotonic() <= look.pause_s:
+            if until_s is not None and until_s - self._now_s() <= look.pause_s:
                 break
             if self._driver.wait_for(done, look.pause_s):
                 return True
             look.again()
-        return self._driver.wait_for(done, None if until_s is None else until_s + grace_s - time.monotonic())
+        return self._driver.wait_for(done, None if until_s is None else until_s + grace_s - self._now_s())
+
+    def _now_s(self) -> float:
+        return self._driver.clock.now_us() / 1_000_000
 
     def close_at_exit(self, timeout_s: float) -> None:
         """Close when the process ends: as `ProducerDriver.close`, but an interruption ends the wait."""

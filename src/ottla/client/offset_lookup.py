@@ -8,7 +8,6 @@ again until `default.api.timeout.ms` is over. It also keeps a consumer group's o
 from __future__ import annotations
 
 import logging
-import time
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
@@ -39,7 +38,7 @@ Place = tuple[str, int]
 """(topic, partition)"""
 
 # A topic made a moment ago takes a while to be known everywhere; one that is unknown for longer does not exist.
-_MISSING_TOPIC_PATIENCE_S = 1.0
+_MISSING_TOPIC_PATIENCE_US = 1_000_000
 _GROUP = 0
 
 
@@ -173,7 +172,7 @@ class OffsetLookup:
 
     def _ask_leaders(self, topics: Collection[str]) -> None:
         """Ask who leads what; a topic that nobody knows is asked for again for a moment."""
-        began = time.monotonic()
+        began_us = self._driver.clock.now_us()
 
         def attempt() -> OttlaError | None:
             request = MetadataRequest(
@@ -189,7 +188,7 @@ class OffsetLookup:
                 missing = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 detail = "the topic does not exist; check its name, or create it first" if missing else ""
                 trouble = kafka_error(topic.error_code, detail, topic=topic.name)
-                if missing and time.monotonic() >= began + _MISSING_TOPIC_PATIENCE_S:
+                if missing and self._driver.clock.now_us() >= began_us + _MISSING_TOPIC_PATIENCE_US:
                     raise trouble
             return trouble
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -31,6 +30,7 @@ from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import Security, unguessable
 from ottla.client.spent_time import SpentTime
 from ottla.client.transaction_verbs import TransactionVerbs
+from ottla.clock import MACHINE
 from ottla.errors import ClosedError, DeliveryError, OttlaError
 from ottla.producer.cluster_view import ClusterView
 from ottla.producer.core import ProducerCore
@@ -131,6 +131,8 @@ class ProducerDriver(AppenderHooks):
             seed=rng.getrandbits(63),
             landing=landing,
             hooks=self,
+            clock_us=None if self.clock is MACHINE else self.clock.now_us,
+            clock_ms=None if self.clock is MACHINE else self.clock.wall_ms,
         )
         self._core.close_batches_by(self.appender)
         self.gate = Gate(self.appender, self._core.transaction_refusal)
@@ -145,7 +147,8 @@ class ProducerDriver(AppenderHooks):
             thread_name=f"ottla-producer-{settings.connection.client_id}",
             buffers=buffers,
             meter=self._core.meters.loop,
-            security=Security.of(settings.connection.security),
+            security=Security.of(settings.connection.security, self.clock),
+            clock=self.clock,
         )
         if self._is_plain(settings):
             self.callers_turn = self._make_callers_turn(settings.connection.request_timeout_ms * 1000)
@@ -247,7 +250,7 @@ class ProducerDriver(AppenderHooks):
         # In this order: once the deadline is seen, no record can come any more.
         self.gate.close(ClosedError(CLOSED))
         given_us = _FOR_EVER_US if timeout_s is None else int(timeout_s * 1_000_000)
-        self._close_deadline_us = time.monotonic_ns() // 1000 + given_us
+        self._close_deadline_us = self.clock.now_us() + given_us
         self._ask_for_flush()
 
     def _ask_for_flush(self, event: Any = None) -> int:
@@ -301,7 +304,7 @@ class ProducerDriver(AppenderHooks):
         """The core's figures and the buffer's, under Kafka's names."""
         memory = self.settings.buffer_memory
         return self._core.metrics(
-            time.monotonic_ns() // 1000,
+            self.clock.now_us(),
             buffer_total_bytes=memory,
             buffer_available_bytes=max(0, memory - self.appender.buffered_bytes),
             waiting_threads=self.appender.memory_waiters,
@@ -380,7 +383,7 @@ class ProducerDriver(AppenderHooks):
         elif kind in _OF_TOPICS:
             self.topics.perform(output)
         elif kind is MetricsWanted:
-            self._core.receive(MetricsRead(self.metrics(), time.time_ns()), time.monotonic_ns() // 1000)
+            self._core.receive(MetricsRead(self.metrics(), self.clock.wall_ms() * 1_000_000), self.clock.now_us())
         elif kind is ClientInstanceKnown:
             self.client_instance_id = output.client_instance_id
         elif kind is TelemetryBegun:

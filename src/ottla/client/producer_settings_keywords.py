@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, TypedDict
 
+from ottla.clock import Clock
 from ottla.connection.security_settings import OAuthBearerToken
 from ottla.producer.cluster_view import ClusterView
 from ottla.producer.figures import Metrics
@@ -51,6 +52,8 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     receive_buffer_bytes: The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system, which lets
         it grow with the connection (Kafka's own clients take 32768 to send, 65536 to read). Default -1; -1 to
         2^31-1.
+    clock: An ottla.Clock that the client goes by in place of the machine's clock, for tests that stop time or set
+        it ahead (ottla's own). No default.
     acks: Who must have a batch before it counts: nobody (0), the leader (1), all replicas in sync (all). With 0
         nobody is asked: what a broker refuses or never gets is lost without a word, offsets are not known, and
         nothing but a full socket slows the producer down. Default all; all, -1, 0, 1.
@@ -152,6 +155,7 @@ class ProducerSettingsKeywords(TypedDict, total=False):
     connections_max_idle_ms: int | str | None
     send_buffer_bytes: int | str | None
     receive_buffer_bytes: int | str | None
+    clock: Clock | None
     acks: int | str | None
     enable_idempotence: bool | str | None
     retries: int | str | None

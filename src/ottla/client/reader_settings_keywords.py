@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import TypedDict
 
+from ottla.clock import Clock
 from ottla.connection.security_settings import OAuthBearerToken
 
 
@@ -46,6 +47,8 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     receive_buffer_bytes: The socket's receive buffer (SO_RCVBUF); -1 leaves it to the operating system, which lets
         it grow with the connection (Kafka's own clients take 32768 to send, 65536 to read). Default -1; -1 to
         2^31-1.
+    clock: An ottla.Clock that the client goes by in place of the machine's clock, for tests that stop time or set
+        it ahead (ottla's own). No default.
     security_protocol: How the brokers' listener is spoken to: encrypted (SSL), with proof of who one is (SASL),
         both, or neither. Default PLAINTEXT; PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.
     ssl_truststore_location: PEM file with the certificates of whom to believe; without it the operating system's.
@@ -112,6 +115,7 @@ class ReaderSettingsKeywords(TypedDict, total=False):
     connections_max_idle_ms: int | str | None
     send_buffer_bytes: int | str | None
     receive_buffer_bytes: int | str | None
+    clock: Clock | None
     security_protocol: str | None
     ssl_truststore_location: str | PathLike[str] | None
     ssl_truststore_type: str | None

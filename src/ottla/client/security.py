@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any
 
+from ottla.clock import MACHINE, MachineClock
 from ottla.connection.security_settings import OAUTHBEARER, OAuthBearerToken, SecuritySettings
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ def unguessable(settings: SecuritySettings, rng: Random) -> Random:
 class Security:
     """One client's; ConfigError or MissingExtra where the settings cannot be used on this machine."""
 
-    __slots__ = ("_asking", "_good_until_s", "_settings", "_token", "tls")
+    __slots__ = ("_asking", "_clock", "_good_until_s", "_settings", "_token", "tls")
 
-    def __init__(self, settings: SecuritySettings) -> None:
+    def __init__(self, settings: SecuritySettings, clock: MachineClock = MACHINE) -> None:
+        self._clock = clock
         self._settings = settings
         self._token: OAuthBearerToken | None = None
         # Held while a provider runs: connections that want a token at the same time share one.
@@ -49,9 +50,9 @@ class Security:
             check_scram(settings)
 
     @classmethod
-    def of(cls, settings: SecuritySettings) -> Security | None:
+    def of(cls, settings: SecuritySettings, clock: MachineClock) -> Security | None:
         """What these settings need, None for a plaintext client."""
-        return cls(settings) if settings.is_tls or settings.is_sasl else None
+        return cls(settings, clock) if settings.is_tls or settings.is_sasl else None
 
     @property
     def is_sasl(self) -> bool:
@@ -73,7 +74,7 @@ class Security:
 
     def _good_token(self) -> OAuthBearerToken | None:
         token = self._token
-        return token if token is not None and time.time() < self._good_until_s else None
+        return token if token is not None and self._clock.wall_ms() / 1000 < self._good_until_s else None
 
     def _ask(self, given: Callable[[Any, str], None]) -> None:
         try:
@@ -88,7 +89,7 @@ class Security:
 
     def _keep(self, token: Any) -> Any:
         if isinstance(token, OAuthBearerToken) and token.expires_at_s is not None:
-            now_s = time.time()
+            now_s = self._clock.wall_ms() / 1000
             self._good_until_s = now_s + (token.expires_at_s - now_s) * self._settings.token_refresh_factor
             self._token = token
         return token
@@ -100,4 +101,4 @@ class Security:
         from ottla.connection.authentication import unsecured_token
 
         assert self._settings.mechanism == OAUTHBEARER
-        return unsecured_token(self._settings.unsecured_claims or {}, time.time())
+        return unsecured_token(self._settings.unsecured_claims or {}, self._clock.wall_ms() / 1000)

@@ -12,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.producer_driver import ProducerDriver
+from ottla.clock import MACHINE
 from ottla.errors import RecordError
 from ottla.records.memory import BlockedCall
 
@@ -107,6 +108,7 @@ class TableSender:
             placer="" if function is None else function.name,
             ignore_keys=settings.partitioner_ignore_keys,
             sticky=sticky,
+            clock_ms=None if driver.clock is MACHINE else driver.clock.wall_ms,
         )
         try:
             for batches in steps:

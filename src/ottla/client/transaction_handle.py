@@ -6,7 +6,6 @@ The decisions are `EndingCore`'s, which an I/O thread of its own drives for as l
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
@@ -111,12 +110,12 @@ class _EndingDriver(Driver):
         def settled() -> bool:
             return len(self._answers) == len(tokens) or self._is_over() or trouble.seen()
 
-        began = time.monotonic()
+        began_us = self.clock.now_us()
         self._waiting.wait(settled, timeout_ms / 1000)
         self._check_usable()
         if trouble.error is not None:
             raise trouble.error
-        waited_ms = round((time.monotonic() - began) * 1000)
+        waited_ms = (self.clock.now_us() - began_us) // 1000
         return {
             identity: self._answers.get(token) or self._unfinished(token, identity, waited_ms)
             for token, identity in tokens.items()

@@ -5,6 +5,7 @@ cimport cython
 
 @cython.final
 cdef class Waiting:
+    cdef public object _clock
     cdef public list _waiters
 
     cpdef look(self)

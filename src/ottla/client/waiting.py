@@ -15,6 +15,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from ottla.clock import MACHINE, SLEEP_MAX_S, MachineClock
+
 # The question, and what lets go whoever asked it; called again in later turns if the answer stays yes.
 Waiter = tuple[Callable[[], bool], Callable[[], None]]
 
@@ -22,15 +24,18 @@ Waiter = tuple[Callable[[], bool], Callable[[], None]]
 class Waiting:
     """The list of waiters of one I/O thread."""
 
-    __slots__ = ("_waiters",)
+    __slots__ = ("_clock", "_waiters")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: MachineClock = MACHINE) -> None:
+        self._clock = clock
         self._waiters: list[Waiter] = []
 
     def wait(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
         """Return True once `done()` is true, False after `timeout_s` (None: wait on)."""
         if done():
             return True
+        if self._clock is not MACHINE:
+            return self._wait_by_clock(done, timeout_s)
         lock = threading.Lock()
         lock.acquire()
 
@@ -46,6 +51,26 @@ class Waiting:
             wait_s = longest_s if timeout_s is None else min(max(timeout_s, 0), longest_s)
             return lock.acquire(timeout=wait_s) or done()
         finally:
+            self.forget(waiter)
+
+    def _wait_by_clock(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
+        """`wait` by a clock that may stop and be moved."""
+        clock, due_us = self._clock, None
+        if timeout_s is not None:
+            due_us = clock.now_us() + int(max(timeout_s, 0) * 1_000_000)
+        stirred = threading.Event()
+        waiter = self.watch(done, stirred.set)
+        clock.watch(stirred.set, is_call=True)
+        try:
+            while not done():
+                left_us = None if due_us is None else due_us - clock.now_us()
+                if left_us is not None and left_us <= 0:
+                    return False
+                stirred.wait(None if left_us is None else min(clock.sleep_s(left_us / 1_000_000), SLEEP_MAX_S))
+                stirred.clear()
+            return True
+        finally:
+            clock.forget(stirred.set, is_call=True)
             self.forget(waiter)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ottla.clock import MACHINE, MachineClock, read_clock
 from ottla.connection.security_settings import SECURITY_SETTINGS, SecuritySettings
 from ottla.connection.setting import INT32_MAX, INT64_MAX, Setting, read_settings, shown
 from ottla.errors import ConfigError
@@ -210,6 +211,16 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
         highest=INT32_MAX,
         group="Connections",
     ),
+    Setting(
+        "clock",
+        object,
+        None,
+        "An ottla.Clock that the client goes by in place of the machine's clock, for tests that stop time or set it "
+        "ahead (ottla's own).",
+        takes="Clock",
+        reads=read_clock,
+        group="Connections",
+    ),
     *SECURITY_SETTINGS,
 )
 
@@ -223,6 +234,7 @@ class ConnectionSettings:
 
     bootstrap_servers: tuple[tuple[str, int], ...]
     client_dns_lookup: str
+    clock: MachineClock
     client_id: str
     connections_max_idle_ms: int
     metadata_max_age_ms: int
@@ -255,6 +267,7 @@ class ConnectionSettings:
         for row in CONNECTION_SETTINGS:
             if row.group != "Security":
                 setattr(self, row.keyword, values[row.keyword])
+        self.clock = values["clock"] or MACHINE
         self.security = SecuritySettings(values)
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers is missing; give host:port, several separated by commas.")

@@ -1,0 +1,55 @@
+"""Timeouts of coroutines, by the client's clock.
+
+asyncio's own timeouts go by the event loop's clock. Where the client has one that a test moves, the timeout is looked
+at again whenever that clock is moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from ottla.clock import MACHINE, MachineClock
+
+
+@contextlib.asynccontextmanager
+async def timeout_at(clock: MachineClock, due_us: int | None) -> AsyncIterator[None]:
+    """Cancel what is in the block when the clock shows `due_us` (None: never), and raise TimeoutError after it."""
+    event_loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as timeout:
+        if due_us is None:
+            yield
+            return
+
+        def look() -> None:
+            left_us = due_us - clock.now_us()
+            if left_us <= 0 or not clock.is_stopped:
+                timeout.reschedule(event_loop.time() + max(0, left_us) / 1_000_000)
+            else:
+                timeout.reschedule(None)
+
+        def moved() -> None:
+            # The event loop may have ended, and nobody waits any more.
+            with contextlib.suppress(RuntimeError):
+                event_loop.call_soon_threadsafe(look_once_more)
+
+        def look_once_more() -> None:
+            if is_inside:
+                look()
+
+        is_inside = True
+        look()
+        if clock is not MACHINE:
+            clock.watch(moved, is_call=True)
+        try:
+            yield
+        finally:
+            is_inside = False
+            if clock is not MACHINE:
+                clock.forget(moved, is_call=True)
+
+
+def due_in(clock: MachineClock, timeout_s: float | None) -> int | None:
+    """What the clock shows then."""
+    return None if timeout_s is None else clock.now_us() + int(timeout_s * 1_000_000)

@@ -1,0 +1,159 @@
+"""`ottla.Clock`: time that a test stops and sets ahead, for every kind of client."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.clock import Clock
+from ottla.errors import ConfigError, KafkaError, OttlaError
+
+
+class Calling(threading.Thread):
+    """A call on a thread of its own, and what it came to."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self._call = call
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self._call()
+        except BaseException as error:
+            self.error = error
+
+    def ended(self) -> BaseException | None:
+        self.join(60)
+        assert not self.is_alive()
+        return self.error
+
+
+def test_a_stopped_clock_shows_the_same_until_it_is_set_ahead() -> None:
+    clock = Clock(stopped=True)
+    began_us, began_ms = clock.now_us(), clock.wall_ms()
+    assert clock.is_stopped
+    clock.advance(86_400)
+    assert (clock.now_us() - began_us, clock.wall_ms() - began_ms) == (86_400_000_000, 86_400_000)
+
+
+def test_a_clock_never_goes_back() -> None:
+    clock = Clock()
+    seen = [clock.now_us()]
+    ahead = [lambda: clock.advance(3), lambda: clock.advance(0)]
+    for change in (clock.stop, clock.stop, ahead[0], clock.go_on, clock.go_on, ahead[1]):
+        change()
+        seen.append(clock.now_us())
+    assert seen == sorted(seen)
+    assert seen[-1] - seen[0] >= 3_000_000
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "1", True])
+def test_a_time_that_cannot_pass_is_refused(seconds: Any) -> None:
+    with pytest.raises(ValueError, match="give seconds from 0 on"):
+        Clock().advance(seconds)
+
+
+def test_who_waits_for_calls_that_do_not_come_is_told_how_many_there_are() -> None:
+    with pytest.raises(TimeoutError, match="0 calls wait by this clock"):
+        Clock().await_calls(patience_s=0)
+
+
+def test_what_is_no_clock_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"clock=.* is no clock; give an ottla\.Clock"):
+        ottla.Producer("localhost:9092", clock=5)  # type: ignore[arg-type]
+
+
+def test_records_are_given_up_when_the_clock_says_so(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    clock = ottla.Clock(stopped=True)
+    with ottla.Producer(kafka_cluster.bootstrap_servers, clock=clock, linger_ms=0) as producer:
+        assert producer.send(kafka_topic, b"first").result().offset == 0
+        with kafka_cluster.faults.drop_request(topic=kafka_topic):
+            delivery = producer.send(kafka_topic, b"second")
+            failing = Calling(lambda: delivery.result())
+            clock.await_calls()
+            clock.advance(119)
+            assert not delivery.done()
+            clock.advance(2)
+            error = failing.ended()
+        assert isinstance(error, ottla.DeliveryFailed | ottla.DeliveryUnknown)
+        assert "delivery.timeout.ms" in str(error)
+
+
+def test_linger_passes_with_the_clock(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    clock = ottla.Clock(stopped=True)
+    with ottla.Producer(kafka_cluster.bootstrap_servers, clock=clock, linger_ms=20_000) as producer:
+        producer.partitions_for(kafka_topic)
+        delivery = producer.send(kafka_topic, b"value")
+        clock.advance(19)
+        assert not delivery.done()
+        clock.advance(1)
+        assert delivery.result(60).offset == 0
+
+
+def test_a_record_has_the_clocks_time(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    clock = ottla.Clock(stopped=True)
+    clock.advance(500)
+    with ottla.Producer(kafka_cluster.bootstrap_servers, clock=clock, linger_ms=0) as producer:
+        assert producer.send(kafka_topic, b"value").result(60).timestamp_ms == clock.wall_ms()
+
+
+def test_send_waits_for_a_topic_by_the_clock(kafka_cluster: ottla.Cluster) -> None:
+    clock = ottla.Clock(stopped=True)
+    producer = ottla.Producer(kafka_cluster.bootstrap_servers, clock=clock, linger_ms=0)
+    with kafka_cluster.faults.drop_request(api="Metadata"):
+        sending = Calling(lambda: producer.send("a-topic-nobody-made", b"value"))
+        clock.await_calls()
+        assert sending.is_alive()
+        clock.advance(60)
+        assert isinstance(sending.ended(), OttlaError)
+    producer.close(0)
+
+
+def test_flush_in_an_event_loop_times_out_by_the_clock(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    clock = ottla.Clock(stopped=True)
+
+    async def flush() -> None:
+        async with ottla.AsyncProducer(kafka_cluster.bootstrap_servers, clock=clock, linger_ms=0) as producer:
+            await (await producer.send(kafka_topic, b"first"))
+            with kafka_cluster.faults.drop_request(topic=kafka_topic):
+                await producer.send(kafka_topic, b"second")
+                flushing = asyncio.create_task(producer.flush(60))
+                await asyncio.to_thread(clock.await_calls)
+                clock.advance(59)
+                await asyncio.sleep(0)
+                assert not flushing.done()
+                clock.advance(1)
+                with pytest.raises(TimeoutError, match="after 60 s"):
+                    await flushing
+            clock.go_on()
+            clock.advance(30)
+            await producer.flush()
+
+    asyncio.run(flush())
+
+
+def test_an_admin_client_gives_up_by_the_clock(kafka_cluster: ottla.Cluster) -> None:
+    clock = ottla.Clock()
+    with ottla.Admin(kafka_cluster.bootstrap_servers, clock=clock) as admin:
+        admin.list_topics()
+        with kafka_cluster.faults.drop_request(api="Metadata"):
+            asking = Calling(lambda: admin.list_topics())
+            clock.await_calls()
+            assert asking.is_alive()
+            clock.advance(61)
+            assert isinstance(asking.ended(), OttlaError | KafkaError)
+
+
+def test_a_client_that_is_closed_leaves_nothing_at_the_clock(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    clock = ottla.Clock()
+    with ottla.Producer(kafka_cluster.bootstrap_servers, clock=clock, linger_ms=0) as producer:
+        producer.send(kafka_topic, b"value").result(60)
+    assert clock._watchers == []
