@@ -68,6 +68,7 @@ CASES: dict[str, Callable[[Scene], Fault]] = {
     "lose_ack": lambda at: at.faults.lose_ack(topic=at.topic),
     "drop_ack": lambda at: at.faults.drop_ack(topic=at.topic),
     "delay_ack": lambda at: at.faults.delay_ack(topic=at.topic, delay_ms=50),
+    "hold": lambda at: at.faults.hold(topic=at.topic),
     "redeliver": lambda at: at.faults.redeliver(topic=at.topic),
     "full_disk": lambda at: at.faults.full_disk(at.leader),
     "slow_disk": lambda at: at.faults.slow_disk(at.leader, delay_ms=50),

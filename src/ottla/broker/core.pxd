@@ -42,6 +42,7 @@ cdef class BrokerCore:
     cdef public dict topics
     cdef public LogUpkeep upkeep
     cdef public object wall_offset_us
+    cdef public dict held
     cdef public dict woken
 
     cpdef outputs(self)

@@ -39,6 +39,7 @@ from ottla.broker.events import (
     ImagePublished,
     PartitionImage,
     PeerAnswered,
+    Released,
     RequestReceived,
     Respond,
     Struck,
@@ -49,7 +50,7 @@ from ottla.broker.log.directory import LogDirectory
 from ottla.broker.log.upkeep import LogUpkeep
 from ottla.broker.metrics import FOLLOWER_FETCH, BrokerMetrics
 from ottla.broker.partition import NO_BROKER, Partition, RecentBudget
-from ottla.broker.purgatory import Purgatory
+from ottla.broker.purgatory import DelayedOperation, Purgatory
 from ottla.broker.replica import ReplicaFetcher
 from ottla.broker.request import Cancellable, Connection, Request, fault_context
 from ottla.broker.settings import BrokerSettings
@@ -97,6 +98,8 @@ class BrokerCore:
         self.topics: dict[str, dict[int, Partition]] = {}
         self.purgatory = Purgatory()
         self.metrics = BrokerMetrics()
+        # What faults hold back, by the ids of their rules, until `Released`.
+        self.held: dict[int, list[DelayedOperation]] = {}
         self.woken: dict[fetch.PendingFetch, None] = {}
         self.parked_followers: dict[int, fetch.PendingFetch] = {}
         self._budget = RecentBudget(settings.recent_batches_bytes)
@@ -119,7 +122,7 @@ class BrokerCore:
         self.upkeep = LogUpkeep(self)
 
     def receive(self, event: Any, now_us: int) -> None:
-        """Take a RequestReceived, ConnectionLost, PeerAnswered, ControllerAnswered or ImagePublished."""
+        """Take a RequestReceived, ConnectionLost, PeerAnswered, ControllerAnswered, ImagePublished or Released."""
         self._write_back.now_us = now_us
         kind = type(event)
         if kind is RequestReceived:
@@ -140,6 +143,9 @@ class BrokerCore:
                 answered(event.message, now_us)
         elif kind is ImagePublished:
             self._apply(event.image, now_us)
+        elif kind is Released:
+            for operation in self.held.pop(event.rule_id, ()):
+                operation.expire(now_us)
         else:
             raise TypeError(f"a broker core knows no event {kind.__name__}")
         self._settle(now_us)
@@ -253,6 +259,10 @@ class BrokerCore:
     def unheard_connection_id(self) -> int:
         """The id of a connection that does not exist: what is answered there reaches nobody."""
         return -1 - (self.next_number() << 64)
+
+    def hold(self, rule_id: int, operation: DelayedOperation) -> None:
+        """Keep a request, or an answer, until the fault with this id is healed."""
+        self.held.setdefault(rule_id, []).append(operation)
 
     def crash(self, action: Action) -> None:
         """Have the driver do to this broker what a fault says."""

@@ -141,6 +141,15 @@ class Struck(Value):
         self.rule_id = rule_id
 
 
+class Released(Value):
+    """Event: the fault with this id is healed; what it held back goes on."""
+
+    __slots__ = ("rule_id",)
+
+    def __init__(self, rule_id: int) -> None:
+        self.rule_id = rule_id
+
+
 class LetGo(Value):
     """Output: the controller lets this broker go, which had asked to; its core may be closed."""
 

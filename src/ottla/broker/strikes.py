@@ -1,4 +1,4 @@
-"""What the fault plan does to a request, carried out: lost, dropped, late, delivered twice, or the end of a broker.
+"""What the fault plan does to a request, carried out: lost, dropped, late, held, delivered twice, or a broker's end.
 
 `before` is asked when a request is about to be handled, `handled` when its records are in this broker's log, and
 `instead_of_answer` when its answer is ready. A connection that "says nothing more" stays open at the driver and is
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.request import Request
 from ottla.faults.plan import Action
-from ottla.faults.rule import ACK, APPEND, CRASHES
+from ottla.faults.rule import ACK, APPEND, CRASHES, HOLD
 
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
@@ -61,6 +61,9 @@ def before(core: BrokerCore, request: Request, now_us: int) -> bool:
         if action.kind == "pause":
             core.purgatory.add(DelayedRequest(core, request), now_us)
         return True
+    if action.kind == HOLD:
+        core.hold(action.rule_id, DelayedRequest(core, request))
+        return True
     if action.kind == "delay_request":
         core.purgatory.add(DelayedRequest(core, request), now_us + action.delay_us)
         return True
@@ -91,6 +94,9 @@ def instead_of_answer(core: BrokerCore, request: Request, message: Any, now_us: 
     action = request.after
     if action is None:
         return False
+    if action.kind == HOLD:
+        core.hold(action.rule_id, DelayedAnswer(core, request, message if request.expects_answer else None))
+        return True
     if action.moment == ACK:
         core.crash(action)
         return action.kind != "pause"

@@ -72,7 +72,7 @@ class AppenderHooks:
 
     def time_left_s(self, call: BlockedCall) -> float:
         """How long the call may still wait: `max.block.ms` is counted from its first wait."""
-        now_us = self.clock.now_us()
+        now_us = self.loop.now_us()
         if call.deadline_us < 0:
             call.deadline_us = now_us + self.settings.max_block_ms * 1000
         return max(0, call.deadline_us - now_us) / 1_000_000
@@ -151,12 +151,12 @@ class AppenderHooks:
     def wait(self, batch: SealedBatch, timeout_s: float | None) -> bool:
         """Wait for a batch's outcome; False when there is none after `timeout_s`."""
         if self.callers_turn is not None and not self.gate.has_forked and not self.loop.is_own_thread():
-            began_us = self.clock.now_us()
+            began_us = self.loop.now_us()
             self.callers_turn.await_answer(batch, timeout_s)
             if batch.outcome:
                 return True
             if timeout_s is not None:
-                timeout_s = max(0, timeout_s - (self.clock.now_us() - began_us) / 1_000_000)
+                timeout_s = max(0, timeout_s - (self.loop.now_us() - began_us) / 1_000_000)
         return self.wait_for(lambda: batch.outcome != 0, timeout_s)
 
     def wait_for(self, done: Callable[[], bool], timeout_s: float | None) -> bool:

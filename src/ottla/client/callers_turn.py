@@ -79,7 +79,7 @@ class CallersTurn:
         if not self._driver.is_at_ease or not loop.turn.acquire(False):
             return False
         try:
-            now_us = loop.clock.now_us()
+            now_us = loop.now_us()
             if not loop.is_idle(now_us):
                 return False
             self.taken += 1
@@ -102,7 +102,7 @@ class CallersTurn:
 
     def thread_looks(self) -> None:
         """On the I/O thread, after a turn of its own: whoever sent one by one may have ended that a while ago."""
-        if self._driver.appender.is_eager and self._loop.clock.now_us() - self._used_us > LOOK_US:
+        if self._driver.appender.is_eager and self._loop.now_us() - self._used_us > LOOK_US:
             self._leave_to_thread()
         # In this order: who becomes eager meanwhile says afterwards how long to sleep.
         self._loop.sleep_max_s = SLEEP_MAX_S
@@ -122,7 +122,7 @@ class CallersTurn:
             self._caller, channel = ident, None
         self._waits += 1
         if self._waits == ALONE_AFTER:
-            self._used_us = self._loop.clock.now_us()
+            self._used_us = self._loop.now_us()
             self._driver.appender.is_eager = True
             self._loop.sleep_max_s = LOOK_US / 1_000_000
             self._loop.wake()
@@ -168,7 +168,7 @@ class CallersTurn:
     def _pull(self, channel: Channel, is_readable: bool) -> None:
         """Take in the answers that have come, and give the connection back."""
         loop = self._loop
-        now_us = loop.clock.now_us()
+        now_us = loop.now_us()
         if not loop.is_idle(now_us):
             loop.give_back(channel, "")
             return

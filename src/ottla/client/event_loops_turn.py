@@ -96,7 +96,7 @@ class EventLoopsTurn(CallersTurn):
         if not loop.turn.acquire(False):
             return
         try:
-            self._take_answers(loop.clock.now_us())
+            self._take_answers(loop.now_us())
         except BaseException as error:
             loop.break_down(error)
             raise

@@ -9,6 +9,7 @@ from ottla.connection.traffic cimport LoopMeter, NodeMeter
 
 cdef class IoLoop:
     cdef public object clock
+    cdef public bint _by_machine
     cdef public LoopMeter _meter
     cdef public int64_t _woke_ns
     cdef public object _core
@@ -47,6 +48,7 @@ cdef class IoLoop:
     cdef _take_posted(self, now_us)
     cdef _sleep(self)
     cdef _timeout_s(self, now_us)
+    cpdef now_us(self)
     cpdef bint is_idle(self, now_us) except -1
     @cython.locals(channel=Channel, outputs=list, results=list)
     cdef _carry_out(self, now_us)

@@ -209,6 +209,8 @@ class ProducerDriver(AppenderHooks):
             and settings.transactional_id is None
             and settings.compression_type == "none"
             and self.interceptors is None
+            # A caller calls nothing interpreted while it does the I/O: a signal would find it half done.
+            and self.clock is MACHINE
             and settings.connection.security.protocol == "PLAINTEXT"
         )
 
@@ -250,7 +252,7 @@ class ProducerDriver(AppenderHooks):
         # In this order: once the deadline is seen, no record can come any more.
         self.gate.close(ClosedError(CLOSED))
         given_us = _FOR_EVER_US if timeout_s is None else int(timeout_s * 1_000_000)
-        self._close_deadline_us = self.clock.now_us() + given_us
+        self._close_deadline_us = self.loop.now_us() + given_us
         self._ask_for_flush()
 
     def _ask_for_flush(self, event: Any = None) -> int:
@@ -304,7 +306,7 @@ class ProducerDriver(AppenderHooks):
         """The core's figures and the buffer's, under Kafka's names."""
         memory = self.settings.buffer_memory
         return self._core.metrics(
-            self.clock.now_us(),
+            self.loop.now_us(),
             buffer_total_bytes=memory,
             buffer_available_bytes=max(0, memory - self.appender.buffered_bytes),
             waiting_threads=self.appender.memory_waiters,
@@ -383,7 +385,7 @@ class ProducerDriver(AppenderHooks):
         elif kind in _OF_TOPICS:
             self.topics.perform(output)
         elif kind is MetricsWanted:
-            self._core.receive(MetricsRead(self.metrics(), self.clock.wall_ms() * 1_000_000), self.clock.now_us())
+            self._core.receive(MetricsRead(self.metrics(), self.clock.wall_ms() * 1_000_000), self.loop.now_us())
         elif kind is ClientInstanceKnown:
             self.client_instance_id = output.client_instance_id
         elif kind is TelemetryBegun:

@@ -8,14 +8,20 @@ match, of the whole cluster, and a retry is one more request. Verbs of the secon
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
-from ottla.errors import OttlaError
+from ottla.errors import ConfigError, OttlaError, UserMistake
 from ottla.faults.condition import Condition
-from ottla.faults.rule import APPEND, FaultRule
+from ottla.faults.rule import APPEND, REQUEST, FaultRule
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+
+F = TypeVar("F", bound="Fault")
+
+# How long the brokers' process may take to answer once it knows.
+_ANSWER_S = 30.0
 
 
 class Which(TypedDict, total=False):
@@ -60,6 +66,22 @@ class Fault:
         """How many requests it was about while it was in force, struck or not."""
         return self._counts()["matched"]
 
+    def await_fired(self, count: int = 1, *, timeout: float = 60) -> int:
+        """Wait until it has struck so often, and return how often it has; OttlaError after `timeout` seconds.
+
+        For faults that strike requests.
+        """
+        if type(count) is not int or count < 1:
+            raise ConfigError(f"count={count!r} must be an integer of at least 1")
+        if self._last is None:
+            self._of_requests("await_fired")
+            fields = {"fault_id": self._fault_id, "count": count, "patience_s": timeout}
+            counts: dict[str, int] = self._ask("await_fault", timeout + _ANSWER_S, **fields)
+            return counts["fired"]
+        if self.fired < count:
+            raise OttlaError(f"{self!r} is over: it struck {self.fired} times, and will not strike any more.")
+        return self.fired
+
     def heal(self) -> None:
         """End the fault; its counts stay readable. Healing twice is allowed."""
         if self._last is None:
@@ -79,11 +101,27 @@ class Fault:
         said = ", ".join(f"{name}={value!r}" for name, value in self.rule.to_dict().items() if name != "kind")
         return f"<Fault {self.rule.kind}({said})>"
 
+    def _of_requests(self, verb: str) -> None:
+        if isinstance(self.rule, Condition):
+            raise UserMistake(f"{verb} is for faults that strike requests; {self.rule.kind} does not: look at `fired`.")
+
     def _counts(self) -> dict[str, int]:
         if self._last is not None:
             return self._last
         counts: dict[str, int] = self._ask(f"count_{self._of}", fault_id=self._fault_id)
         return counts
+
+
+class Hold(Fault):
+    """A fault that holds requests, or their answers, back: a barrier for tests."""
+
+    def await_reached(self, count: int = 1, *, timeout: float = 60) -> int:
+        """Wait until so many are held, and return how many; OttlaError after `timeout` seconds."""
+        return self.await_fired(count, timeout=timeout)
+
+    def release(self) -> None:
+        """Let all that is held go on, and hold nothing more: the same as `heal`."""
+        self.heal()
 
 
 class Faults:
@@ -136,6 +174,10 @@ class Faults:
     def redeliver(self, *, delay_ms: int | None = None, **which: Unpack[Which]) -> Fault:
         """Answer the request, and handle it once more `delay_ms` later as if it came on a connection of its own."""
         return self._strike("redeliver", which, delay_ms=delay_ms)
+
+    def hold(self, *, moment: str = REQUEST, **which: Unpack[Which]) -> Hold:
+        """Keep the request ("request": nothing appended yet), or its answer ("ack"), until `release()`."""
+        return self._made_known(Hold(self._ask, FaultRule("hold", moment=moment, **which)))
 
     # Brokers struck down by a request. `moment`: "request" (nothing appended yet), "append" (in the leader's log, no
     # follower has it) or "ack" (replicated as `acks` asks, not answered). `Cluster.start` brings them back.
@@ -221,6 +263,8 @@ class Faults:
         return self._make(Condition(kind, **fields))
 
     def _make(self, rule: FaultRule | Condition) -> Fault:
-        fault = Fault(self._ask, rule)
+        return self._made_known(Fault(self._ask, rule))
+
+    def _made_known(self, fault: F) -> F:
         self._made.append(fault)
         return fault

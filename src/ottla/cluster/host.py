@@ -26,7 +26,7 @@ from ottla.cluster.server import BrokerServer, Door, Entrance, open_doors
 from ottla.errors import OttlaError, UserMistake
 from ottla.faults.condition import Condition
 from ottla.faults.plan import FaultPlan
-from ottla.faults.rule import FaultRule
+from ottla.faults.rule import HOLD, FaultRule
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -52,6 +52,9 @@ class ClusterHost:
         self._machines: Machines | None = None
         self._conditions: ImposedConditions | None = None
         self._watches: list[Watch] = []
+        # Those that wait until a fault has struck.
+        self._fault_watches: list[Watch] = []
+        self._faults.struck = self._look_at_faults
         self._commands: dict[str, Callable[..., None]] = {
             "start": self._start,
             "stop": self._stop,
@@ -74,6 +77,7 @@ class ClusterHost:
             "add_fault": self._add_fault,
             "heal_fault": self._heal_fault,
             "count_fault": self._count_fault,
+            "await_fault": self._await_fault,
             "add_condition": self._add_condition,
             "heal_condition": self._heal_condition,
             "count_condition": self._count_condition,
@@ -326,10 +330,37 @@ class ClusterHost:
 
     def _heal_fault(self, answer: Answer, fault_id: int) -> None:
         self._faults.heal(fault_id)
+        if self._faults.rule(fault_id).kind == HOLD:
+            self._links.release(fault_id)
         self._count_fault(answer, fault_id)
 
     def _count_fault(self, answer: Answer, fault_id: int) -> None:
         answer({"fired": self._faults.fired(fault_id), "matched": self._faults.matched(fault_id)})
+
+    def _await_fault(self, answer: Answer, fault_id: int, count: int, patience_s: float) -> None:
+        """Answer when the fault has struck so often."""
+
+        def look() -> bool:
+            if self._faults.fired(fault_id) < count:
+                return False
+            # Once the broker has done what it is at: what is held can be released then.
+            self._loop.call_soon(self._count_fault, answer, fault_id)
+            return True
+
+        def late() -> None:
+            if look in self._fault_watches:
+                self._fault_watches.remove(look)
+                fired, matched = self._faults.fired(fault_id), self._faults.matched(fault_id)
+                told = f"it struck {fired} of {matched} requests in {patience_s:g} s, and was to strike {count}"
+                answer(OttlaError(f"fault {self._faults.rule(fault_id).kind}: {told}."))
+
+        if not look():
+            self._fault_watches.append(look)
+            self._loop.call_later(patience_s, late)
+
+    def _look_at_faults(self) -> None:
+        if self._fault_watches:
+            self._fault_watches[:] = [look for look in self._fault_watches if not look()]
 
     def _add_condition(self, answer: Answer, rule: dict[str, Any]) -> None:
         try:

@@ -34,6 +34,7 @@ from ottla.broker.events import (
     ImagePublished,
     LetGo,
     PeerAnswered,
+    Released,
     RequestReceived,
     Respond,
     Struck,
@@ -195,6 +196,11 @@ class Links:
         self._orders[token] = answered
         assert self._controller is not None
         self.receive(self._controller, ControllerRequest(_OPERATOR, token, message))
+
+    def release(self, rule_id: int) -> None:
+        """A fault is healed: what it held back at any broker goes on."""
+        for node in self.brokers():
+            self.receive(node, Released(rule_id))
 
     def next_number(self) -> int:
         """A number that was never given before, for a client's connection."""

@@ -13,6 +13,7 @@ lost only where something had been appended.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from ottla.errors import ConfigError
@@ -103,12 +104,14 @@ class _Entry:
 class FaultPlan:
     """The rules in force and what became of them; `active` is False where there are none (nothing to ask then)."""
 
-    __slots__ = ("_entries", "_in_force", "active")
+    __slots__ = ("_entries", "_in_force", "active", "struck")
 
     def __init__(self) -> None:
         self._entries: dict[int, _Entry] = {}
         self._in_force: tuple[_Entry, ...] = ()
         self.active = False
+        # Called whenever a rule has struck.
+        self.struck: Callable[[], None] | None = None
 
     def add(self, rule: FaultRule, now_us: int = 0) -> int:
         """Put a rule in force and return its id; times of the rule count from `now_us`."""
@@ -155,7 +158,7 @@ class FaultPlan:
         if before is None:
             return None
         context._after = None
-        return before[0].strike(before[1])
+        return self._strike(before[0], before[1])
 
     def after_append(self, context: FaultContext, appended: tuple[tuple[str, int], ...] | None = None) -> Action | None:
         """What strikes the request now that it has been handled.
@@ -171,7 +174,13 @@ class FaultPlan:
             if not partitions:
                 return None
         context._after = None
-        return entry.strike(partitions)
+        return self._strike(entry, partitions)
+
+    def _strike(self, entry: _Entry, partitions: tuple[tuple[str, int], ...]) -> Action:
+        action = entry.strike(partitions)
+        if self.struck is not None:
+            self.struck()
+        return action
 
     def _entry(self, rule_id: int) -> _Entry:
         entry = self._entries.get(rule_id)

@@ -11,11 +11,12 @@
 | `drop_ack` | after | appended, the connection stays open and says nothing more |
 | `delay_ack` | after | appended, answered `delay_ms` late |
 | `redeliver` | after | answered, and handled once more `delay_ms` later, on a connection of its own |
+| `hold` | `moment` | it, or its answer, waits until the fault is healed |
 | `kill`, `power_off`, `pause`, `cut_power` | `moment` | what becomes of the broker that handles it, or of all |
 
-Moments of the last line: "request" (nothing appended yet), "append" (in the leader's log, with no follower yet), "ack"
-(replicated as far as `acks` asks; the answer is not sent). A request that expects no answer keeps its connection when
-it or its answer is lost.
+Moments of the last lines: "request" (nothing appended yet), "append" (in the leader's log, with no follower yet; not
+for `hold`), "ack" (replicated as far as `acks` asks; the answer is not sent). A request that expects no answer keeps
+its connection when it or its answer is lost.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ CRASHES = ("kill", "power_off", "pause", "cut_power")
 _TORN = ("power_off", "cut_power")
 BEFORE_APPEND = ("lose_request", "drop_request", "delay_request", "refuse")
 AFTER_APPEND = ("lose_ack", "drop_ack", "delay_ack", "refuse_after_append", "redeliver")
-KINDS = BEFORE_APPEND + AFTER_APPEND + CRASHES
+HOLD = "hold"
+KINDS = (*BEFORE_APPEND, *AFTER_APPEND, HOLD, *CRASHES)
 REQUEST, APPEND, ACK = MOMENTS = ("request", "append", "ack")
+# At which moments a kind strikes that has a choice, and which of them where none is given.
+_MOMENTS_OF = {HOLD: (REQUEST, ACK), **dict.fromkeys(CRASHES, MOMENTS)}
+_DEFAULT_MOMENT = {HOLD: REQUEST, **dict.fromkeys(CRASHES, APPEND)}
 
 NOT_ENOUGH_REPLICAS = 19
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
@@ -124,10 +129,17 @@ class FaultRule(Described):
             raise self._wrong("delay_ms=None goes with no delay; say for how many milliseconds")
         if self.delay_ms is not None and self.kind not in _MAY_BE_DELAYED:
             raise self._wrong(f"delay_ms={self.delay_ms} goes with {', '.join(_MAY_BE_DELAYED)}, and only with them")
-        if self.kind in CRASHES:
-            self.moment = self.moment or APPEND
-        if (self.moment is not None) != (self.kind in CRASHES) or self.moment not in (None, *MOMENTS):
-            raise self._wrong(f"moment={self.moment!r} must be one of {', '.join(MOMENTS)}, with {', '.join(CRASHES)}")
+        self._check_moment()
+
+    def _check_moment(self) -> None:
+        if self.moment is None:
+            self.moment = _DEFAULT_MOMENT.get(self.kind)
+            return
+        if self.kind not in _MOMENTS_OF:
+            raise self._wrong(f"moment={self.moment!r} goes with {', '.join(_MOMENTS_OF)}, and only with them")
+        moments = _MOMENTS_OF[self.kind]
+        if self.moment not in moments:
+            raise self._wrong(f"moment={self.moment!r} must be one of {', '.join(moments)}")
 
     @property
     def is_before_append(self) -> bool:

@@ -1,0 +1,64 @@
+"""`faults.hold` and `await_fired`: barriers that a test of a client can stand on."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import ottla
+from ottla.errors import ConfigError, OttlaError, UserMistake
+
+
+@pytest.mark.parametrize(("moment", "stored"), [("request", 0), ("ack", 1)])
+def test_a_held_request_goes_on_when_it_is_released(
+    kafka_cluster: ottla.Cluster, kafka_topic: str, moment: str, stored: int
+) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer:
+        with kafka_cluster.faults.hold(topic=kafka_topic, moment=moment) as hold:
+            delivery = producer.send(kafka_topic, b"value")
+            assert hold.await_reached() == 1
+            assert not delivery.done()
+            assert ottla.read_table(kafka_cluster.bootstrap_servers, kafka_topic).num_rows == stored
+            hold.release()
+            assert delivery.result(60).offset == 0
+        assert hold.fired == 1
+        assert producer.send(kafka_topic, b"value").result(60).offset == 1
+
+
+def test_the_end_of_the_block_releases(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer:
+        with kafka_cluster.faults.hold(topic=kafka_topic) as hold:
+            delivery = producer.send(kafka_topic, b"value")
+            hold.await_reached()
+        assert delivery.result(60).offset == 0
+
+
+def test_who_waits_for_a_fault_waits_until_it_strikes(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    fired: list[int] = []
+    with (
+        kafka_cluster.faults.lose_ack(topic=kafka_topic, times=2) as fault,
+        ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer,
+    ):
+        waiting = threading.Thread(target=lambda: fired.append(fault.await_fired(2)), daemon=True)
+        waiting.start()
+        assert producer.send(kafka_topic, b"value").result(60).offset == 0
+        waiting.join(60)
+    assert fired == [2]
+
+
+def test_who_waits_in_vain_is_told_how_often_it_struck(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    told = "it struck 0 of 0 requests in 0 s, and was to strike 3"
+    with kafka_cluster.faults.lose_ack(topic=kafka_topic) as fault, pytest.raises(OttlaError, match=told):
+        fault.await_fired(3, timeout=0)
+    with pytest.raises(OttlaError, match="is over: it struck 0 times"):
+        fault.await_fired()
+
+
+def test_what_cannot_be_waited_for_is_refused(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    with kafka_cluster.faults.slow_disk(1, delay_ms=1) as slow, pytest.raises(UserMistake, match="strike requests"):
+        slow.await_fired()
+    with kafka_cluster.faults.hold(topic=kafka_topic) as hold, pytest.raises(ConfigError, match="count=0"):
+        hold.await_reached(0)
+    with pytest.raises(ConfigError, match="moment='append' must be one of request, ack"):
+        kafka_cluster.faults.hold(moment="append")
