@@ -52,10 +52,10 @@ class DeadlyDisk(Disk):
         self._count()
         super().rename(old, new)
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str, *, synced: bool = False) -> None:
         if self.exists(path):
             self._count()
-        super().remove(path)
+        super().remove(path, synced=synced)
 
 
 class Written(NamedTuple):

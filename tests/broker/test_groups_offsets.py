@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.groups.members import GroupState
-from ottla.broker.groups.offsets import OFFSETS_TOPIC, group_key, offset_key, read_entries
+from ottla.broker.groups.offsets import OFFSETS_TOPIC, CommittedOffset, group_key, offset_key, read_entries
 from ottla.broker.internal_topics import partition_of_key
 from ottla.broker.topic_settings import TopicSettings
 from ottla.protocol.error_codes import ErrorCode
@@ -45,7 +45,7 @@ from .group_world import (
     offsets_partition,
     stable_pair,
 )
-from .world import TOPIC, World, batch_of
+from .world import TOPIC, WALL_OFFSET_US, World, batch_of
 
 
 def restarted(world: World) -> World:
@@ -358,3 +358,11 @@ def test_a_group_s_old_commits_and_deleted_groups_leave_the_log() -> None:
     assert len(stored) < 40
     assert not any(b"given-up" in (record.key or b"") for record in stored)
     assert committed(restarted(world))[TOPIC, 0][0] == 49
+
+
+def test_the_time_of_a_commit_is_that_of_the_wall_clock(world: World) -> None:
+    commit(world, 5)
+    records = world.stored(OFFSETS_TOPIC, offsets_partition(world))
+    entries = read_entries((record.key, record.value) for record in records if record.key is not None)
+    [told] = [told for _, _, told in entries if isinstance(told, CommittedOffset)]
+    assert 0 <= (WALL_OFFSET_US + world.now_us) // 1000 - told.committed_ms < 60_000

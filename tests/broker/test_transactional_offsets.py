@@ -154,3 +154,34 @@ def test_a_transaction_is_asked_about_once(world: World, version: int, monkeypat
     assert fetched(world, require_stable=True) == (0, 8)
     assert producer.commit_offset(GROUP, 9) == 0
     assert len(asked) == 2
+
+
+@both
+def test_an_older_offset_of_a_transaction_does_not_win_over_a_newer_plain_one(world: World, version: int) -> None:
+    producer = Producer(world, version=version)
+    producer.init()
+    assert producer.commit_offset(GROUP, 7) == 0
+    commit(world, 9)
+    assert producer.commit() == 0
+    assert fetched(world, require_stable=True) == (0, 9)
+    other = Producer(world, "other", version=version)
+    other.init()
+    assert other.commit_offset(GROUP, 11) == 0
+    assert other.commit() == 0
+    assert fetched(world, require_stable=True) == (0, 11)
+
+
+@both
+def test_a_coordinator_that_reads_the_log_takes_the_newer_offset_too(version: int) -> None:
+    world = World(1)
+    assert world.create_topic() == 0
+    find_coordinator(world)
+    producer = Producer(world, version=version)
+    producer.init()
+    assert producer.commit_offset(GROUP, 7) == 0
+    commit(world, 9)
+    assert producer.commit() == 0
+    world.kill(1)
+    world.start(1)
+    world.pass_time(20_000)
+    assert fetched(world, require_stable=True) == (0, 9)

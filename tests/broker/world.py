@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import random
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from ottla.broker.events import (
     ControllerAnswered,
     ControllerRequest,
     ControllerResponse,
+    Halted,
     HangUp,
     ImagePublished,
     LetGo,
@@ -28,6 +30,7 @@ from ottla.broker.events import (
     Respond,
     Struck,
 )
+from ottla.broker.log.directory import directory_id
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.write_back import WriteBack
 from ottla.faults.plan import FaultPlan
@@ -43,6 +46,8 @@ TOPIC = "flights"
 WALL_OFFSET_US = 1_767_225_600_000_000
 # So often all brokers may have something to say, or to do at one moment, before that counts as endless.
 ROUNDS_MAX = 100_000
+# No two folders are the same.
+_SEEDS = itertools.count()
 VERSIONS_ASKED = {"Produce": 12, "Fetch": 12, "ListOffsets": 8, "Metadata": 12, "ApiVersions": 4}
 
 
@@ -80,6 +85,7 @@ class MemoryFile:
 
     def read(self, position: int, size: int) -> bytes:
         assert not self.closed
+        self.storage.check_readable(self.path)
         self.storage.reads += 1
         return bytes(self.content[position : position + size])
 
@@ -94,32 +100,64 @@ class MemoryFile:
         self.storage.write_back.cut(self.path, size)
 
     def sync(self) -> None:
+        if self.storage.sync_failures:
+            self.storage.sync_failures -= 1
+            self.storage.drop(self.path)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         self.storage.write_back.synced(self.path)
         self.storage.syncs += 1
         self.storage.write_back.flushed(self.storage.sync_time_us)
 
     def begin_sync(self) -> Any:
-        self.sync()
+        try:
+            self.sync()
+        except OSError as error:
+            return Failed(error)
         return lambda: True
 
     def close(self) -> None:
         self.closed = True
 
 
+class Failed:
+    """A sync in the background that failed."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+
+    def __call__(self) -> bool:
+        raise self.error
+
+
 class MemoryStorage:
-    """A folder in memory; `failure` is the errno writes below `failing` end with, None while all is well."""
+    """A folder in memory; `failure` is the errno writes below `failing` end with, None while all is well.
+
+    `read_failures`: so many reads to come fail; `sync_failures`: so many syncs do, and what they were to write is on no
+    disk after that, though the next sync succeeds.
+    """
 
     def __init__(self) -> None:
         self.contents: dict[str, bytearray] = {}
         self.failure: int | None = None
         self.failing = ""
         self.appends = self.reads = self.syncs = 0
+        self.read_failures = self.sync_failures = 0
+        self.dropped: dict[str, int] = {}
         self.sync_time_us = 0
         self.write_back = WriteBack()
 
     def check_writable(self, path: str) -> None:
         if self.failure is not None and path.startswith(self.failing):
             raise OSError(self.failure, os.strerror(self.failure))
+
+    def check_readable(self, path: str) -> None:
+        if self.read_failures and path.startswith(self.failing):
+            self.read_failures -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def drop(self, path: str) -> None:
+        self.dropped[path] = self.write_back.synced_bytes(path, len(self.contents[path]))
+        self.write_back.synced(path)
 
     def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
         if self.files(path):
@@ -151,8 +189,9 @@ class MemoryStorage:
     def read_file(self, path: str) -> bytes | None:
         return bytes(self.contents[path]) if path in self.contents else None
 
-    def write_file(self, path: str, content: bytes) -> None:
+    def write_file(self, path: str, content: bytes, *, synced: bool = False) -> None:
         self.check_writable(path)
+        self.dropped.pop(path, None)
         self.contents[path] = bytearray(content)
         self.write_back.synced(path)
 
@@ -162,7 +201,7 @@ class MemoryStorage:
             self.contents[new + path.removeprefix(old)] = self.contents.pop(path)
         self.write_back.renamed(old, new)
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str, *, synced: bool = False) -> None:
         self.check_writable(path)
         for name in [n for n in self.contents if n == path or n.startswith(path + "/")]:
             del self.contents[name]
@@ -171,6 +210,9 @@ class MemoryStorage:
     def power_off(self, rng: random.Random) -> None:
         for path, size in self.write_back.survivors(rng):
             self.contents[path] = self.contents[path][:size]
+        for path, size in self.dropped.items():
+            self.contents[path] = self.contents[path][:size]
+        self.dropped.clear()
 
 
 class World:
@@ -194,12 +236,13 @@ class World:
         addresses = [BrokerAddress(broker_id, "localhost", 9090 + broker_id) for broker_id in range(1, brokers + 1)]
         rng = random.Random(7)
         self.rng = rng
-        self.controller = ControllerCore(addresses, self.storages[0], self.settings, rng)
+        self.controller = self.new_controller(addresses)
         self.brokers: dict[int, BrokerCore] = {}
         self.starts: dict[int, int] = {}
         self.frozen: dict[int, list[Any]] = {}
         self.frozen_images: set[int] = set()
         self.let_go: list[int] = []
+        self.halted: list[tuple[int, str]] = []
         for broker_id in range(1, brokers + 1):
             self._boot(broker_id)
         self.unreachable: set[int] = set(cut_off)
@@ -213,6 +256,12 @@ class World:
         self.struck: list[tuple[int, str]] = []
         self.last_connection = 0
         self.drain()
+
+    def new_controller(self, addresses: list[BrokerAddress]) -> ControllerCore:
+        directories = {
+            each: directory_id(self.storages[each], each, random.Random(next(_SEEDS))) for each in self.storages if each
+        }
+        return ControllerCore(addresses, self.storages[0], self.settings, self.rng, directories=directories)
 
     # Breaking brokers.
 
@@ -310,6 +359,9 @@ class World:
             self._deliver(output.broker_id, event)
         elif isinstance(output, LetGo):
             self.let_go.append(broker_id)
+        elif isinstance(output, Halted):
+            self.halted.append((broker_id, output.reason))
+            self.kill(broker_id)
         elif isinstance(output, AskController):
             if self.without_controller or broker_id in self.off_controller:
                 self.brokers[broker_id].receive(ControllerAnswered(output.token, None), self.now_us)

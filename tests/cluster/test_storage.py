@@ -6,7 +6,8 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -212,7 +213,8 @@ def test_synced_files_read_the_same(storage: DiskStorage) -> None:
     assert file.read(0, 1) == b"x"
 
 
-def test_a_power_cut_takes_the_same_from_real_files_and_from_simulated_ones(tmp_path: Path) -> None:
+def test_a_power_cut_leaves_what_was_synced_of_real_files_and_of_simulated_ones(tmp_path: Path) -> None:
+    kept = 0
     for seed in range(20):
         root = tmp_path / str(seed)
         root.mkdir()
@@ -231,11 +233,23 @@ def test_a_power_cut_takes_the_same_from_real_files_and_from_simulated_ones(tmp_
                 elif choice < 0.9:
                     file.truncate(file.size // 2)
                 else:
-                    storage.write_file(path, rng.randbytes(50))
+                    storage.write_file(path, rng.randbytes(50), synced=True)
                 file.close()
-            storage.power_off(rng)
-        for folder in simulated.folders():
-            assert real.read_file(f"{folder}/0.log") == simulated.read_file(f"{folder}/0.log")
+        held = {}
+        for path in [f"{folder}/0.log" for folder in simulated.folders()]:
+            before = simulated.read_file(path) or b""
+            synced = simulated.write_back.synced_bytes(path, len(before))
+            assert real.read_file(path) == before
+            assert real.write_back.synced_bytes(path, len(before)) == synced
+            held[path] = before, synced
+        real.power_off(Random(seed))
+        simulated.power_off(Random(seed))
+        for path, (before, synced) in held.items():
+            for left in (real.read_file(path) or b"", simulated.read_file(path) or b""):
+                assert left[:synced] == before[:synced]
+                assert len(left) <= len(before)
+            kept += synced
+    assert kept
 
 
 def test_a_power_cut_leaves_synced_bytes_and_cuts_the_rest(storage: DiskStorage, tmp_path: Path) -> None:
@@ -325,7 +339,7 @@ def test_a_folder_is_renamed_with_all_that_is_in_it(storage: DiskStorage) -> Non
 
 def test_a_simulated_folder_is_renamed_as_a_real_one() -> None:
     disk = Disk()
-    disk.write_file("flights-0/a.log", b"kept")
+    disk.write_file("flights-0/a.log", b"kept", synced=True)
     disk.open("flights-0/b.log").append([b"lost"])
     disk.rename("flights-0", "flights-0.1-stray")
     assert (disk.folders(), disk.files("flights-0.1-stray"), disk.used) == (
@@ -336,3 +350,75 @@ def test_a_simulated_folder_is_renamed_as_a_real_one() -> None:
     disk.power_off(Random(1))
     assert disk.read_file("flights-0.1-stray/a.log") == b"kept"
     assert disk.read_file("flights-0.1-stray/b.log") != b"lost"
+
+
+class Calls:
+    """Which files and folders are synced, and which file replaces which, in order; all of it is carried out."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+        self.made: list[str] = []
+        for name in ("fsync", "fdatasync"):
+            monkeypatch.setattr(os, name, self._syncing(getattr(os, name), root))
+        replace = os.replace
+
+        def replacing(old: str, new: str) -> None:
+            self.made.append(f"replace {Path(new).relative_to(root)}")
+            replace(old, new)
+
+        monkeypatch.setattr(os, "replace", replacing)
+
+    def _syncing(self, call: Callable[[int], None], root: Path) -> Callable[[int], None]:
+        def syncing(fd: int) -> None:
+            path = Path(os.readlink(f"/proc/self/fd/{fd}")).resolve()
+            self.made.append(f"sync {path.relative_to(root.resolve())}")
+            call(fd)
+
+        return syncing
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names open files by /proc")
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_file_is_synced_before_it_replaces_another_and_its_folder_afterwards(
+    storage: DiskStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: bool
+) -> None:
+    storage.write_file("t-0/marks", b"old")
+    calls = Calls(monkeypatch, tmp_path)
+    storage.write_file("t-0/marks", b"new", synced=synced)
+    storage.remove("t-0/marks", synced=synced)
+    replaced = ["replace t-0/marks"]
+    assert calls.made == (["sync t-0/marks.new", *replaced, "sync t-0", "sync t-0"] if synced else replaced)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names open files by /proc")
+def test_in_a_folder_that_does_not_last_nothing_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = DiskStorage(str(tmp_path), lasts=False)
+    calls = Calls(monkeypatch, tmp_path)
+    storage.write_file("marks", b"new", synced=True)
+    file = storage.open("t-0/0.log")
+    file.append([b"a"])
+    assert storage.write_back.synced_bytes("t-0/0.log", 1) == 0
+    assert file.begin_sync()()
+    assert storage.write_back.synced_bytes("t-0/0.log", 1) == 1
+    assert calls.made == ["replace marks"]
+
+
+def test_a_sync_in_the_background_that_failed_fails_the_next_one(
+    storage: DiskStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel tells of it once, and the next sync of the file would succeed."""
+    file: DiskFile = storage.open("t-0/0.log")
+    file.append([b"a"])
+    failing = threading.Event()
+    failing.set()
+    sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync
+
+    def once(fd: int) -> None:
+        if failing.is_set():
+            failing.clear()
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(fd)
+
+    monkeypatch.setattr("ottla.cluster.storage._sync", once)
+    file.begin_sync()
+    with pytest.raises(OSError, match="Input/output error"):
+        file.sync()

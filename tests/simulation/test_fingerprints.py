@@ -16,10 +16,10 @@ from ottla.simulation.run import execute
 
 FOLDER = Path(__file__).parent / "fingerprints"
 FINGERPRINTS = {
-    "clocks": "8e4b67394c8638bf99ef6023b7fc95dd4811754a3af13953a36f0e794f84b2a5",
-    "kill": "adeb05d0cc9f55ee04ed04bdf355bf7b086fc0be145ef3b9fc0878c147942964",
-    "power": "19ab9ba932cb1b87f538416048c080a7f1982d14be05cce202bc0563f315331a",
-    "requests": "b9c884f2061a6dc615be63fefafd23d154c9c730c3ad35985c41513d18f772cd",
+    "clocks": "29f4d10647442932b3f5f2e45b54ffc7003ab061428cea4c5059ad89c4274298",
+    "kill": "5bff654d5f772613c61e9fcdc15f1a0caa91644af9ba41f3f9f28ff68f8d18d3",
+    "power": "456b8e8925f26e9b8261a8482ea98f038c253eac4589aabd85b2022db25ccebd",
+    "requests": "e8eecb6fcd078eb4e1ca2a176355942832324c4e57da20e56b39a56c260cf5cb",
 }
 
 

@@ -22,7 +22,7 @@ def mishaps_of(kind: str, seed: int, plan: Plan) -> list[Mishap]:
     plan.weather = SEVERE_WEATHER if kind in SEVERE else MILD_WEATHER
     plan.mishaps = []
     while len(found) < 5:
-        drawn = draw_mishaps(chance, draw_times(chance, 20), plan)
+        drawn = draw_mishaps(chance, draw_times(chance, 20), plan, kind if kind == "failing_disk" else None)
         found += [each for each in drawn if each.kind == kind]
     for number, each in enumerate(found[:5]):
         each.at_us = 300_000 + number * 1_500_000

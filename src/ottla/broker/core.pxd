@@ -31,6 +31,7 @@ cdef class BrokerCore:
     cdef public object directory
     cdef public object faults
     cdef public object image
+    cdef public bint is_halted
     cdef public BrokerMetrics metrics
     cdef public dict parked_followers
     cdef public Purgatory purgatory

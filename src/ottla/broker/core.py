@@ -13,11 +13,13 @@ memory is writable, kept and passed on to followers by reference, so a driver mu
 writes to again.
 
 Invariants: nothing is acknowledged that was not appended; a partition's log is read by consumers below its high
-watermark only; an OSError of the storage becomes KAFKA_STORAGE_ERROR for that partition and harms no other.
+watermark only; an OSError of the storage becomes KAFKA_STORAGE_ERROR for that partition and harms no other, except that
+of a sync: with it the broker has `Halted`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from copy import copy
@@ -35,6 +37,7 @@ from ottla.broker.events import (
     ClusterImage,
     ConnectionLost,
     ControllerAnswered,
+    Halted,
     HangUp,
     ImagePublished,
     PartitionImage,
@@ -65,6 +68,9 @@ from ottla.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.transactions.coordinator import TransactionCoordinator
+
+# Why a broker ends must be found where brokers' own words are; the driver shows what is logged.
+logger = logging.getLogger("ottla.broker")
 
 
 class BrokerCore:
@@ -119,10 +125,13 @@ class BrokerCore:
         self._write_back = storage.write_back
         self._write_back.set_interval(settings.os_flush_interval_ms * 1000)
         self.directory = LogDirectory(storage, settings)
+        self.is_halted = False
         self.upkeep = LogUpkeep(self)
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take a RequestReceived, ConnectionLost, PeerAnswered, ControllerAnswered, ImagePublished or Released."""
+        if self.is_halted:
+            return
         self._write_back.now_us = now_us
         kind = type(event)
         if kind is RequestReceived:
@@ -151,12 +160,14 @@ class BrokerCore:
         self._settle(now_us)
 
     def outputs(self) -> list[Any]:
-        """What must now be done, in order: Respond, HangUp, AskPeer, AskController, LetGo; each is handed out once."""
+        """What must now be done, in order: Respond, HangUp, AskPeer, AskController, LetGo, Halted; each once."""
         outputs, self._outputs = self._outputs, []
         return outputs
 
     def deadline_us(self) -> int | None:
-        """When `tick` is due at the latest."""
+        """When `tick` is due at the latest; None: never."""
+        if self.is_halted:
+            return None
         due = self._heartbeats.due_us
         purgatory_us = self.purgatory.deadline_us()
         if purgatory_us is not None and purgatory_us < due:
@@ -175,6 +186,8 @@ class BrokerCore:
 
     def tick(self, now_us: int) -> None:
         """Answer what has waited long enough, and ask leaders again."""
+        if self.is_halted:
+            return
         self._write_back.now_us = now_us
         self.purgatory.expire(now_us)
         if self._heartbeats.due_us <= now_us:
@@ -385,6 +398,8 @@ class BrokerCore:
     def _settle(self, now_us: int) -> None:
         """Finish what the event set in motion: fetches that have news, requests whose turn has come, proposals."""
         while self.woken or self._due:
+            if self.directory.failure is not None:
+                break
             if self.woken:
                 woken, self.woken = self.woken, {}
                 for waiting in woken:
@@ -393,7 +408,24 @@ class BrokerCore:
                 connection = self._due.popleft()
                 if not connection.hung_up and self._connections.get(connection.connection_id) is connection:
                     self._handle(connection.waiting.popleft(), now_us)
+        if self.directory.failure is not None:
+            self._halt(self.directory.failure)
+            return
         self._proposals.send(now_us)
+
+    def _halt(self, reason: str) -> None:
+        """Kafka's broker ends with its last log directory (KIP-112), and this one has no other.
+
+        Whatever it went on doing would rest on pages that may not be on the disk; others lead once it is fenced.
+        """
+        self.is_halted = True
+        logger.error(
+            "broker %d: %s; what was written may be lost though it can still be read, so the broker ends: put the disk "
+            "right and start it again",
+            self.broker_id,
+            reason,
+        )
+        self._outputs.append(Halted(reason))
 
     # The cluster.
 

@@ -156,6 +156,31 @@ class LetGo(Value):
     __slots__ = ()
 
 
+class Halted(Value):
+    """Output: the broker's only log directory has failed (`reason`), and so has the broker: nothing comes behind it."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class BrokerHeartbeat(Value):
+    """What a broker says to the controller: Kafka's heartbeat, and in which folder its logs are (`directory_id`).
+
+    Kafka's brokers say the latter in their registration (KIP-858); here the first heartbeat of a start registers it.
+    """
+
+    __slots__ = (
+        "directory_id",
+        "heartbeat",
+    )
+
+    def __init__(self, heartbeat: Any, directory_id: str) -> None:
+        self.heartbeat = heartbeat
+        self.directory_id = directory_id
+
+
 class AskPeer(Value):
     """Output: send this request to another broker."""
 

@@ -2,14 +2,14 @@
 
 One every `broker.heartbeat.interval.ms`, the first at once; while the controller takes the broker for gone, the next
 follows as soon as a newer image was applied. A broker that was asked to go says so until the controller lets it, so
-that others lead before its logs are closed.
+that others lead before its logs are closed. A broker that cannot read which folder it has (KIP-858) says nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.events import LetGo
+from ottla.broker.events import BrokerHeartbeat, LetGo
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ class Heartbeats:
         """Send one now."""
         core = self._core
         self.due_us = now_us + self._interval_us
+        try:
+            directory_id = core.directory.identify(core.broker_id, core.rng)
+        except OSError:
+            return
         self._reported_version = core.image.version
         message = BrokerHeartbeatRequest(
             broker_id=core.broker_id,
@@ -40,7 +44,7 @@ class Heartbeats:
             current_metadata_offset=core.image.version,
             want_shut_down=self._wants_to_go,
         )
-        core.ask_controller_for(message, self._answered)
+        core.ask_controller_for(BrokerHeartbeat(message, directory_id), self._answered)
 
     def go(self, now_us: int) -> None:
         """Ask to be let go."""

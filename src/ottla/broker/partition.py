@@ -18,7 +18,7 @@ wait for.
 from __future__ import annotations
 
 import logging
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -223,7 +223,17 @@ class Partition:
             return False
         self._is_shut = False
         self.log = log
-        self.high_watermark = min(max(self.high_watermark, high_watermark, log.log_start_offset), log.log_end_offset)
+        committed = max(self.high_watermark, high_watermark, log.log_start_offset)
+        if log.log_end_offset < committed:
+            logger.warning(
+                "broker %d: the log of %s ends at offset %d: offsets %d to %d were committed, and are missing here",
+                self.broker_id,
+                self.folder,
+                log.log_end_offset,
+                log.log_end_offset,
+                committed - 1,
+            )
+        self.high_watermark = min(committed, log.log_end_offset)
         self.epoch_start_offset = log.log_end_offset
         self._note_epoch()
         return True
@@ -294,10 +304,20 @@ class Partition:
         return follower.broker_epoch if follower is not None else -1
 
     def append(self, records: bytearray | memoryview, header: BatchHeader, now_us: int) -> int:
-        """Append a checked batch as leader and return its base offset; OSError: nothing was appended."""
+        """Append a checked batch as leader and return its base offset.
+
+        OSError: nothing was appended, or it could not be synced, and is in the log.
+        """
         log = self.log
         assert log is not None
-        base_offset = log.append(records, header, self.leader_epoch)
+        end_offset = log.log_end_offset
+        try:
+            base_offset = log.append(records, header, self.leader_epoch)
+        except OSError:
+            if log.log_end_offset != end_offset:
+                # Followers would be served what comes next without it.
+                self._forget_recent()
+            raise
         if len(self.isr) > 1:
             self._keep_recent(base_offset, log.log_end_offset, records)
         else:
@@ -309,6 +329,18 @@ class Partition:
     def await_replication(self, end_offset: int, order: int, waiter: AckWaiter) -> None:
         """Tell the waiter when the high watermark has reached `end_offset`; `order` is unique and grows."""
         insort(self._waiting_acks, (end_offset, order, waiter))
+
+    def stop_waiting(self, end_offset: int, order: int) -> None:
+        """Let go of who waits under this order; nothing happens where nobody does."""
+        waiting = self._waiting_acks
+        at = bisect_left(waiting, (end_offset, order))
+        if at < len(waiting) and waiting[at][1] == order:
+            del waiting[at]
+
+    @property
+    def acks_waiting(self) -> int:
+        """How many wait for the high watermark on behalf of producers and coordinators."""
+        return len(self._waiting_acks)
 
     def follower_fetched(self, broker_id: int, fetch_offset: int, now_us: int, broker_epoch: int = -1) -> None:
         """A follower (this start of it) has everything below `fetch_offset`."""
@@ -485,7 +517,18 @@ class Partition:
         """As follower: cut what the leader does not have; OSError where the storage fails."""
         with self._cutting() as log:
             log.truncate(offset)
-        self.high_watermark = min(self.high_watermark, log.log_end_offset)
+        if log.log_end_offset < self.high_watermark:
+            logger.warning(
+                "broker %d: the log of %s is cut from offset %d on, as its leader, broker %d, has nothing behind that: "
+                "offsets %d to %d were committed, and are lost here",
+                self.broker_id,
+                self.folder,
+                log.log_end_offset,
+                self.leader,
+                log.log_end_offset,
+                self.high_watermark - 1,
+            )
+            self.high_watermark = log.log_end_offset
 
     @contextmanager
     def _cutting(self) -> Iterator[Log]:

@@ -44,7 +44,11 @@ class StorageFile(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return once everything written so far would survive a power cut."""
+        """Return once everything written so far would survive a power cut.
+
+        OSError: it may never, though it can be read, and though the next sync succeeds (the kernel drops what it could
+        not write, and forgets that it was not written).
+        """
         ...
 
     def begin_sync(self) -> Callable[[], bool]:
@@ -102,8 +106,11 @@ class Storage(Protocol):
         """The whole of a small file, or None."""
         ...
 
-    def write_file(self, path: str, content: bytes) -> None:
-        """Replace a small file at once: afterwards it holds the old or the new content, never a mixture."""
+    def write_file(self, path: str, content: bytes, *, synced: bool = False) -> None:
+        """Replace a small file at once: afterwards it holds the old or the new content, never a mixture.
+
+        Without `synced` a power cut may leave it empty, too.
+        """
         ...
 
     def rename(self, old: str, new: str) -> None:
@@ -113,8 +120,11 @@ class Storage(Protocol):
         """
         ...
 
-    def remove(self, path: str) -> None:
-        """Remove a file, or a folder with all that is in it; nothing happens where it is missing."""
+    def remove(self, path: str, *, synced: bool = False) -> None:
+        """Remove a file, or a folder with all that is in it; nothing happens where it is missing.
+
+        With `synced` it does not come back, whatever happens then.
+        """
         ...
 
     def power_off(self, rng: Random) -> None:

@@ -142,11 +142,18 @@ class WriteBack:
         Of what was not synced nothing survives, or as often a part from its beginning, cut anywhere.
         """
         found = []
-        for path, unsynced in self._files.items():
-            unsynced.settle(self.now_us, self.interval_us)
-            rest = unsynced.size - unsynced.synced
+        for path, synced, size in self.unsynced():
+            rest = size - synced
             kept = rng.randint(0, rest) if rng.random() < 0.5 else 0
             if kept < rest:
-                found.append((path, unsynced.synced + kept))
+                found.append((path, synced + kept))
+        return found
+
+    def unsynced(self) -> list[tuple[str, int, int]]:
+        """(path, bytes that are synced, bytes in all) of the files that are not synced; they count as synced then."""
+        found = []
+        for path, unsynced in self._files.items():
+            unsynced.settle(self.now_us, self.interval_us)
+            found.append((path, unsynced.synced, unsynced.size))
         self._files.clear()
         return found

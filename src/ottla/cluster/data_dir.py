@@ -60,7 +60,8 @@ class DataDir:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
             raise unusable(self.path, error) from error
-        return DiskStorage(path, self._open_files)
+        # Nobody comes back to a temporary folder.
+        return DiskStorage(path, self._open_files, lasts=not self._temporary)
 
     def release(self) -> None:
         """Give the folder back. Releasing twice is allowed."""

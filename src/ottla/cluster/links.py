@@ -30,6 +30,7 @@ from ottla.broker.events import (
     ControllerAnswered,
     ControllerRequest,
     ControllerResponse,
+    Halted,
     HangUp,
     ImagePublished,
     LetGo,
@@ -103,10 +104,11 @@ class Links:
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
         self.image: ClusterImage | None = None
-        # Told of every new image, of brokers that were let go, and of brokers that a fault strikes down.
+        # Told of every new image, of brokers that were let go, and of brokers that a fault strikes down or that end by
+        # themselves.
         self.image_published: Callable[[], None] = _nothing
         self.let_go: Callable[[int], None] = _nothing
-        self.struck: Callable[[int, Struck], None] = _nothing
+        self.struck: Callable[[int, Struck | Halted], None] = _nothing
         self._queue: deque[tuple[Callable[..., None], Any, Any]] = deque()
         self._running = False
         self._brokers: dict[int, Node] = {}
@@ -282,7 +284,7 @@ class Links:
 
     def _perform(self, node: Node, outputs: list[Any]) -> None:
         for number, output in enumerate(outputs, start=1):
-            if type(output) is Struck:
+            if type(output) is Struck or type(output) is Halted:
                 self.struck(node.broker_id, output)
             else:
                 self._perform_one(node, output)

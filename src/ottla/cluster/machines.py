@@ -17,7 +17,8 @@ from random import Random
 
 from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
-from ottla.broker.events import BrokerAddress, Struck
+from ottla.broker.events import BrokerAddress, Halted, Struck
+from ottla.broker.log.directory import directory_id
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.links import Links, Node
 from ottla.cluster.server import BrokerServer, Door
@@ -88,8 +89,9 @@ class Machines:
                 machine.starts = 0
             addresses = [machine.address for machine in self._machines.values()]
             rng = Random(self._rng.random())
+            directories = {each: directory_id(self._machines[each].storage, each, self._rng) for each in starting}
             self._controller = ControllerCore(
-                addresses, self._controller_storage, self._settings, rng, running=starting
+                addresses, self._controller_storage, self._settings, rng, running=starting, directories=directories
             )
             self._links.join_controller(self._controller)
         for broker_id in starting:
@@ -226,8 +228,12 @@ class Machines:
         if stopped is not None:
             stopped()
 
-    def _struck(self, broker_id: int, output: Struck) -> None:
-        """A fault hits while this broker's core is at work; nothing of what it would have done next is done."""
+    def _struck(self, broker_id: int, output: Struck | Halted) -> None:
+        """A fault hits while this broker's core is at work, or its disk: what it would have done next is not done."""
+        if type(output) is Halted:
+            self._end(self._machines[broker_id], power=False, seed=None)
+            return
+        assert isinstance(output, Struck)
         if output.kind == "pause":
             self.pause(broker_id)
             return

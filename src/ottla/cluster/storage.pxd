@@ -17,9 +17,12 @@ cdef class DiskFile:
     cdef public bint _closed
     cdef public object _descriptor
     cdef public bint _failing
+    cdef public bint _is_named
+    cdef public bint _lasts
     cdef public object _name
     cdef public object _open_files
     cdef public Space _space
+    cdef public object _syncing
     cdef public WriteBack _write_back
     cdef public object path
     cdef public object size

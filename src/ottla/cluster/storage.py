@@ -2,7 +2,8 @@
 
 Appends go straight from the buffers of the request to the page cache (`writev`, nothing joined, nothing copied in
 Python); reads are positional; a slice of a file is a promise that the server keeps with `sendfile`. Nothing is
-synced to the disk unless the broker core asks for it, as with Kafka. `power_off` really cuts the files back to what
+synced to the disk unless the broker core asks for it, as with Kafka, and in a folder that does not last nothing at all.
+`power_off` really cuts the files back to what
 counts as synced (`broker.write_back`).
 
 A log of a thousand topics must not need a thousand descriptors: files are opened when they are first used, and
@@ -72,8 +73,12 @@ class _BackgroundSync:
 
     _waiting: SimpleQueue[_BackgroundSync] | None = None
 
-    def __init__(self, descriptor: _Descriptor, name: str, size: int, write_back: WriteBack) -> None:
+    def __init__(
+        self, descriptor: _Descriptor, new_path: str | None, name: str, size: int, write_back: WriteBack
+    ) -> None:
         self._descriptor: _Descriptor | None = descriptor
+        # Where its name may not be on the disk yet.
+        self._new_path = new_path
         self._name = name
         self._size = size
         self._write_back = write_back
@@ -92,11 +97,19 @@ class _BackgroundSync:
         try:
             if self._descriptor is not None:
                 _sync(self._descriptor.fd)
+                if self._new_path is not None:
+                    _sync_names(self._new_path)
         except OSError as error:
             self._error = error
         self._time_us = (time.perf_counter_ns() - begin_ns) // 1000
         self._descriptor = None
         self._done.set()
+
+    def wait(self) -> None:
+        """Return once it is done; OSError where it failed, which the kernel tells of only once."""
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
 
     def __call__(self) -> bool:
         if not self._done.is_set():
@@ -113,6 +126,25 @@ class _BackgroundSync:
 def _sync_in_turn(waiting: SimpleQueue[_BackgroundSync]) -> None:
     while True:
         waiting.get().run()
+
+
+def _done() -> bool:
+    return True
+
+
+def _sync_names(path: str) -> None:
+    """Put the name of a file on the disk, and that of the folder it is in: both may be new."""
+    folder = os.path.dirname(path)
+    _sync_folder(folder)
+    _sync_folder(os.path.dirname(folder))
+
+
+def _sync_folder(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 class OpenFiles:
@@ -188,9 +220,12 @@ class DiskFile:
         "_closed",
         "_descriptor",
         "_failing",
+        "_is_named",
+        "_lasts",
         "_name",
         "_open_files",
         "_space",
+        "_syncing",
         "_write_back",
         "path",
         "size",
@@ -198,8 +233,12 @@ class DiskFile:
     )
 
     def __init__(
-        self, path: str, name: str, size: int, open_files: OpenFiles, write_back: WriteBack, space: Space
+        self, path: str, name: str, size: int, open_files: OpenFiles, write_back: WriteBack, space: Space, lasts: bool
     ) -> None:
+        self._lasts = lasts
+        self._is_named = False
+        # What was begun last, which may have failed without anybody having asked.
+        self._syncing: _BackgroundSync | None = None
         self.path = path
         self.size = size
         self.used = False
@@ -253,13 +292,27 @@ class DiskFile:
     def sync(self) -> None:
         """Return once everything written so far would survive a power cut."""
         begin_ns = time.perf_counter_ns()
-        _sync(self._open_descriptor().fd)
+        if self._lasts:
+            if self._syncing is not None:
+                self._syncing.wait()
+                self._syncing = None
+            _sync(self._open_descriptor().fd)
+            if not self._is_named:
+                _sync_names(self.path)
+                self._is_named = True
         self._write_back.synced(self._name)
         self._write_back.flushed((time.perf_counter_ns() - begin_ns) // 1000)
 
     def begin_sync(self) -> Callable[[], bool]:
         """Begin what `sync` does in a thread of its own; the answer tells whether it is done, OSError if it failed."""
-        return _BackgroundSync(self._open_descriptor(), self._name, self.size, self._write_back)
+        if not self._lasts:
+            self.sync()
+            return _done
+        new_path = None if self._is_named else self.path
+        syncing = _BackgroundSync(self._open_descriptor(), new_path, self._name, self.size, self._write_back)
+        self._is_named = True
+        self._syncing = syncing
+        return syncing
 
     def close(self) -> None:
         """Give the file back; slices of it stay readable. Closing twice is allowed."""
@@ -304,9 +357,14 @@ def _rest(buffers: Sequence[Buffer], written: int) -> list[Buffer]:
 
 
 class DiskStorage:
-    """A folder of files; `root` must exist. Storages of one process share `open_files`."""
+    """A folder of files; `root` must exist. Storages of one process share `open_files`.
 
-    def __init__(self, root: str, open_files: OpenFiles | None = None) -> None:
+    `lasts`: somebody may come back to the folder after a power cut. Otherwise nothing is synced, but counts as synced
+    where it would be.
+    """
+
+    def __init__(self, root: str, open_files: OpenFiles | None = None, *, lasts: bool = True) -> None:
+        self._lasts = lasts
         self.write_back = WriteBack()
         self.space = Space()
         self._root = root
@@ -345,7 +403,7 @@ class DiskStorage:
             return file
 
     def _file(self, path: str, full: str, size: int) -> DiskFile:
-        return DiskFile(full, path, size, self._open_files, self.write_back, self.space)
+        return DiskFile(full, path, size, self._open_files, self.write_back, self.space, self._lasts)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or a folder at `path`."""
@@ -377,8 +435,11 @@ class DiskStorage:
         except FileNotFoundError:
             return None
 
-    def write_file(self, path: str, content: bytes) -> None:
-        """Replace a small file at once: a process that dies here leaves the old or the new content."""
+    def write_file(self, path: str, content: bytes, *, synced: bool = False) -> None:
+        """Replace a small file at once: a process that dies here leaves the old or the new content.
+
+        `synced`: so does a power cut, and the new one after this returns; otherwise the file may be empty then.
+        """
         full = os.path.join(self._root, path)
         self.space.check(full)
         os.makedirs(os.path.dirname(full), exist_ok=True)
@@ -386,7 +447,12 @@ class DiskStorage:
         try:
             with open(fresh, "wb") as file:
                 file.write(content)
+                if synced and self._lasts:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(fresh, full)
+            if synced and self._lasts:
+                _sync_folder(os.path.dirname(full))
         except OSError:
             _remove_file(fresh)
             raise
@@ -397,9 +463,15 @@ class DiskStorage:
         os.replace(os.path.join(self._root, old), os.path.join(self._root, new))
         self.write_back.renamed(old, new)
 
-    def remove(self, path: str) -> None:
-        """Remove a file, or a folder with all that is in it; nothing happens where it is missing."""
-        remove_tree(os.path.join(self._root, path))
+    def remove(self, path: str, *, synced: bool = False) -> None:
+        """Remove a file, or a folder with all that is in it; nothing happens where it is missing.
+
+        `synced`: it does not come back with a power cut.
+        """
+        full = os.path.join(self._root, path)
+        remove_tree(full)
+        if synced and self._lasts:
+            _sync_folder(os.path.dirname(full))
         self.write_back.removed(path)
 
     def let_go(self) -> None:

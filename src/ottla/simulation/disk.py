@@ -1,7 +1,14 @@
-"""A disk in memory behind the broker's storage port.
+"""A disk in memory behind the broker's storage port, which fails where it is told to.
 
-`power_off` takes away what was not synced. A full disk answers as a real one does, with ENOSPC and nothing written;
-`refused` counts how often. What was not synced can be spoilt (`spoil`), as by a sector torn in the middle.
+`power_off` takes away what was not synced, in the order in which a disk may write it: any. Of a file's unsynced pages
+nothing is left, or a part from their beginning, or any of them, with zeros in the others' place; a small file that was
+replaced without a sync has its new content, its old one or none. A full disk answers as a real one does, with ENOSPC
+and nothing written; `refused` counts how often. What was not synced can be spoilt (`spoil`), as by a sector torn in the
+middle.
+
+Reads, writes and syncs can be made to fail with EIO (`fail`, counted in `failed`). A sync that failed leaves the file's
+pages marked clean, as Linux does: the next sync succeeds, and they are gone with the next power cut all the same. Until
+then they can be read, unless the disk `evicts` them at once.
 """
 
 from __future__ import annotations
@@ -15,6 +22,10 @@ from typing import Any
 from ottla.broker.storage import Buffer
 from ottla.broker.write_back import WriteBack
 from ottla.records.batch_header import CRC_BEGIN, BatchHeader, CorruptBatch, iterate_headers
+
+READ, WRITE, SYNC = OPERATIONS = "read", "write", "sync"
+# What a disk writes as a whole or not at all; small, as the logs of a simulation are.
+PAGE_BYTES = 512
 
 
 class DiskSlice:
@@ -47,7 +58,7 @@ class DiskFile:
         return len(self._content)
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write the buffers at the end, all or (on a full disk) none of them."""
+        """Write the buffers at the end, all or (on a disk that is full, or fails) none of them."""
         content = b"".join(buffers)
         self._disk.take(len(content))
         position = len(self._content)
@@ -57,6 +68,7 @@ class DiskFile:
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`."""
+        self._disk.check(READ)
         return bytes(self._content[position : position + size])
 
     def file_slice(self, position: int, size: int) -> DiskSlice:
@@ -65,18 +77,21 @@ class DiskFile:
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes."""
+        self._disk.check(WRITE)
         self._disk.used -= max(0, len(self._content) - size)
         del self._content[size:]
-        self._disk.write_back.cut(self._path, size)
+        self._disk.cut(self._path, size)
 
     def sync(self) -> None:
         """Everything written so far would now survive a power cut."""
-        self._disk.write_back.synced(self._path)
-        self._disk.write_back.flushed()
+        self._disk.sync(self._path)
 
     def begin_sync(self) -> Callable[[], bool]:
-        """Sync; it is done at once."""
-        self.sync()
+        """Sync; it is done at once, or has failed."""
+        try:
+            self.sync()
+        except OSError as error:
+            return _Failed(error)
         return _done
 
     def close(self) -> None:
@@ -87,6 +102,16 @@ def _done() -> bool:
     return True
 
 
+class _Failed:
+    """What became of a sync in the background that failed."""
+
+    def __init__(self, error: OSError) -> None:
+        self._error = error
+
+    def __call__(self) -> bool:
+        raise self._error
+
+
 class Disk:
     """A folder of simulated files with a capacity in bytes."""
 
@@ -95,22 +120,80 @@ class Disk:
         self.used = 0
         self.is_full = False
         self.refused = 0
+        self.failed = 0
+        # Whether pages that could not be synced have gone from the page cache, too, since somebody asked last.
+        self.has_lost_pages = False
         self.write_back = WriteBack()
         self._files: dict[str, bytearray] = {}
+        # Operation -> [each which of them fails, how many there were]
+        self._failing: dict[str, list[int]] = {}
+        self._evicts = False
+        # Path -> what of it was dropped by syncs that failed, and will never be on the disk.
+        self._dropped: dict[str, list[tuple[int, int]]] = {}
+        # Path -> what a small file held before it was replaced without a sync (None: it was not there), and when.
+        self._replaced: dict[str, tuple[bytes | None, int]] = {}
+
+    def fail(self, operation: str, every: int, *, evicts: bool = False) -> None:
+        """From now on each so many-th of these operations fails; `evicts`: what cannot be synced is gone at once."""
+        self._failing[operation] = [every, 0]
+        self._evicts = evicts
+
+    def work(self, operation: str) -> None:
+        """From now on these operations succeed again."""
+        self._failing.pop(operation, None)
+
+    def check(self, operation: str) -> None:
+        """OSError (EIO) where the disk fails this time."""
+        if not self._failing:
+            return
+        failing = self._failing.get(operation)
+        if failing is not None:
+            failing[1] += 1
+            if failing[1] % failing[0] == 0:
+                self.failed += 1
+                raise OSError(errno.EIO, f"the simulated disk cannot {operation}")
 
     def take(self, size: int) -> None:
-        """Count `size` more bytes, or fail as a full disk does."""
+        """Count `size` more bytes, or fail as a disk does that is full, or broken."""
+        self.check(WRITE)
         if size > 0 and (self.is_full or self.used + size > self.capacity):
             self.refused += 1
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
         self.used += size
+
+    def sync(self, path: str) -> None:
+        """What was written to this file is on the disk; OSError: it never will be, and nobody hears of it again."""
+        try:
+            self.check(SYNC)
+        except OSError:
+            self._drop(path)
+            raise
+        self._replaced.pop(path, None)
+        self.write_back.synced(path)
+        self.write_back.flushed()
+
+    def _drop(self, path: str) -> None:
+        content = self._files[path]
+        begin, end = self.write_back.synced_bytes(path, len(content)), len(content)
+        self.write_back.synced(path)
+        if begin < end and self._evicts:
+            content[begin:end] = bytes(end - begin)
+            self.has_lost_pages = True
+        elif begin < end:
+            self._dropped.setdefault(path, []).append((begin, end))
+
+    def cut(self, path: str, size: int) -> None:
+        """A file was cut to `size` bytes."""
+        self.write_back.cut(path, size)
+        if path in self._dropped:
+            self._dropped[path] = [(begin, min(end, size)) for begin, end in self._dropped[path] if begin < size]
 
     def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
         """Make a folder with these files in it; False where there is one."""
         if self.exists(path):
             return False
         for name, content in files:
-            self.write_file(f"{path}/{name}", content)
+            self.write_file(f"{path}/{name}", content, synced=not content)
         return True
 
     def open(self, path: str) -> DiskFile:
@@ -137,6 +220,7 @@ class Disk:
 
     def read_file(self, path: str) -> bytes | None:
         """The whole of a file, or None."""
+        self.check(READ)
         content = self._files.get(path)
         return None if content is None else bytes(content)
 
@@ -145,30 +229,56 @@ class Disk:
         names = [name for name in self.files(folder) if name.endswith(".log")]
         return b"".join(bytes(self._files[f"{folder}/{name}"]) for name in names)
 
-    def write_file(self, path: str, content: bytes) -> None:
-        """Replace a small file at once."""
-        before = self._files.get(path, b"")
-        self.take(len(content) - len(before))
+    def write_file(self, path: str, content: bytes, *, synced: bool = False) -> None:
+        """Replace a small file at once; `synced`: it is on the disk then."""
+        before = self._files.get(path)
+        if synced:
+            self.check(SYNC)
+        self.take(len(content) - len(before or b""))
+        if synced:
+            self._replaced.pop(path, None)
+        else:
+            self._note_replaced(path, before)
         self._files[path] = bytearray(content)
+        self._dropped.pop(path, None)
         self.write_back.synced(path)
+
+    def _note_replaced(self, path: str, before: bytearray | None) -> None:
+        now_us, known = self.write_back.now_us, self._replaced.get(path)
+        if known is not None and now_us - known[1] < self.write_back.interval_us:
+            self._replaced[path] = known[0], now_us
+        else:
+            self._replaced[path] = None if before is None else bytes(before), now_us
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, or a folder."""
+        self.check(WRITE)
         start = old + "/"
         inside = [path for path in self._files if path.startswith(start)]
         for path in inside:
-            self._files[f"{new}/{path.removeprefix(start)}"] = self._files.pop(path)
+            self._move(path, f"{new}/{path.removeprefix(start)}")
         if not inside:
-            content = self._files.pop(old)
-            self.used -= len(self._files.pop(new, b""))
-            self._files[new] = content
+            self._move(old, new)
         self.write_back.renamed(old, new)
 
-    def remove(self, path: str) -> None:
-        """Remove a file, or a folder with all that is in it."""
+    def _move(self, old: str, new: str) -> None:
+        content = self._files.pop(old)
+        self.used -= len(self._files.pop(new, b""))
+        self._files[new] = content
+        self._dropped.pop(new, None)
+        self._replaced.pop(new, None)
+        if old in self._dropped:
+            self._dropped[new] = self._dropped.pop(old)
+        if old in self._replaced:
+            self._replaced[new] = self._replaced.pop(old)
+
+    def remove(self, path: str, *, synced: bool = False) -> None:
+        """Remove a file, or a folder with all that is in it; what is gone does not come back, `synced` or not."""
         start = path.rstrip("/") + "/"
         for name in [n for n in self._files if n == path or n.startswith(start)]:
             self.used -= len(self._files.pop(name))
+            self._dropped.pop(name, None)
+            self._replaced.pop(name, None)
         self.write_back.removed(path)
 
     def spoil(self, path: str, rng: Random) -> bool:
@@ -189,11 +299,59 @@ class Disk:
         return True
 
     def power_off(self, rng: Random) -> None:
-        """Cut every file back to what counts as synced, or a little more."""
-        for path, size in self.write_back.survivors(rng):
-            content = self._files[path]
-            self.used -= max(0, len(content) - size)
-            self._files[path] = content[:size]
+        """Leave of every file what was synced, and of the rest what the disk happened to have written."""
+        for path, dropped in self._dropped.items():
+            self._lose_dropped(path, dropped, rng)
+        self._dropped.clear()
+        for path, begin, end in self.write_back.unsynced():
+            self._lose_pages(path, begin, min(end, len(self._files[path])), rng)
+        now_us, interval_us = self.write_back.now_us, self.write_back.interval_us
+        for path, (before, written_us) in self._replaced.items():
+            if now_us - written_us < interval_us:
+                self._lose_content(path, before, rng)
+        self._replaced.clear()
+
+    def _lose_dropped(self, path: str, dropped: list[tuple[int, int]], rng: Random) -> None:
+        content = self._files[path]
+        for begin, end in dropped:
+            content[begin:end] = bytes(max(0, end - begin))
+        last = dropped[-1][0] if dropped else len(content)
+        if dropped and dropped[-1][1] >= len(content) and rng.random() < 0.5:
+            # Nor was it noted that the file had grown.
+            self._cut_content(path, last)
+
+    def _lose_pages(self, path: str, begin: int, end: int, rng: Random) -> None:
+        """Of what was not synced nothing survives, or a part from its beginning, or some of its pages."""
+        content, drawn = self._files[path], rng.random()
+        if drawn < 0.4:
+            self._cut_content(path, begin)
+        elif drawn < 0.7:
+            self._cut_content(path, rng.randint(begin, end))
+        else:
+            survived = begin
+            for page in range(begin - begin % PAGE_BYTES, end, PAGE_BYTES):
+                first, last = max(begin, page), min(end, page + PAGE_BYTES)
+                if rng.random() < 0.5:
+                    survived = last
+                else:
+                    content[first:last] = bytes(last - first)
+            if rng.random() < 0.5:
+                self._cut_content(path, survived)
+
+    def _cut_content(self, path: str, size: int) -> None:
+        content = self._files[path]
+        self.used -= max(0, len(content) - size)
+        del content[size:]
+
+    def _lose_content(self, path: str, before: bytes | None, rng: Random) -> None:
+        """A small file that was replaced without a sync: as it is, as it was, or empty."""
+        drawn = rng.random()
+        if drawn < 0.5:
+            return
+        left = before if drawn < 0.75 else b""
+        self.used += len(left or b"") - len(self._files.pop(path))
+        if left is not None:
+            self._files[path] = bytearray(left)
 
 
 def whole_headers(content: bytes | bytearray) -> Iterator[BatchHeader]:

@@ -58,6 +58,9 @@ _PACES = (
         "replica_fetch_wait_max_ms": 2000,
     },
 )
+# How many runs have disks that fail, and how many of those have a topic whose records are synced before they are told.
+_FAILING_DISKS_SHARE = 0.12
+_FLUSHED_SHARE = 0.5
 # How many runs have clients with clocks of their own, and how many parts in a million those are off.
 _DRIFTING_SHARE = 0.1
 _CLIENT_DRIFTS_PPM = (-500_000, -50_000, -200, 200, 50_000, 1_000_000)
@@ -102,6 +105,10 @@ def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
     plan.mishaps += draw_mishaps(chance, times, plan)
     if sends_again:
         plan.mishaps += _fall_silent(plan, again)
+    disks = Chance(f"disks {seed}")
+    if mishaps and disks.random() < _FAILING_DISKS_SHARE:
+        _promise_to_flush(plan, disks)
+        plan.mishaps += draw_mishaps(disks, draw_times(disks, disks.choice((1, 2, 4))), plan, "failing_disk")
     if _BUSY_SHARE <= drawn < _BUSY_SHARE + _IDLE_SHARE:
         idle_for_long(plan, arrivals)
     clocks = Chance(f"client clocks {seed}")
@@ -109,6 +116,12 @@ def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
         plan.mishaps += _drifting(clocks, plan)
     add_headers(plan, Chance(f"headers {seed}"))
     return plan
+
+
+def _promise_to_flush(plan: Plan, chance: Chance) -> None:
+    """Few brokers sync what they write: only what was synced can fail to be."""
+    if chance.random() < _FLUSHED_SHARE:
+        chance.choice(plan.topics).settings["flush_messages"] = chance.choice((1, 1, 5))
 
 
 def add_headers(plan: Plan, chance: Chance) -> None:

@@ -17,6 +17,7 @@
 | `stall` | `chance`, `most_us` | some messages are held up, and what is behind them on their connection |
 | `full_disk` | `broker` | nothing can be written |
 | `slow_disk` | `broker`, `delay_us` | what makes it write is late |
+| `failing_disk` | `broker`, `operation`, `every`, `evicts` | each so many-th `read`, `write` or `sync` fails (`disk`) |
 | `drift_clock` | `broker` (or -2) or `client`, `ppm` | its clock runs too fast or too slow |
 | `jump_clock` | `broker`, `jump_ms` | its date is another |
 | `move_leader` | `topic`, `partition` | another replica in sync leads; for internal topics: a coordinator moves |
@@ -38,6 +39,7 @@ from typing import Any
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.faults.rule import CRASHES, MOMENTS
 from ottla.simulation.chance import Chance
+from ottla.simulation.disk import OPERATIONS, SYNC
 from ottla.simulation.interbroker import CONTROLLER
 from ottla.simulation.plan import SEVERE_WEATHER, Mishap, Plan, TopicPlan
 from ottla.simulation.timetable import Sending, Timetable
@@ -94,6 +96,7 @@ _TROUBLES = (
     "stop_controller",
     "full_disk",
     "slow_disk",
+    "failing_disk",
 )
 _DOWNFALLS = ("kill", "restart", "power_off", "corrupt", "cut_power")
 
@@ -284,6 +287,17 @@ def _slow_disk(place: _Place, mishap: Mishap) -> bool:
     return found
 
 
+def _failing_disk(place: _Place, mishap: Mishap) -> bool:
+    chance = place.chance
+    operation = chance.choice(OPERATIONS)
+    found = _disk(place, mishap)
+    mishap.lasts_us = max(mishap.lasts_us, _LASTS_US[1])
+    mishap.details |= {"operation": operation, "every": chance.choice((1, 1, 2, 5))}
+    # As a power cut: in mild weather nothing of that kind may befall a broker that has what others lack.
+    mishap.details["evicts"] = place.is_severe and operation == SYNC and chance.random() < 0.5
+    return found
+
+
 def _lose(place: _Place, mishap: Mishap) -> bool:
     chance = place.chance
     share, least_us = chance.choice(((0.01, 6_000_000), (0.1, 2_000_000), (0.3, 200_000)))
@@ -366,6 +380,7 @@ _DRAWN: dict[str, Callable[[_Place, Mishap], bool]] = {
     "stall": _stall,
     "full_disk": _disk,
     "slow_disk": _slow_disk,
+    "failing_disk": _failing_disk,
     "drift_clock": _drift,
     "jump_clock": _jump,
     "move_leader": _leader,
@@ -373,6 +388,8 @@ _DRAWN: dict[str, Callable[[_Place, Mishap], bool]] = {
 }
 KINDS = tuple(_DRAWN)
 SEVERE = ("cut_power", "corrupt")
+# Drawn for themselves (`draw`), so that what other seeds draw stays as it was.
+_APART = ("failing_disk",)
 MILD = tuple(kind for kind in KINDS if kind not in SEVERE)
 
 
@@ -385,13 +402,23 @@ def draw_times(chance: Chance, count: int) -> list[int]:
     return times
 
 
-def draw_mishaps(chance: Chance, times: list[int], plan: Plan) -> list[Mishap]:
-    """A mishap for each of these times, of the few kinds that this run has; the plan is ready but for them."""
+def draw_mishaps(chance: Chance, times: list[int], plan: Plan, kind: str | None = None) -> list[Mishap]:
+    """A mishap for each of these times, of the few kinds that this run has; the plan is ready but for them.
+
+    `kind`: of this one alone, as far as it has something to strike.
+    """
     place = _Place(chance, plan)
+    if kind is not None:
+        return _drawn_of(place, [kind], times)
     share = chance.choice((0.15, 0.3, 0.6))
-    allowed = [kind for kind in (KINDS if place.is_severe else MILD) if chance.random() < share]
+    kinds = [each for each in (KINDS if place.is_severe else MILD) if each not in _APART]
+    allowed = [each for each in kinds if chance.random() < share]
     if not allowed or chance.random() < _RULES_SHARE:
         allowed += ["rule"] * (len(allowed) // 3 + 1)
+    return _drawn_of(place, allowed, times)
+
+
+def _drawn_of(place: _Place, allowed: list[str], times: list[int]) -> list[Mishap]:
     drawn = []
     for at_us in times:
         drawn.append(_drawn(place, allowed, at_us))

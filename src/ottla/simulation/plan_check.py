@@ -19,6 +19,7 @@ from ottla.faults.rule import FaultRule
 from ottla.producer.settings import ProducerSettings
 from ottla.protocol.messages import MODULES
 from ottla.reader.settings import ReaderSettings
+from ottla.simulation.disk import OPERATIONS
 from ottla.simulation.interbroker import CONTROLLER
 from ottla.simulation.plan import (
     ABORT,
@@ -138,6 +139,8 @@ def _partition(plan: Plan, details: dict[str, Any]) -> May:
 
 _YES_OR_NO = _always(_one_of([False, True]))
 _SHARE = _always(_CHANCE)
+_OPERATION = _always(_one_of(OPERATIONS))
+_EVERY = _always(_number(1, 1_000_000))
 _LATE_US = _always(_REST_US)
 # A clock that stands still, or runs backwards, would never come to anything.
 _PPM = _always(_number(-900_000, 9_000_000))
@@ -159,6 +162,7 @@ DETAILS: dict[str, tuple[dict[str, Allowed], ...]] = {
     "stall": ({"chance": _SHARE, "most_us": _LATE_US},),
     "full_disk": ({"broker": _broker},),
     "slow_disk": ({"broker": _broker, "delay_us": _LATE_US},),
+    "failing_disk": ({"broker": _broker, "operation": _OPERATION, "every": _EVERY, "evicts": _YES_OR_NO},),
     "drift_clock": ({"broker": _broker_or_controller, "ppm": _PPM}, {"client": _client, "ppm": _PPM}),
     "jump_clock": ({"broker": _broker, "jump_ms": _JUMP_MS},),
     "move_leader": ({"topic": _topic, "partition": _partition},),

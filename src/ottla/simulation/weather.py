@@ -70,6 +70,7 @@ class Weather:
             "stall": self._stall,
             "full_disk": self._fill_disk,
             "slow_disk": self._slow_disk,
+            "failing_disk": self._fail_disk,
             "drift_clock": self._drift_clock,
             "jump_clock": self._jump_clock,
             "move_leader": self._move_leader,
@@ -341,6 +342,22 @@ class Weather:
         world.slow_down(details["broker"], details["delay_us"])
         self._counting[number] = lambda: world.slowed - before
         return lambda: world.slow_down(details["broker"], 0)
+
+    def _fail_disk(self, number: int, details: dict[str, Any]) -> Undo | None:
+        broker_id, operation = details["broker"], details["operation"]
+        if self._world.brokers[broker_id].is_dead:
+            return self._miss(number, _IS_DOWN)
+        disk = self._world.disks[broker_id]
+        before = disk.failed
+        disk.fail(operation, details["every"], evicts=details["evicts"])
+        self._counting[number] = lambda: disk.failed - before
+
+        def undo() -> None:
+            disk.work(operation)
+            # It ends where it cannot sync.
+            self._mend(broker_id)
+
+        return undo
 
     def _drift_clock(self, number: int, details: dict[str, Any]) -> Undo:
         world = self._world

@@ -25,6 +25,7 @@ from ottla.broker.events import (
     ClusterImage,
     ControllerRequest,
     ControllerResponse,
+    Halted,
     HangUp,
     ImagePublished,
     LetGo,
@@ -116,7 +117,15 @@ class World:
         self.controller_disk = Disk()
         self.controller_clock = Clock()
         core = ControllerCore(
-            self._addresses, self.controller_disk, self._settings, self._fork(rng), cluster_id="simulated"
+            self._addresses,
+            self.controller_disk,
+            self._settings,
+            self._fork(rng),
+            cluster_id="simulated",
+            directories={
+                broker_id: machine.core.directory.identify(broker_id, machine.core.rng)  # type: ignore[attr-defined]
+                for broker_id, machine in enumerate(self.brokers)
+            },
         )
         self.controller = Machine(self.scheduler, core, self._perform_for_controller, self.controller_clock)
         self.links = InterBroker(self, self._fork(rng))
@@ -204,6 +213,9 @@ class World:
     def kill(self, broker_id: int, *, kind: str = "kill") -> None:
         """End a broker; what it had written is still there when it is started again. `kind` is for who watches."""
         self._end(broker_id, silently=False)
+        disk = self.disks[broker_id]
+        if disk.has_lost_pages:
+            disk.has_lost_pages, kind = False, "failed_sync"
         self._tell_of_downfall(broker_id, kind)
 
     def power_off(self, broker_id: int) -> None:
@@ -422,6 +434,8 @@ class World:
                 # A disk that is full refuses some of what closing writes; the broker ends all the same.
                 with suppress(OSError):
                     self.brokers[broker_id].core.close()  # type: ignore[attr-defined]
+                self.kill(broker_id)
+            elif kind is Halted:
                 self.kill(broker_id)
             else:
                 raise TypeError(f"a broker gave {kind.__name__}, which no driver knows")

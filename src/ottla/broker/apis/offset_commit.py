@@ -45,7 +45,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
                 errors[place] = error_code
             else:
                 offset, epoch = asked.committed_offset, asked.committed_leader_epoch
-                offsets[place] = CommittedOffset(offset, epoch, metadata, now_us // 1000)
+                offsets[place] = CommittedOffset(offset, epoch, metadata, core.wall_ms(now_us))
 
     def answer(error_code: int, later_us: int) -> None:
         core.answer(request, _response(message, errors, error_code), later_us)

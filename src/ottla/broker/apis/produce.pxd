@@ -20,6 +20,7 @@ cdef class PendingProduce:
     cpdef await_partition(self, Partition partition, end_offset, answer)
     cpdef replicated(self, order, error_code, now_us)
     cpdef expire(self, now_us)
+    cdef _stop_waiting(self)
 
 
 @cython.locals(partition=Partition, pending=PendingProduce)

@@ -70,7 +70,10 @@ class Refused(Exception):
 
 
 class PendingProduce:
-    """acks=all: answered when all partitions that were appended to are replicated."""
+    """acks=all: answered when all partitions that were appended to are replicated.
+
+    Once it has been answered, or its client has gone, no partition keeps it, nor the frame that its records came in.
+    """
 
     __slots__ = ("_core", "_outstanding", "_request", "_response", "bucket")
 
@@ -79,31 +82,42 @@ class PendingProduce:
         self._core = core
         self._request = request
         self._response = response
-        self._outstanding: dict[int, PartitionProduceResponse] = {}
+        # By order: where it is waited for, up to which offset, and what is answered.
+        self._outstanding: dict[int, tuple[Partition, int, PartitionProduceResponse]] = {}
 
     def await_partition(self, partition: Partition, end_offset: int, answer: PartitionProduceResponse) -> None:
         """Wait for this partition, too."""
         order = self._core.next_number()
-        self._outstanding[order] = answer
+        self._outstanding[order] = partition, end_offset, answer
         partition.await_replication(end_offset, order, self)
 
     def replicated(self, order: int, error_code: int, now_us: int) -> None:
         """One partition is replicated, or never will be."""
-        answer = self._outstanding.pop(order, None)
-        if answer is None:
+        awaited = self._outstanding.pop(order, None)
+        if awaited is None:
             return
         if error_code:
-            _fail_after_append(answer, error_code, None)
+            _fail_after_append(awaited[2], error_code, None)
         if not self._outstanding:
             self._core.purgatory.remove(self)
             _answer(self._core, self._request, self._response, now_us)
 
     def expire(self, now_us: int) -> None:
         """Too few replicas have it in time: the records are in the log, and may stay there."""
-        for answer in self._outstanding.values():
+        for _, _, answer in self._outstanding.values():
             _fail_after_append(answer, ErrorCode.REQUEST_TIMED_OUT, "appended, but not replicated in time")
-        self._outstanding.clear()
+        self._stop_waiting()
         _answer(self._core, self._request, self._response, now_us)
+
+    def cancel(self) -> None:
+        """Its client has gone: nobody is answered."""
+        self._core.purgatory.remove(self)
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        outstanding, self._outstanding = self._outstanding, {}
+        for order, (partition, end_offset, _) in outstanding.items():
+            partition.stop_waiting(end_offset, order)
 
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
@@ -162,6 +176,9 @@ def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str,
         for partition, end_offset, answer in waiting:
             pending.await_partition(partition, end_offset, answer)
         core.purgatory.add(pending, now_us + max(0, message.timeout_ms) * 1000)
+        if request.after is None:
+            # What a fault is to do to the answer it does to one that nobody waits for, too.
+            core.park(request, pending)
     else:
         _answer(core, request, response, now_us)
 

@@ -13,7 +13,7 @@ nothing is published or answered that is not stored; a producer id is given once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -29,10 +29,11 @@ from ottla.broker.apis import (
 )
 from ottla.broker.controller.configs import ClusterConfigs
 from ottla.broker.controller.leadership import Leadership
-from ottla.broker.controller.liveness import Liveness
+from ottla.broker.controller.liveness import Liveness, tell_of_loss
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.events import (
     BrokerAddress,
+    BrokerHeartbeat,
     ClusterImage,
     ControllerRequest,
     ControllerResponse,
@@ -43,7 +44,6 @@ from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
-from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 if TYPE_CHECKING:
     from ottla.broker.controller.partitions import Partitions
@@ -57,9 +57,11 @@ class ControllerCore:
     """The controller of a cluster of these brokers; `storage` is its own folder.
 
     `cluster_id` names the cluster (default: drawn from `rng` and kept); `running`: the brokers started with it
-    (default: all). With `resumes` only the controller was started anew, and the brokers went on without it: leaders and
-    replicas in sync stay as they are stored, until brokers are heard of, or are not. Raises UserMistake where the
-    folder belongs to a cluster with brokers that are missing now, or is damaged; OSError where it cannot be written.
+    (default: all), which have their logs in these `directories` (by id, where that is known: a broker that has another
+    than it had is not in sync, KIP-858). With `resumes` only the controller was started anew, and the brokers went on
+    without it: leaders and replicas in sync stay as they are stored, until brokers are heard of, or are not. Raises
+    UserMistake where the folder belongs to a cluster with brokers that are missing now, or is damaged; OSError where it
+    cannot be written.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class ControllerCore:
         *,
         cluster_id: str | None = None,
         running: Sequence[int] | None = None,
+        directories: Mapping[int, str] | None = None,
         resumes: bool = False,
     ) -> None:
         # `settings` as started; the copy follows what is changed for all brokers.
@@ -89,7 +92,12 @@ class ControllerCore:
         self._partitions: Partitions | None = None
         self.configs = ClusterConfigs(self.state, settings, self.settings, publish)
         if not resumes:
-            self.leadership.restart(clean=self.state.was_clean)
+            told = {} if directories is None else directories
+            lost = [each for each, directory_id in told.items() if self.liveness.has_lost(each, directory_id)]
+            self.leadership.restart(clean=self.state.was_clean, lost=lost)
+            self.state.directories.update(told)
+            for broker_id in lost:
+                tell_of_loss(broker_id)
         self.state.save()
         self.announce()
 
@@ -106,13 +114,12 @@ class ControllerCore:
         if isinstance(message, MoveLeader):
             self._outputs.append(ControllerResponse(event.broker_id, event.token, self.leadership.move(message)))
             return
-        api_key = message.API_KEY
-        if api_key == BrokerHeartbeatRequest.API_KEY:
+        if isinstance(message, BrokerHeartbeat):
             answer: Any = self.liveness.heartbeat(message, now_us)
-        elif api_key == AlterPartitionRequest.API_KEY:
+        elif message.API_KEY == AlterPartitionRequest.API_KEY:
             answer = self.leadership.alter(message)
         else:
-            answer = self._handler_of(api_key)(message)
+            answer = self._handler_of(message.API_KEY)(message)
         self._outputs.append(ControllerResponse(event.broker_id, event.token, answer))
 
     def _handler_of(self, api_key: int) -> Callable[[Any], Any]:

@@ -5,14 +5,17 @@ comes from the replicas in sync that are alive, in the order in which the replic
 election is allowed and nobody is left in sync may another living replica lead, and then it alone is in sync: what it
 never had is lost.
 
-Invariants: a partition always has somebody in sync, if only a broker that is gone (the last one stays, as it alone has
-everything); the leader, where there is one, is alive and in sync; the leader epoch grows with every change of the
-leader, the partition epoch with every change. Eligible leader replicas (KIP-966) are not kept.
+A broker that comes back with another folder has nothing of what it had: it is not in sync, not even as the last one,
+unless it is the only replica. Then nobody is in sync, and nobody leads until an election that may be unclean.
+
+Invariants: otherwise a partition always has somebody in sync, if only a broker that is gone (the last one stays, as it
+alone has everything); the leader, where there is one, is alive and in sync; the leader epoch grows with every change of
+the leader, the partition epoch with every change. Eligible leader replicas (KIP-966) are not kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from ottla.broker.events import PartitionImage
 
@@ -21,11 +24,18 @@ NO_LEADER = -1
 Alive = Callable[[int], bool]
 
 
-def without(partition: PartitionImage, broker_id: int, alive: Alive, *, unclean: bool) -> PartitionImage:
-    """`broker_id` is gone or about to go: it leads no more and, unless it is the last one, is in sync no more."""
+def without(
+    partition: PartitionImage, broker_id: int, alive: Alive, *, unclean: bool, has_lost: bool = False
+) -> PartitionImage:
+    """`broker_id` is gone or about to go: it leads no more and, unless it is the last one, is in sync no more.
+
+    `has_lost`: with its folder, which will not come back.
+    """
     if broker_id != partition.leader and broker_id not in partition.isr:
         return partition
-    isr = tuple(each for each in partition.isr if each != broker_id) or partition.isr
+    isr = tuple(each for each in partition.isr if each != broker_id)
+    if not isr and not (has_lost and len(partition.replicas) > 1):
+        isr = partition.isr
 
     def others_alive(each: int) -> bool:
         return each != broker_id and alive(each)
@@ -60,13 +70,18 @@ def changed(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> Par
     return PartitionImage(leader, leader_epoch, partition.replicas, isr, partition.partition_epoch + 1)
 
 
-def restarted(partition: PartitionImage, alive: Alive, *, clean: bool, unclean_election: bool) -> PartitionImage:
-    """The partition after the whole cluster was started anew.
+def restarted(
+    partition: PartitionImage, alive: Alive, *, clean: bool, unclean_election: bool, lost: Container[int] = ()
+) -> PartitionImage:
+    """The partition after the whole cluster was started anew; brokers in `lost` have other folders than before.
 
     Its leader begins a new epoch. Where the brokers had not closed their logs in order, a follower may have less than
     what was committed: it must catch up before it counts as in sync again.
     """
-    after = led(partition, partition.isr, alive, unclean=unclean_election)
+    isr = partition.isr
+    if len(partition.replicas) > 1:
+        isr = tuple(each for each in isr if each not in lost)
+    after = led(partition, isr, alive, unclean=unclean_election)
     leader = after.leader
     isr = after.isr if clean or leader == NO_LEADER else (leader,)
     return PartitionImage(leader, partition.leader_epoch + 1, after.replicas, isr, partition.partition_epoch + 1)

@@ -10,7 +10,7 @@ saw fetching (KIP-903), so that a broker that lost its log meanwhile is not take
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.controller import elections
@@ -54,20 +54,25 @@ class Leadership:
         self._epoch_of = epoch_of
         self._publish = publish
 
-    def restart(self, *, clean: bool) -> None:
-        """All brokers have been started anew: every leader begins a new epoch; OSError."""
+    def restart(self, *, clean: bool, lost: Sequence[int] = ()) -> None:
+        """All brokers were started anew, those in `lost` with other folders: leaders begin a new epoch; OSError."""
         topics = self._changed(
             lambda topic, each: elections.restarted(
-                each, self._alive, clean=clean, unclean_election=self._may_be_unclean(topic)
+                each, self._alive, clean=clean, unclean_election=self._may_be_unclean(topic), lost=lost
             )
         )
         if topics:
             self._state.change(topics)
 
-    def leave(self, broker_id: int) -> None:
-        """Take a broker that is gone, or about to go, out of leadership and of the replicas in sync; OSError."""
+    def leave(self, broker_id: int, *, has_lost: bool = False) -> None:
+        """Take a broker that is gone, or about to go, out of leadership and of the replicas in sync; OSError.
+
+        `has_lost`: it has another folder than before.
+        """
         self._change(
-            lambda topic, each: elections.without(each, broker_id, self._alive, unclean=self._may_be_unclean(topic))
+            lambda topic, each: elections.without(
+                each, broker_id, self._alive, unclean=self._may_be_unclean(topic), has_lost=has_lost
+            )
         )
 
     def fill_vacancies(self) -> None:

@@ -3,8 +3,9 @@
 Every broker sends BrokerHeartbeat. One that was not heard of for `broker.session.timeout.ms` is fenced: it leads
 nothing, is in sync nowhere but where it is the last, and no client is told of it. Its broker epoch says which start of
 it is speaking: with a newer one the controller knows that the broker died in between, however short that was, fences
-what it was, and lets it in again when it has seen the image that says so. A broker that wants to shut down is let go
-when it leads nothing that another could lead.
+what it was, and lets it in again when it has seen the image that says so. It also says which folder it has (KIP-858):
+one that comes back with another has lost its logs, and counts as in sync nowhere (`elections`). A broker that wants to
+shut down is let go when it leads nothing that another could lead.
 
 A controller that was itself held up (a laptop put to sleep, a debugger) gives everybody the time back it missed.
 
@@ -13,13 +14,18 @@ Invariant: who is fenced leads nothing, as soon as that could be stored.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.events import BrokerHeartbeat
 from ottla.protocol.error_codes import ErrorCode
-from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 
 if TYPE_CHECKING:
     from ottla.broker.controller.core import ControllerCore
+
+# What a broker has lost must be found where brokers' own words are; the driver shows what is logged.
+logger = logging.getLogger("ottla.broker")
 
 
 class BrokerLife:
@@ -59,6 +65,10 @@ class Liveness:
         """Whether clients are told of a broker: also while it hands over before it shuts down."""
         return self._lives[broker_id].is_alive
 
+    def has_lost(self, broker_id: int, directory_id: str) -> bool:
+        """Whether a broker with this folder had another one before."""
+        return self._core.state.directories.get(broker_id, directory_id) != directory_id
+
     def epoch_of(self, broker_id: int) -> int:
         """Which start of the broker is the newest known; 0 for none."""
         life = self._lives.get(broker_id)
@@ -68,8 +78,9 @@ class Liveness:
         """The newest known start of every broker."""
         return {broker_id: life.epoch for broker_id, life in self._lives.items()}
 
-    def heartbeat(self, message: BrokerHeartbeatRequest, now_us: int) -> BrokerHeartbeatResponse:
+    def heartbeat(self, event: BrokerHeartbeat, now_us: int) -> BrokerHeartbeatResponse:
         """A broker says that it is there, and is told what it is taken for."""
+        message = event.heartbeat
         broker_id = message.broker_id
         life = self._lives.get(broker_id)
         if life is None:
@@ -78,7 +89,9 @@ class Liveness:
             return BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         try:
             if message.broker_epoch > life.epoch:
-                self._register(broker_id, life, message.broker_epoch)
+                self._register(broker_id, life, message.broker_epoch, event.directory_id)
+            elif broker_id not in self._core.state.directories:
+                self._core.state.register(broker_id, life.epoch, event.directory_id)
             life.heard_us = now_us
             if life.is_trusted and life.is_alive:
                 # The controller before this one may have given it up, and its partitions with it.
@@ -117,15 +130,18 @@ class Liveness:
             return None
         return 0 if self._looked_us is None else self._looked_us + self._interval_us
 
-    def _register(self, broker_id: int, life: BrokerLife, epoch: int) -> None:
+    def _register(self, broker_id: int, life: BrokerLife, epoch: int, directory_id: str) -> None:
         was_alive, life.is_alive = life.is_alive, False
+        has_lost = self.has_lost(broker_id, directory_id)
         try:
             # In this order: who dies in between sees the broker start once more, which changes nothing.
-            self._core.leadership.leave(broker_id)
-            self._core.state.register(broker_id, epoch)
+            self._core.leadership.leave(broker_id, has_lost=has_lost)
+            self._core.state.register(broker_id, epoch, directory_id)
         except OSError:
             life.is_alive = was_alive
             raise
+        if has_lost:
+            tell_of_loss(broker_id)
         life.epoch = epoch
         life.is_leaving = False
         life.registered_version = self._core.announce()
@@ -152,6 +168,16 @@ class Liveness:
             self._core.leadership.leave(broker_id)
             self._fence(broker_id, life)
         return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=True, should_shut_down=True)
+
+
+def tell_of_loss(broker_id: int) -> None:
+    """Say that a broker has nothing of what it had."""
+    logger.warning(
+        "broker %d has another folder than before, and nothing of what was in that one: it is in sync only where it is "
+        "the only replica, and copies all else from the others; a partition of which it was the last in sync has no "
+        "leader until one is elected uncleanly",
+        broker_id,
+    )
 
 
 def _heard_us(entry: tuple[int, BrokerLife]) -> int:

@@ -6,7 +6,9 @@ or replicas in sync did, a broker's start where a new one was heard of, and all 
 was changed. When the lines outgrow the whole, it is written anew and the lines are thrown away. So a change costs what
 it says, however many topics there are. A torn last line was never answered and is cut off.
 
-Both files count as safe once written, also from a power cut: what a quorum of controllers would guarantee.
+Both files are on the disk before anybody is told of what they say, so they outlive a power cut, as what a quorum of
+controllers has agreed on does. Where the disk refuses, nothing has changed: what may be left of the line is overwritten
+by all of it anew before the next one.
 
 Invariants: nothing is published that is not stored; image versions, leader epochs and partition epochs only grow.
 """
@@ -14,7 +16,6 @@ Invariants: nothing is published that is not stored; image versions, leader epoc
 from __future__ import annotations
 
 import json
-from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 from ottla.broker.dynamic_settings import ConfigPairs
 from ottla.broker.events import BrokerAddress, ClusterImage, PartitionImage, TopicImage
 from ottla.broker.storage import Storage
+from ottla.broker.uuids import random_uuid, uuid_text
 from ottla.errors import UserMistake
 
 STATE_FILE = "controller.json"
@@ -54,13 +56,17 @@ class ControllerState:
         self.partitions_made = 0
         self.was_clean = False
         self._storage = storage
+        # Whether the last line may be in the file although it does not count.
+        self._is_doubtful = False
         self._next_producer_id = 0
         self._producer_ids_end = 0
         self._snapshot_bytes = 0
         self._broker_configs: dict[str, ConfigPairs] = {}
         self.broker_epochs: dict[int, int] = {}
+        # In which folder each broker has its logs, where that was told.
+        self.directories: dict[int, str] = {}
         topics, version, stored_id = self._load()
-        name = cluster_id or stored_id or self._new_cluster_id()
+        name = cluster_id or stored_id or uuid_text(self.new_topic_id())
         self.image = ClusterImage(
             version + (_ANNOUNCED_MAX if resumes else 1),
             name,
@@ -114,10 +120,13 @@ class ControllerState:
         )
         return self.image
 
-    def register(self, broker_id: int, epoch: int) -> None:
-        """Store which start of a broker is the newest known; OSError: nothing has changed."""
-        self._append({"version": self.image.version, "broker_epochs": {str(broker_id): epoch}})
+    def register(self, broker_id: int, epoch: int, directory_id: str) -> None:
+        """Store which start of a broker is the newest known, and its folder; OSError: nothing has changed."""
+        number = str(broker_id)
+        line = {"version": self.image.version, "broker_epochs": {number: epoch}, "directories": {number: directory_id}}
+        self._append(line)
         self.broker_epochs[broker_id] = epoch
+        self.directories[broker_id] = directory_id
 
     def take_producer_id(self) -> int:
         """A producer id never given before; OSError where that cannot be made sure of."""
@@ -139,25 +148,27 @@ class ControllerState:
             "partitions_made": self.partitions_made,
             "broker_configs": image.broker_configs,
             "broker_epochs": {str(broker_id): epoch for broker_id, epoch in self.broker_epochs.items()},
+            "directories": {str(broker_id): each for broker_id, each in self.directories.items()},
             "topics": {topic.name: _written(topic) for topic in image.topics.values()},
         }
         content = json.dumps(state, indent=1).encode()
-        self._storage.write_file(STATE_FILE, content)
+        self._storage.write_file(STATE_FILE, content, synced=True)
         self._snapshot_bytes = len(content)
         # Dying between these two is harmless: lines not newer than the whole are passed over.
         self._changes.truncate(0)
+        self._is_doubtful = False
 
     def new_topic_id(self) -> bytes:
         """A random (version 4) uuid."""
-        raw = bytearray(self.rng.getrandbits(128).to_bytes(16, "big"))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        return bytes(raw)
+        return random_uuid(self.rng)
 
     def _append(self, change: dict[str, Any]) -> None:
-        if self._changes.size > max(_CHANGES_BYTES_MIN, self._snapshot_bytes):
+        if self._is_doubtful or self._changes.size > max(_CHANGES_BYTES_MIN, self._snapshot_bytes):
             self.save()
+        self._is_doubtful = True
         self._changes.append([json.dumps(change, separators=(",", ":")).encode() + b"\n"])
+        self._changes.sync()
+        self._is_doubtful = False
 
     def _load(self) -> tuple[dict[str, TopicImage], int, str | None]:
         content = self._storage.read_file(STATE_FILE)
@@ -207,16 +218,13 @@ class ControllerState:
             self.partitions_made = int(fields["partitions_made"])
         for broker_id, epoch in fields.get("broker_epochs", {}).items():
             self.broker_epochs[int(broker_id)] = int(epoch)
+        for broker_id, directory_id in fields.get("directories", {}).items():
+            self.directories[int(broker_id)] = str(directory_id)
         if "broker_configs" in fields:
             self._broker_configs = {
                 str(broker): tuple((str(key), str(value)) for key, value in configs)
                 for broker, configs in fields["broker_configs"].items()
             }
-
-    def _new_cluster_id(self) -> str:
-        """22 characters, as Kafka's are."""
-        text = b2a_base64(self.new_topic_id(), newline=False).rstrip(b"=")
-        return text.translate(bytes.maketrans(b"+/", b"-_")).decode()
 
 
 def _written(topic: TopicImage) -> dict[str, Any]:

@@ -6,8 +6,9 @@ waits NOT_COORDINATOR. Offsets count as committed (and are answered) when the hi
 acks=all, or the client hears COORDINATOR_NOT_AVAILABLE after `offsets.commit.timeout.ms`. Groups are written down
 when they become stable or empty, without waiting for followers: where that is lost, members join again.
 
-Offsets of a transaction (TxnOffsetCommit) wait for its marker: committed, they count as any others; aborted, they are
-forgotten. Until then who wants stable offsets is told UNSTABLE_OFFSET_COMMIT (KIP-447).
+Offsets of a transaction (TxnOffsetCommit) wait for its marker: committed, they count as any others, unless a newer one
+of the same partition stands behind them in the log; aborted, they are forgotten. Until then who wants stable offsets is
+told UNSTABLE_OFFSET_COMMIT (KIP-447).
 
 Committed offsets of a topic go when the topic goes. They and empty groups do not expire.
 """
@@ -61,15 +62,24 @@ class CoordinatedGroup(Group):
         self.bucket = -1
         self.partition = partition
         self.offsets: dict[Place, CommittedOffset] = {}
-        # Producer id -> what its open transaction commits.
-        self.undecided: dict[int, dict[Place, CommittedOffset]] = {}
+        # Producer id -> what its open transaction commits, and where in the log that stands.
+        self.undecided: dict[int, dict[Place, tuple[CommittedOffset, int]]] = {}
+        # Where in the log each of `offsets` stands.
+        self._positions: dict[Place, int] = {}
         self._coordinator = coordinator
+
+    def take(self, place: Place, committed: CommittedOffset, position: int) -> None:
+        """An offset counts from now on that stands at this position of the log, unless there is a newer one."""
+        if place not in self.offsets or position >= self._positions[place]:
+            self.offsets[place] = committed
+            self._positions[place] = position
 
     def decide(self, producer_id: int, committed: bool) -> None:
         """A producer's transaction is over."""
         offsets = self.undecided.pop(producer_id, None)
         if offsets is not None and committed:
-            self.offsets.update(offsets)
+            for place, (offset, position) in offsets.items():
+                self.take(place, offset, position)
 
     def is_unstable(self, place: Place) -> bool:
         """Whether an open transaction commits an offset of this partition."""
@@ -128,7 +138,7 @@ class GroupCoordinator:
         core = self.core
         if group.changed:
             group.changed = False
-            pair = (group_key(group.group_id), group_value(group, now_us // 1000))
+            pair = (group_key(group.group_id), group_value(group, core.wall_ms(now_us)))
             # Where it fails, members know what the group decided; a coordinator after this one has them join again.
             with suppress(GroupRefusal):
                 self._append(group.partition, [pair], now_us)
@@ -148,10 +158,12 @@ class GroupCoordinator:
     ) -> None:
         """Store offsets, then call `answer(error code, now)`; GroupRefusal where nothing was stored."""
 
-        def apply(later_us: int) -> None:
-            group.offsets.update(offsets)
-
         end_offset = self._append(group.partition, _offset_pairs(group, offsets), now_us)
+
+        def apply(later_us: int) -> None:
+            for place, committed in offsets.items():
+                group.take(place, committed, end_offset)
+
         self._await(group.partition, end_offset, PendingAppend(self.core, apply, answer), now_us)
 
     def commit_in_transaction(
@@ -165,7 +177,8 @@ class GroupCoordinator:
         """Store offsets that count when the transaction of this (producer id, epoch) is committed; else as `commit`."""
         pairs = _offset_pairs(group, offsets)
         end_offset = self._append(group.partition, pairs, now_us, producer=producer)
-        group.undecided.setdefault(producer[0], {}).update(offsets)
+        undecided = group.undecided.setdefault(producer[0], {})
+        undecided.update((place, (committed, end_offset)) for place, committed in offsets.items())
         if "group_offsets_before_commit" in self.core.settings.weaknesses:
             group.decide(producer[0], True)
         self._await(group.partition, end_offset, PendingAppend(self.core, _nothing, answer), now_us)
@@ -278,9 +291,9 @@ class GroupCoordinator:
                 self._take_entry(partition, groups, group_id, place, told)
                 if header.is_transactional and place is not None and isinstance(told, CommittedOffset):
                     group = groups[group_id]
-                    group.undecided.setdefault(header.producer_id, {})[place] = told
+                    group.undecided.setdefault(header.producer_id, {})[place] = told, header.last_offset + 1
                 elif place is not None and isinstance(told, CommittedOffset):
-                    groups[group_id].offsets[place] = told
+                    groups[group_id].take(place, told, header.last_offset + 1)
 
     def _take_entry(
         self,

@@ -12,7 +12,7 @@ said under the key. So Apache Kafka's tools read these logs.
                    | time int64 (2+) | members: id string, instance id nullable string (3+), client id, host string,
                    rebalance timeout int32 (1+), session timeout int32, subscription bytes, assignment bytes
 
-Times are the broker's own clock in milliseconds: a core has no other.
+Times are those of the broker's wall clock, in milliseconds since 1970.
 """
 
 from __future__ import annotations

@@ -7,9 +7,14 @@
 | `log-start-offset-checkpoint` | the first offset, where no file name says it | now and then, at a clean end |
 | `cleaner-offset-checkpoint` | how far it was compacted | after each round of compaction |
 | `.kafka_cleanshutdown` | the logs were closed in order | at a clean end; a start takes it away |
+| `meta.properties` | which folder this is (`directory.id`, KIP-858) | when the folder is first used |
 
-All but the last are Kafka's: version 0, the number of lines, then `topic partition offset`. The last one is JSON as
-Kafka's; beside Kafka's fields it says where each log ended and how many bytes its last segment had, so that a log
+A sync that fails puts the folder offline (`failure`), for the kernel forgets what it could not write: the next sync
+would succeed, and the recovery point pass what is not on the disk. A mark in the log's folder has the next start write
+that part once more, as long as the page cache still has it.
+
+The checkpoints are Kafka's: version 0, the number of lines, then `topic partition offset`. The mark is JSON as Kafka's;
+beside Kafka's fields it says where each log ended and how many bytes its last segment had, so that a log
 somebody has touched since is not taken for one that needs no check.
 
 Invariants: a checkpoint that cannot be read says nothing, which costs time and no data; what has been read stays true
@@ -23,10 +28,12 @@ import json
 import logging
 from collections.abc import Mapping
 from itertools import count
+from random import Random
 from typing import TYPE_CHECKING
 
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
+from ottla.broker.uuids import random_uuid, uuid_text
 
 if TYPE_CHECKING:
     from ottla.broker.log.log import Log
@@ -39,24 +46,47 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+# In a log's folder: what was written behind the recovery point may be in the page cache alone.
+SYNC_FAILED = "sync-failed"
+META_PROPERTIES = "meta.properties"
+_DIRECTORY_ID = "directory.id"
 _VERSION = 0
 _FOLDER_NAME_MAX = 255
+
+
+def directory_id(storage: Storage, broker_id: int, rng: Random) -> str:
+    """Which folder this is, by an id drawn when it is first used; OSError where that cannot be read or kept.
+
+    A broker whose folder was removed, or exchanged for another, is known by it: it does not have what it had.
+    """
+    content = storage.read_file(META_PROPERTIES)
+    for line in (content or b"").decode(errors="replace").splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() == _DIRECTORY_ID and value.strip():
+            return value.strip()
+    drawn = uuid_text(random_uuid(rng))
+    lines = f"version=1\nnode.id={broker_id}\n{_DIRECTORY_ID}={drawn}\n"
+    storage.write_file(META_PROPERTIES, lines.encode(), synced=True)
+    return drawn
 
 
 class LogDirectory:
     """A broker's folder; `storage` is where the logs are. Logs that wait for a sync they began are in `syncing`.
 
-    `remove_due_us`: when `remove_due` has something to do, None while nothing waits.
+    `remove_due_us`: when `remove_due` has something to do, None while nothing waits. `failure` says why the folder is
+    offline, None while it is not.
     """
 
     __slots__ = (
         "_clean_ends",
         "_cleaned",
+        "_directory_id",
         "_high_watermarks",
         "_log_starts",
         "_recovery_points",
         "_set_aside",
         "_written",
+        "failure",
         "flush_ms",
         "remove_due_us",
         "settings",
@@ -68,7 +98,9 @@ class LogDirectory:
         self.storage = storage
         self.settings = settings
         self.syncing: dict[Log, None] = {}
+        self.failure: str | None = None
         self.flush_ms = settings.log_flush_scheduler_interval_ms
+        self._directory_id: str | None = None
         self._written: dict[str, bytes] = {}
         # (when, path) of files that are to go
         self._set_aside: list[tuple[int, str]] = []
@@ -78,6 +110,12 @@ class LogDirectory:
         self._high_watermarks = self._read(HIGH_WATERMARKS)
         self._log_starts = self._read(LOG_STARTS)
         self._cleaned = self._read(CLEANED)
+
+    def identify(self, broker_id: int, rng: Random) -> str:
+        """See `directory_id`; OSError."""
+        if self._directory_id is None:
+            self._directory_id = directory_id(self.storage, broker_id, rng)
+        return self._directory_id
 
     def recovery_point(self, folder: str) -> int:
         """Everything of the log below is on the disk; 0 where nothing is known."""
@@ -145,6 +183,14 @@ class LogDirectory:
             self.storage.write_file(name, content)
             self._written[name] = content
 
+    def sync_failed(self, folder: str, error: OSError) -> None:
+        """A log could not be synced: the folder is offline from now on, until the broker is started again."""
+        if self.failure is None:
+            self.failure = f"the log of {folder} cannot be synced: {error.strerror or error}"
+        # It need not outlive the page cache; where it cannot be written, a power cut may take more than is noticed.
+        with contextlib.suppress(OSError):
+            self.storage.open(f"{folder}/{SYNC_FAILED}").append([b"1"])
+
     def flush_every(self, flush_ms: int) -> None:
         """A topic wants its logs flushed so often; `flush_ms` is the shortest such time."""
         self.flush_ms = min(self.flush_ms, flush_ms)
@@ -168,13 +214,16 @@ class LogDirectory:
     def mark_clean(self, ends: Mapping[str, tuple[int, int]]) -> None:
         """All logs were closed in order; `ends` as `clean_end` gives them. OSError."""
         mark = {"version": 0, "brokerEpoch": -1, "logEnds": {**self._clean_ends, **ends}}
-        self.storage.write_file(CLEAN_SHUTDOWN, json.dumps(mark).encode())
+        self.storage.write_file(CLEAN_SHUTDOWN, json.dumps(mark).encode(), synced=True)
 
     def _take_clean_shutdown(self) -> dict[str, tuple[int, int]]:
-        content = self.storage.read_file(CLEAN_SHUTDOWN)
+        try:
+            content = self.storage.read_file(CLEAN_SHUTDOWN)
+        except OSError:
+            content = b""
         if content is None:
             return {}
-        self.storage.remove(CLEAN_SHUTDOWN)
+        self.storage.remove(CLEAN_SHUTDOWN, synced=True)
         try:
             ends = json.loads(content)["logEnds"]
             return {str(folder): (int(end), int(size)) for folder, (end, size) in ends.items()}
@@ -183,7 +232,11 @@ class LogDirectory:
 
     def _read(self, name: str) -> dict[str, int]:
         """A checkpoint's offsets by log folder; none where it is missing or damaged."""
-        content = self.storage.read_file(name)
+        try:
+            content = self.storage.read_file(name)
+        except OSError as error:
+            logger.warning("%s cannot be read (%s), and what it says is not known", name, error.strerror or error)
+            content = None
         if content is None:
             return {}
         try:

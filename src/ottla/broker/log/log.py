@@ -12,7 +12,6 @@ segment is the only one written to, its index the only one in memory.
 
 from __future__ import annotations
 
-from binascii import b2a_base64
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from errno import EIO
@@ -27,6 +26,7 @@ from ottla.broker.log.producer_state import ProducerStates
 from ottla.broker.log.segment import TRANSACTION_INDEX_SUFFIX, Segment, file_name
 from ottla.broker.storage import Buffer, FileSlice
 from ottla.broker.topic_settings import TopicSettings
+from ottla.broker.uuids import uuid_text
 from ottla.records.batch_header import HEADER_BYTES, BatchHeader, stamp_offset
 from ottla.records.crc import crc32c
 
@@ -81,7 +81,7 @@ class Log:
     def open(self, topic_id: bytes) -> None:
         """Open and recover the log in its folder, made where it is missing; OSError where that fails."""
         path = f"{self.folder}/{METADATA_FILE}"
-        owner = f"version: 0\ntopic_id: {_uuid_text(topic_id)}".encode()
+        owner = f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
         first = (file_name(0), b"")
         if self.storage.make_folder(self.folder, ((METADATA_FILE, owner), first)):
             self.directory.forget(self.folder)
@@ -90,7 +90,8 @@ class Log:
         found = self.storage.read_file(path)
         # Words, not bytes: whether the last line has an end says nothing about whose log this is.
         if found is None or found.split() != owner.split():
-            if found is not None:
+            # Blank is what a power cut leaves of it.
+            if found is not None and found.strip(_BLANK):
                 if not _is_owner(found):
                     raise OSError(EIO, "it does not say which topic the log belongs to", path)
                 self.directory.keep_stray(self.folder, found.split()[3].decode(errors="replace"))
@@ -153,11 +154,21 @@ class Log:
     def _append_run(self, buffers: list[Buffer], headers: list[BatchHeader]) -> None:
         segment = self.segments[-1]
         segment.append(buffers, headers)
-        for header in headers:
-            if header.producer_id >= 0:
-                self.note_producer(header, header.base_offset)
-            self.epochs.note(header.partition_leader_epoch, header.base_offset)
         self.log_end_offset = segment.next_offset
+        has_marker = False
+        for header in headers:
+            if header.is_control:
+                has_marker = True
+            self.epochs.note(header.partition_leader_epoch, header.base_offset)
+        if not has_marker:
+            for header in headers:
+                if header.producer_id >= 0:
+                    self.note_producer(header, header.base_offset)
+            return
+        # What a marker says is taken from memory: the file may refuse, and the batches are in the log already.
+        for header, batch in _locate(buffers, headers):
+            if header.producer_id >= 0:
+                self.note_producer(header, header.base_offset, batch)
 
     def _segment_by_segment(
         self, buffers: list[Buffer], headers: list[BatchHeader]
@@ -206,17 +217,20 @@ class Log:
         """Close the segment written to and begin another; OSError: nothing has changed."""
         closed = self.segments[-1]
         base_offset = self.log_end_offset if base_offset is None else base_offset
-        closed.store_index()
+        closed.store_index(synced=False)
         self._store_transactions(closed)
         self.take_snapshot(base_offset)
         self.store_epochs()
         segment = self.new_segment(base_offset)
-        done = closed.file.begin_sync()
+        # Also what lies in front of it, where the last run came to an end before it was synced.
+        begun_to = self._syncs[-1][1] if self._syncs else self.recovery_point
+        late = [each for each in self.segments if each.next_offset > begun_to or each is closed]
+        begun = [done for each in late for done in each.begin_sync(with_index=True)]
         closed.next_offset = base_offset
         closed.seal()
         self.segments.append(segment)
         self.log_end_offset = base_offset
-        self._syncs.append((done, base_offset))
+        self._syncs.append((lambda: all(done() for done in begun), base_offset))
         self.settle_syncs()
         return segment
 
@@ -368,9 +382,13 @@ class Log:
         end = self.log_end_offset
         self.flushed_us = self.storage.write_back.now_us
         if end > self.recovery_point:
-            for segment in self.segments:
-                if segment.next_offset > self.recovery_point:
-                    segment.file.sync()
+            try:
+                for segment in self.segments:
+                    if segment.next_offset > self.recovery_point:
+                        segment.sync()
+            except OSError as error:
+                self.directory.sync_failed(self.folder, error)
+                raise
             self.recovery_point = end
             self._syncs.clear()
 
@@ -379,21 +397,23 @@ class Log:
         end, recovery_point = self.log_end_offset, self.recovery_point
         self.flushed_us = self.storage.write_back.now_us
         if end > recovery_point and not (self._syncs and self._syncs[-1][1] >= end):
-            tickets = [s.file.begin_sync() for s in self.segments if s.next_offset > recovery_point]
-            self._syncs.append((lambda: all(done() for done in tickets), end))
+            late = [each for each in self.segments if each.next_offset > recovery_point]
+            begun = [done for each in late for done in each.begin_sync(with_index=each.is_sealed)]
+            self._syncs.append((lambda: all(done() for done in begun), end))
             self.settle_syncs()
 
     def settle_syncs(self) -> bool:
         """Move the recovery point as far as the syncs begun have come; whether all of them are done.
 
-        OSError: one failed, which is begun no more; the next flush syncs what it was to sync.
+        OSError: one failed, which is begun no more; the recovery point stays where it is from now on.
         """
         syncs = self._syncs
         try:
             while syncs and syncs[0][0]():
                 self.recovery_point = max(self.recovery_point, syncs.pop(0)[1])
-        except OSError:
+        except OSError as error:
             syncs.clear()
+            self.directory.sync_failed(self.folder, error)
             raise
         if syncs:
             self.directory.syncing[self] = None
@@ -409,14 +429,15 @@ class Log:
         """Write the leader epochs, where they changed since; OSError."""
         content = write_leader_epochs(self.epochs.entries())
         if content != self._epochs_stored:
-            self.storage.write_file(f"{self.folder}/{EPOCHS_FILE}", content)
+            # Where batches are believed, nobody looks for epochs that it lacks.
+            self.storage.write_file(f"{self.folder}/{EPOCHS_FILE}", content, synced=True)
             self._epochs_stored = content
 
     def _store_transactions(self, segment: Segment) -> None:
         content = self.aborted.to_bytes(segment.base_offset, self.log_end_offset)
         path = segment.path_of(TRANSACTION_INDEX_SUFFIX)
         if content:
-            self.storage.write_file(path, content)
+            self.storage.write_file(path, content, synced=True)
         elif self.storage.exists(path):
             self.storage.remove(path)
 
@@ -473,9 +494,4 @@ def _is_owner(content: bytes) -> bool:
     return len(words) == 4 and words[::2] == [b"version:", b"topic_id:"] and words[1] == b"0" and len(words[3]) == 22
 
 
-def _uuid_text(topic_id: bytes) -> str:
-    """A uuid as Kafka writes it: URL-safe base64 without padding."""
-    return b2a_base64(topic_id, newline=False).rstrip(b"=").translate(_URL_SAFE).decode()
-
-
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_BLANK = b"\0 \r\n\t"

@@ -1,12 +1,13 @@
 """Opening a log on what the last run left: what is in order is believed, what may not be is read and cut.
 
 After a clean shutdown no batch is read: segment sizes, index files, epochs, a snapshot of the producers at the log's
-end and the mark in the broker's folder say everything. After any other end the segments from the recovery point on
-are read and checked (CRC) as in Kafka, the log is cut at the first batch that is torn or corrupt, and what lies behind
-is removed. What says something about the log (index, snapshot, checkpoint) is made again from the log wherever it is
-missing or cannot be right. Of segments that are believed only the last headers are looked at, so that a file that was
-removed or cut is told (`_tell_of_gap`); what lies behind it stays. Bit rot below the recovery point is not looked for:
-as with Kafka it is found by those who check the CRC of what they read, clients and followers.
+end and the mark in the broker's folder say everything. After any other end the segments from the recovery point on are
+read and checked (CRC) as in Kafka, the log is cut at the first batch that is torn or corrupt, and what lies behind is
+removed. Where a sync had failed they are written once more before that (`directory.sync_failed`). What says something
+about the log (index, snapshot, checkpoint) is made again from the log wherever it is missing or cannot be right. Of
+segments that are believed only the last headers are looked at, so that a file that was removed or cut is told
+(`_tell_of_gap`); what lies behind it stays. Bit rot below the recovery point is not looked for: as with Kafka it is
+found by those who check the CRC of what they read, clients and followers.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.log import files, producer_snapshots, swap
+from ottla.broker.log.directory import SYNC_FAILED
 from ottla.broker.log.leader_epochs import LeaderEpochs
 from ottla.broker.log.segment import (
     DELETED_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     Segment,
+    file_name,
     offset_of,
 )
 
@@ -44,6 +47,8 @@ def recover(log: Log) -> None:
     log.close()
     log.segments = []
     bases = sorted(base for base in map(offset_of, names) if base is not None)
+    if SYNC_FAILED in names:
+        _write_again(log, bases)
     checked_from = _load_segments(log, bases)
     log.log_end_offset = end = log.active.next_offset
     log.log_start_offset = min(end, max(log.directory.log_start(log.folder), log.segments[0].base_offset))
@@ -56,6 +61,16 @@ def recover(log: Log) -> None:
         log.producers.restore([])
     if "aborted_index_lost" in weaknesses:
         log.aborted.truncate(0)
+
+
+def _write_again(log: Log, bases: list[int]) -> None:
+    """Put on the disk what a sync has failed to, as far as it can still be read; it is checked as any other end is."""
+    recovery_point = log.directory.recovery_point(log.folder)
+    for number, base_offset in enumerate(bases):
+        if number + 1 == len(bases) or bases[number + 1] > recovery_point:
+            path = f"{log.folder}/{file_name(base_offset)}"
+            log.storage.write_file(path, log.storage.read_file(path) or b"", synced=True)
+    log.storage.remove(f"{log.folder}/{SYNC_FAILED}", synced=True)
 
 
 def _load_segments(log: Log, bases: list[int]) -> int | None:
@@ -85,7 +100,7 @@ def _load_segments(log: Log, bases: list[int]) -> int | None:
             if trusted:
                 _tell_of_gap(log, segment, following)
             segment.next_offset = following
-            segment.store_index()
+            segment.store_index(synced=trusted)
             segment.seal()
         else:
             # The segment was cut, or one behind it is missing: what follows can belong to no log any more.

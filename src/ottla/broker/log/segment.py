@@ -11,7 +11,7 @@ lies: a reader never misses a batch because of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ottla.broker.log.segment_index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, GrowingIndex, Place, StoredIndex
 from ottla.broker.storage import Buffer, FileSlice, Storage, StorageFile
@@ -171,10 +171,32 @@ class Segment:
         self.size = self.file.size
         self.next_offset = next_offset
 
-    def store_index(self) -> None:
-        """Write the index files of what there is; the segment can go on growing. OSError."""
+    def store_index(self, *, synced: bool = True) -> None:
+        """Write the index files of what there is; the segment can go on growing. OSError.
+
+        Not `synced`: they are to be, by `sync` or `begin_sync`, before the segment is believed.
+        """
         if isinstance(self.index, GrowingIndex):
-            self.index.store(self._storage, self.path_of(""))
+            self.index.store(self._storage, self.path_of(""), synced=synced)
+
+    def sync(self) -> None:
+        """Return once the segment, and its index files where it is closed, would survive a power cut; OSError."""
+        self.file.sync()
+        if self.is_sealed:
+            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                file = self._storage.open(self.path_of(suffix))
+                file.sync()
+                file.close()
+
+    def begin_sync(self, *, with_index: bool) -> list[Callable[[], bool]]:
+        """Begin what `sync` does; as `StorageFile.begin_sync`, for each file."""
+        begun = [self.file.begin_sync()]
+        if with_index:
+            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                file = self._storage.open(self.path_of(suffix))
+                begun.append(file.begin_sync())
+                file.close()
+        return begun
 
     def seal(self) -> None:
         """The index files are written: keep nothing of them in memory."""

@@ -144,11 +144,13 @@ class GrowingIndex:
             self.max_timestamp_end = end
         self._bytes_since_entry += size
 
-    def store(self, storage: Storage, stem: str) -> None:
+    def store(self, storage: Storage, stem: str, *, synced: bool) -> None:
         """Write both files; the time index ends with the largest timestamp there is. OSError."""
         self._add_time()
-        storage.write_file(stem + INDEX_SUFFIX, _interleave((self._ends, 4), (self._positions, 4)))
-        storage.write_file(stem + TIME_INDEX_SUFFIX, _interleave((self._times, 8), (self._time_ends, 4)))
+        ends = _interleave((self._ends, 4), (self._positions, 4))
+        times = _interleave((self._times, 8), (self._time_ends, 4))
+        storage.write_file(stem + INDEX_SUFFIX, ends, synced=synced)
+        storage.write_file(stem + TIME_INDEX_SUFFIX, times, synced=synced)
 
     def load(self, storage: Storage, stem: str, size: int) -> bool:
         """Take both files of a segment of `size` bytes; False where they are missing or cannot be its."""
