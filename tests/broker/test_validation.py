@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
+
 import pytest
 
+from ottla.broker.log.validation import DECODED_BYTES_MAX
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.produce import PartitionProduceResponse
-from ottla.records.batch_header import iterate_headers
+from ottla.records.batch_header import HEADER_BYTES, iterate_headers, stamp_crc
 from ottla.records.plain import Record, encode_batch
 
-from .world import TOPIC, WALL_OFFSET_US, World, batch_of, records_of
+from .world import TOPIC, WALL_OFFSET_US, World, batch_of, produce_request, records_of
 
 WALL_MS = WALL_OFFSET_US // 1000 + 1000
 HOUR_MS = 3_600_000
@@ -128,8 +132,48 @@ def test_a_record_of_the_future_is_named() -> None:
 def test_records_that_cannot_be_read_are_refused_where_they_must_be_read() -> None:
     world = made(compression_type="zstd")
     batch = bytearray(batch_of(b"a", codec="gzip"))
-    from ottla.records.batch_header import HEADER_BYTES, stamp_crc
-
     batch[HEADER_BYTES:] = b"\0" * (len(batch) - HEADER_BYTES)
     stamp_crc(batch)
     assert world.produce(bytes(batch)).error_code == ErrorCode.INVALID_RECORD
+
+
+def partitions_answers(world: World, batches: list[bytes]) -> list[int]:
+    """The error codes of one request with a batch for each partition."""
+    answer = world.ask(1, produce_request({(TOPIC, number): batch for number, batch in enumerate(batches)}))
+    return [each.error_code for each in answer.responses[0].partition_responses]
+
+
+def test_the_batches_of_a_request_are_decompressed_up_to_a_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is told that a batch is too large divides it."""
+    monkeypatch.setattr("ottla.broker.apis.produce.DECODED_BYTES_MAX", 1 << 20)
+    world = World(1)
+    assert world.create_topic(TOPIC, 5, 1, cleanup_policy="compact") == 0
+    size = (1 << 19) - 1000
+    large = encode_batch([Record(0, WALL_MS, b"k", bytes(size))], codec="gzip")
+    small = encode_batch([Record(0, WALL_MS, b"k", b"v")], codec="gzip")
+    codes = partitions_answers(world, [large, large, large, small, small])
+    assert codes == [0, 0, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE]
+    # The next request begins anew.
+    assert partitions_answers(world, [small, small, large]) == [0, 0, 0]
+
+
+def test_empty_members_of_many_batches_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = 0
+    begin = zlib.decompressobj
+
+    def count(wbits: int) -> object:
+        nonlocal begun
+        begun += 1
+        return begin(wbits=wbits)
+
+    monkeypatch.setattr(zlib, "decompressobj", count)
+    world = World(1)
+    assert world.create_topic(TOPIC, 12, 1, cleanup_policy="compact") == 0
+    batch = bytearray(encode_batch([Record(0, WALL_MS, b"k", b"v")])[:HEADER_BYTES])
+    batch += gzip.compress(b"") * 20_000
+    batch[22] = 1
+    batch[8:12] = (len(batch) - 12).to_bytes(4)
+    stamp_crc(batch)
+    codes = partitions_answers(world, [bytes(batch)] * 12)
+    assert set(codes) == {ErrorCode.INVALID_RECORD, ErrorCode.MESSAGE_TOO_LARGE}
+    assert begun <= DECODED_BYTES_MAX // 1024 + 12

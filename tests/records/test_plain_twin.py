@@ -19,7 +19,7 @@ from ottla.records.batch_header import (
     stamp_crc,
     stamp_offset,
 )
-from ottla.records.compression import check_level, compress, decompress
+from ottla.records.compression import PART_BYTES, Allowance, check_level, compress, decompress
 from ottla.records.plain import Record, decode_batches, encode_batch, murmur2, partition_for_key
 
 KNOWN_HASHES = {
@@ -135,16 +135,16 @@ def test_claimed_records_beyond_the_bytes_are_refused():
 @pytest.mark.parametrize("codec", CODECS)
 @given(data=st.binary(max_size=300))
 def test_codec_round_trip(codec, data):
-    assert bytes(decompress(codec, compress(codec, None, data), len(data))) == data
+    assert bytes(decompress(codec, compress(codec, None, data), Allowance(len(data)))) == data
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("size", [100, 70_000, 1_000_000])
 def test_decompression_stops_at_the_limit(codec, size):
     compressed = compress(codec, None, b"a" * size)
-    assert bytes(decompress(codec, compressed, size)) == b"a" * size
+    assert bytes(decompress(codec, compressed, Allowance(size))) == b"a" * size
     with pytest.raises(CorruptBatch, match="allowed"):
-        decompress(codec, compressed, size - 1)
+        decompress(codec, compressed, Allowance(size - 1))
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
@@ -152,37 +152,37 @@ def test_compressed_bytes_cut_or_followed_by_others_are_refused(codec):
     compressed = bytes(compress(codec, None, bytes(range(256)) * 20))
     for size in [*range(0, len(compressed), 7), len(compressed) - 1]:
         with pytest.raises(CorruptBatch):
-            decompress(codec, compressed[:size], 1 << 20)
+            decompress(codec, compressed[:size], Allowance(1 << 20))
     with pytest.raises(CorruptBatch):
-        decompress(codec, compressed + b"trailing", 1 << 20)
+        decompress(codec, compressed + b"trailing", Allowance(1 << 20))
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 @given(data=st.binary(max_size=200))
 def test_garbage_is_refused_by_every_codec(codec, data):
     with contextlib.suppress(CorruptBatch):
-        assert len(decompress(codec, data, 1 << 16)) <= 1 << 16
+        assert len(decompress(codec, data, Allowance(1 << 16))) <= 1 << 16
 
 
 def test_snappy_size_that_cannot_be_true_is_refused_before_it_is_allocated():
     with pytest.raises(CorruptBatch, match="cannot hold"):
-        decompress("snappy", b"\xff\xff\xff\x7f" + b"abc", 1 << 30)
+        decompress("snappy", b"\xff\xff\xff\x7f" + b"abc", Allowance(1 << 30))
 
 
 def test_xerial_snappy_of_the_java_clients_is_read():
     blocks = [bytes(compress("snappy", None, part)) for part in (b"first ", b"second")]
     framed = b"\x82SNAPPY\0" + (1).to_bytes(4, "big") * 2
     framed += b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
-    assert decompress("snappy", framed, 100) == b"first second"
+    assert decompress("snappy", framed, Allowance(12 + PART_BYTES)) == b"first second"
     with pytest.raises(CorruptBatch):
-        decompress("snappy", framed[:-1], 100)
+        decompress("snappy", framed[:-1], Allowance())
     with pytest.raises(CorruptBatch, match="allowed"):
-        decompress("snappy", framed, 11)
+        decompress("snappy", framed, Allowance(11 + PART_BYTES))
 
 
 def test_gzip_of_several_members_is_read():
     framed = bytes(compress("gzip", 1, b"one ")) + bytes(compress("gzip", 9, b"two"))
-    assert decompress("gzip", framed, 100) == b"one two"
+    assert decompress("gzip", framed, Allowance(7 + PART_BYTES)) == b"one two"
 
 
 def test_lz4_blocks_are_independent():

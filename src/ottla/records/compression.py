@@ -1,7 +1,12 @@
 """The record batch codecs: none, gzip, snappy, lz4, zstd (KIP-110, KIP-390 for the levels).
 
-Every codec's library is imported when it is first used. Decompression is bounded: it never gives, and never
-allocates much beyond, `limit_bytes`, whatever the compressed bytes claim.
+Every codec's library is imported when it is first used.
+
+`decompress` is what readers, brokers and `ottla inspect` use. Its work is bounded twice, whatever the compressed bytes
+claim: it grows in step with them, and what it gives, and what it allocates, stays within an `Allowance`, which all
+batches of a request can share. A gzip member or a snappy block counts as `PART_BYTES` on top of what it holds, because
+an empty one costs work, too. Apache Kafka's brokers decompress every batch as a stream and have no such bound; here a
+batch is decompressed whole, by the thread that serves all clients.
 
 lz4 frames are written with independent blocks, the only ones Kafka's Java reader takes. snappy is written raw, as
 librdkafka does, and read raw or in the xerial framing of Kafka's Java clients.
@@ -17,9 +22,37 @@ CODEC_IDS = {name: number for number, name in enumerate(CODECS)}
 # the fast compressor, not Java's 9 (which is its high-compression one, a twentieth of the speed).
 LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 1), "zstd": (-131072, 22, 3)}
 
+# What may come out of one batch, for those who read. A batch of 1 MiB (Kafka's max.message.bytes) that compresses to a
+# 250th still fits.
+DECOMPRESSED_BYTES_MAX = 1 << 28
+# What a further gzip member or snappy block costs beyond its bytes: as many as snappy-java's smallest block holds.
+PART_BYTES = 1024
+
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
 _FIRST_GUESS_BYTES_MIN = 4096
+# zlib copies what it was given behind the end of a member: little, until the member has turned out to be larger.
+_FIRST_WINDOW_BYTES = 256
+
+
+class BatchTooLarge(CorruptBatch):
+    """What a batch holds exceeds what is allowed."""
+
+
+class Allowance:
+    """How many bytes may still come out of compressed batches."""
+
+    __slots__ = ("bytes_max", "left_bytes")
+
+    def __init__(self, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> None:
+        self.bytes_max = self.left_bytes = bytes_max
+
+    def spend(self, size: int, codec: str) -> None:
+        """Take so many bytes; raises BatchTooLarge where they are more than are left, and then nothing is left."""
+        self.left_bytes -= size
+        if self.left_bytes < 0:
+            self.left_bytes = 0
+            raise BatchTooLarge(f"Batches compressed with {codec} hold more than the {self.bytes_max} bytes allowed.")
 
 
 def check_level(codec: str, level: int | None) -> None:
@@ -55,32 +88,27 @@ def compress(codec: str, level: int | None, data: Buffer) -> Buffer:
     raise ConfigError(f"Compression {codec!r} is unknown; it can be {', '.join(CODECS)}.")
 
 
-def decompress(codec: str, data: Buffer, limit_bytes: int) -> Buffer:
-    """`data` decompressed; CorruptBatch when it is not whole, not `codec`, or would exceed `limit_bytes`."""
+def decompress(codec: str, data: Buffer, allowance: Allowance) -> Buffer:
+    """`data` decompressed; CorruptBatch when it is not whole or not `codec`, BatchTooLarge beyond the allowance."""
     if codec == "none":
-        if len(data) > limit_bytes:
-            raise _too_large(codec, limit_bytes)
+        allowance.spend(len(data), codec)
         return data
     if codec == "lz4":
-        return _decompress_lz4(data, limit_bytes)
+        return _decompress_lz4(data, allowance)
     if codec == "snappy":
-        return _decompress_snappy(data, limit_bytes)
+        return _decompress_snappy(data, allowance)
     if codec == "zstd":
-        return _decompress_zstd(data, limit_bytes)
+        return _decompress_zstd(data, allowance)
     if codec == "gzip":
-        return _decompress_gzip(data, limit_bytes)
+        return _decompress_gzip(data, allowance)
     raise ConfigError(f"Compression {codec!r} is unknown; it can be {', '.join(CODECS)}.")
-
-
-def _too_large(codec: str, limit_bytes: int) -> CorruptBatch:
-    return CorruptBatch(f"A batch compressed with {codec} holds more than the {limit_bytes} bytes allowed.")
 
 
 def _not_valid(codec: str, cause: object) -> CorruptBatch:
     return CorruptBatch(f"A batch said to be compressed with {codec} is not: {cause}.")
 
 
-def _decompress_lz4(data: Buffer, limit_bytes: int) -> Buffer:
+def _decompress_lz4(data: Buffer, allowance: Allowance) -> Buffer:
     import lz4.frame
 
     decompressor = lz4.frame.LZ4FrameDecompressor()
@@ -93,13 +121,12 @@ def _decompress_lz4(data: Buffer, limit_bytes: int) -> Buffer:
     while not decompressor.eof:
         try:
             # One byte more than is allowed tells "too large" from "just so".
-            piece = decompressor.decompress(source, max_length=min(step, limit_bytes - size) + 1)
+            piece = decompressor.decompress(source, max_length=min(step, allowance.left_bytes) + 1)
         except RuntimeError as error:
             raise _not_valid("lz4", error) from error
         source = b""
         size += len(piece)
-        if size > limit_bytes:
-            raise _too_large("lz4", limit_bytes)
+        allowance.spend(len(piece), "lz4")
         pieces.append(piece)
         if not decompressor.eof and not piece:
             raise _not_valid("lz4", "the frame is cut short")
@@ -109,31 +136,29 @@ def _decompress_lz4(data: Buffer, limit_bytes: int) -> Buffer:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _decompress_snappy(data: Buffer, limit_bytes: int) -> Buffer:
+def _decompress_snappy(data: Buffer, allowance: Allowance) -> Buffer:
     if bytes(data[:8]) != _XERIAL_MAGIC:
-        return _decompress_snappy_raw(data, limit_bytes)
+        return _decompress_snappy_raw(data, allowance)
     blocks: list[Buffer] = []
-    size = 0
     position = _XERIAL_HEADER_BYTES
     while position < len(data):
+        if blocks:
+            allowance.spend(PART_BYTES, "snappy")
         length = int.from_bytes(data[position : position + 4], "big", signed=True)
         position += 4
         if length < 0 or length > len(data) - position:
             raise _not_valid("snappy", "a block is cut short")
-        block = _decompress_snappy_raw(data[position : position + length], limit_bytes - size)
-        blocks.append(block)
-        size += len(block)
+        blocks.append(_decompress_snappy_raw(data[position : position + length], allowance))
         position += length
     return b"".join(blocks)
 
 
-def _decompress_snappy_raw(data: Buffer, limit_bytes: int) -> Buffer:
+def _decompress_snappy_raw(data: Buffer, allowance: Allowance) -> Buffer:
     import cramjam
 
     try:
         size = cramjam.snappy.decompress_raw_len(data)
-        if size > limit_bytes:
-            raise _too_large("snappy", limit_bytes)
+        allowance.spend(size, "snappy")
         # Snappy makes at most 64 bytes out of 3: a claim beyond that is not worth an allocation.
         if size > 22 * len(data):
             raise _not_valid("snappy", f"{len(data)} bytes cannot hold the {size} they claim")
@@ -146,10 +171,10 @@ def _decompress_snappy_raw(data: Buffer, limit_bytes: int) -> Buffer:
     return output
 
 
-def _decompress_zstd(data: Buffer, limit_bytes: int) -> Buffer:
+def _decompress_zstd(data: Buffer, allowance: Allowance) -> Buffer:
     import cramjam
 
-    guess = min(max(4 * len(data), _FIRST_GUESS_BYTES_MIN), limit_bytes)
+    guess = min(max(4 * len(data), _FIRST_GUESS_BYTES_MIN), allowance.left_bytes)
     while True:
         output = bytearray(guess)
         try:
@@ -158,31 +183,34 @@ def _decompress_zstd(data: Buffer, limit_bytes: int) -> Buffer:
             # The library has one word for "no room" ("failed to write whole buffer") and others for the rest.
             if "whole buffer" not in str(error):
                 raise _not_valid("zstd", error) from error
-            if guess >= limit_bytes:
-                raise _too_large("zstd", limit_bytes) from error
-            guess = min(4 * guess, limit_bytes)
+            if guess >= allowance.left_bytes:
+                allowance.spend(guess + 1, "zstd")
+            guess = min(4 * guess, allowance.left_bytes)
             continue
+        allowance.spend(written, "zstd")
         return memoryview(output)[:written]
 
 
-def _decompress_gzip(data: Buffer, limit_bytes: int) -> Buffer:
+def _decompress_gzip(data: Buffer, allowance: Allowance) -> Buffer:
     import zlib
 
     pieces: list[bytes] = []
-    size = 0
-    rest: Buffer = data
+    rest = memoryview(data)
     while True:
         decompressor = zlib.decompressobj(wbits=31)
-        try:
-            piece = decompressor.decompress(rest, limit_bytes - size + 1)
-        except zlib.error as error:
-            raise _not_valid("gzip", error) from error
-        size += len(piece)
-        if size > limit_bytes:
-            raise _too_large("gzip", limit_bytes)
-        pieces.append(piece)
-        if not decompressor.eof:
-            raise _not_valid("gzip", "the stream is cut short")
-        rest = decompressor.unused_data
+        window = _FIRST_WINDOW_BYTES
+        while not decompressor.eof:
+            if not rest:
+                raise _not_valid("gzip", "the stream is cut short")
+            given = rest[:window]
+            try:
+                piece = decompressor.decompress(given, allowance.left_bytes + 1)
+            except zlib.error as error:
+                raise _not_valid("gzip", error) from error
+            allowance.spend(len(piece), "gzip")
+            pieces.append(piece)
+            rest = rest[len(given) - len(decompressor.unused_data) :]
+            window *= 2
         if not rest:
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        allowance.spend(PART_BYTES, "gzip")

@@ -38,7 +38,7 @@ from cython.cimports.ottla.records.wire import (
 )
 
 from ottla.records.batch_header import CorruptBatch, check_crc, read_header
-from ottla.records.compression import decompress
+from ottla.records.compression import Allowance, decompress
 from ottla.records.plain import decode_batches
 
 # What parsing a records section stopped for.
@@ -588,7 +588,7 @@ def _decode_batch(
     if attributes & 7:
         codec = read_header(view, position).codec
         packed = view[position + HEADER_BYTES : position + batch_bytes]
-        unpacked = bytes(decompress(codec, packed, limit_bytes))
+        unpacked = bytes(decompress(codec, packed, Allowance(limit_bytes)))
         begin = PyBytes_AS_STRING(unpacked)
         end = begin + len(unpacked)
     with cython.nogil:

@@ -27,9 +27,11 @@ from ottla.records.batch_header import (
     pack_header,
     stamp_crc,
 )
-from ottla.records.compression import compress, decompress
+from ottla.records.compression import Allowance, compress, decompress
 
-DECOMPRESSED_BYTES_MAX = 1 << 28
+# What a record costs at least, in bytes of the allowance: one of seven bytes is an object like any other.
+RECORD_BYTES_MIN = 64
+_RECORD_SIZE_MIN = 7
 _RECORD_BYTES_MIN = 7
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -91,16 +93,22 @@ def encode_batch(
     return bytes(batch)
 
 
-def decode_batches(buffer: Buffer, verify: bool = True) -> Iterator[tuple[BatchHeader, list[Record]]]:
+def decode_batches(
+    buffer: Buffer, verify: bool = True, allowance: Allowance | None = None
+) -> Iterator[tuple[BatchHeader, list[Record]]]:
     """The batches that make up `buffer` with their records; CorruptBatch for anything out of place.
 
-    Control batches are given like any other.
+    Control batches are given like any other. All of them together are held to the `allowance`; without it, each batch
+    has one of its own.
     """
     for header in iterate_headers(buffer):
         if verify:
             check_crc(buffer, header)
         section = bytes(buffer[header.position + HEADER_BYTES : header.position + header.size_bytes])
-        section = bytes(decompress(header.codec, section, DECOMPRESSED_BYTES_MAX))
+        left = Allowance() if allowance is None else allowance
+        section = bytes(decompress(header.codec, section, left))
+        count = min(header.record_count, len(section) // _RECORD_SIZE_MIN)
+        left.spend(max(0, RECORD_BYTES_MIN * count - len(section)), header.codec)
         yield header, _decode_records(header, section)
 
 

@@ -31,7 +31,7 @@ from cython.cimports.ottla.records.wire import (
 )
 
 from ottla.errors import ClosedError
-from ottla.records.compression import CODEC_IDS, compress, decompress
+from ottla.records.compression import CODEC_IDS, Allowance, compress, decompress
 
 _SECTION_BYTES_MAX = 1 << 31
 # A record's length and timestamp delta may take more bytes than before: up to five and ten.
@@ -80,7 +80,7 @@ def _section(batch: SealedBatch) -> bytes:
     """The records, not compressed."""
     if batch._buffer is None:
         raise ClosedError("This batch is settled; its bytes are gone.")
-    return bytes(decompress(batch.codec, memoryview(batch._buffer)[HEADER_BYTES:], _SECTION_BYTES_MAX))
+    return bytes(decompress(batch.codec, memoryview(batch._buffer)[HEADER_BYTES:], Allowance(_SECTION_BYTES_MAX)))
 
 
 @cython.cfunc

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker import strikes
-from ottla.broker.log.validation import Invalid, is_plain, prepare
+from ottla.broker.log.validation import DECODED_BYTES_MAX, Invalid, is_plain, prepare
 from ottla.broker.metrics import NO_TOPIC
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
@@ -46,6 +46,7 @@ from ottla.records.batch_header import (
     read_header,
     stamp_crc,
 )
+from ottla.records.compression import Allowance
 
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
@@ -138,6 +139,7 @@ def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str,
     message = request.message
     acks = message.acks
     wall_ms = core.wall_ms(now_us)
+    allowance = Allowance(DECODED_BYTES_MAX)
     failed = False
     acks_early = "ack_before_replication" in core.settings.weaknesses
     stored: list[tuple[str, int]] = []
@@ -152,7 +154,7 @@ def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str,
             try:
                 partition = _leading(core, request, topic.name, partitions, data.index)
                 check = verified.get((topic.name, data.index))
-                end_offset = _append(partition, request, data, answer, check, now_us, wall_ms)
+                end_offset = _append(partition, request, data, answer, check, now_us, wall_ms, allowance)
             except Refused as refused:
                 failed = True
                 _count_failed(core, topic.name)
@@ -214,6 +216,7 @@ def _append(
     verified: Verified | None,
     now_us: int,
     wall_ms: int,
+    allowance: Allowance,
 ) -> int:
     """Append one partition's batch, fill in its answer, and return the offset to be replicated up to."""
     acks = request.message.acks
@@ -230,7 +233,7 @@ def _append(
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; max.message.bytes is {limit}")
     if not is_plain(header, partition.settings, wall_ms):
         try:
-            records, header = prepare(records, header, partition.settings, wall_ms)
+            records, header = prepare(records, header, partition.settings, wall_ms, allowance)
         except Invalid as invalid:
             raise Refused(invalid.error_code, str(invalid), invalid.records) from invalid
         if header.log_append_time:

@@ -23,12 +23,11 @@ from ottla.broker.log.end_markers import read_end_marker
 from ottla.broker.log.files import AbortedTransaction, ProducerSnapshotEntry
 from ottla.broker.storage import Buffer
 from ottla.records.batch_header import HEADER_BYTES, BatchHeader, CorruptBatch, pack_like, stamp_crc
-from ottla.records.compression import compress, decompress
+from ottla.records.compression import Allowance, compress, decompress
 
 DELETE_HORIZON = 0x40
 _KEPT_WHEN_EMPTY = 0x38  # timestamp type, transactional, control: not the compression, nothing is left to compress
 _NO_TIMESTAMP = -1
-_DECOMPRESSED_BYTES_MAX = 1 << 28
 
 
 class StoredRecord(NamedTuple):
@@ -182,7 +181,7 @@ def _corrupt(header: BatchHeader) -> CorruptBatch:
 
 
 def _section(header: BatchHeader, batch: Buffer) -> bytes:
-    return bytes(decompress(header.codec, bytes(batch[HEADER_BYTES:]), _DECOMPRESSED_BYTES_MAX))
+    return bytes(decompress(header.codec, bytes(batch[HEADER_BYTES:]), Allowance()))
 
 
 def _empty(header: BatchHeader, batch: Buffer) -> Buffer:

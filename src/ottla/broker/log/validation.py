@@ -10,7 +10,8 @@ Most topics ask for next to nothing, and then a look at the header is all it cos
 - Times below -1: none of them is the batch's largest, which is -1 then, as in Apache Kafka.
 - `compression.type` other than `producer`: the records are compressed anew.
 
-Invariant: a batch that comes out has a right CRC; one that needed no change comes out as it went in.
+Invariants: a batch that comes out has a right CRC; one that needed no change comes out as it went in. What all batches
+of a request hold together is bounded where they must be read (`DECODED_BYTES_MAX`): one that goes beyond is too large.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ from ottla.records.batch_header import (
     read_header,
     stamp_crc,
 )
+from ottla.records.compression import Allowance, BatchTooLarge, compress, decompress
 
 NO_TIMESTAMP = -1
-_DECOMPRESSED_BYTES_MAX = 1 << 28
+# As much as the largest request can bring without compression (socket.request.max.bytes): compressed records cost a
+# broker no more work than others. MESSAGE_TOO_LARGE makes producers divide a batch and send its parts one by one.
+DECODED_BYTES_MAX = 104_857_600
 _CODEC_MASK = 0x07
 
 
@@ -57,19 +61,24 @@ def is_plain(header: BatchHeader, settings: TopicSettings, wall_ms: int) -> bool
 
 
 def prepare(
-    records: bytearray | memoryview, header: BatchHeader, settings: TopicSettings, wall_ms: int
+    records: bytearray | memoryview, header: BatchHeader, settings: TopicSettings, wall_ms: int, allowance: Allowance
 ) -> tuple[bytearray | memoryview, BatchHeader]:
-    """The batch as it is to be appended, with its header; Invalid where it may not be."""
+    """The batch as it is to be appended, with its header; Invalid where it may not be.
+
+    `allowance` is what the batches of its request may still hold.
+    """
     stamped = settings.message_timestamp_type == "LogAppendTime"
     try:
         if "compact" in settings.cleanup_policy or settings.message_timestamp_before_max_ms != NEVER:
-            _check_records(records, settings, wall_ms, with_times=not stamped)
+            _check_records(records, settings, wall_ms, allowance, with_times=not stamped)
         if not stamped and (why := _wrong_time(header.max_timestamp, settings, wall_ms)):
-            _check_records(records, settings, wall_ms, with_times=True)
+            _check_records(records, settings, wall_ms, allowance, with_times=True)
             raise Invalid(ErrorCode.INVALID_TIMESTAMP, why)
         wanted = _wanted_codec(header, settings)
         if wanted != header.codec:
-            records = _recompressed(records, header, wanted)
+            records = _recompressed(records, header, wanted, allowance)
+    except BatchTooLarge as error:
+        raise Invalid(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
     except CorruptBatch as error:
         raise Invalid(ErrorCode.INVALID_RECORD, str(error)) from error
     header = read_header(records)
@@ -80,14 +89,16 @@ def prepare(
     return records, header
 
 
-def _check_records(records: bytearray | memoryview, settings: TopicSettings, wall_ms: int, *, with_times: bool) -> None:
+def _check_records(
+    records: bytearray | memoryview, settings: TopicSettings, wall_ms: int, allowance: Allowance, *, with_times: bool
+) -> None:
     # Imported here: decoding records is nothing a broker needs for most topics.
     from ottla.records.plain import decode_batches
 
     keyed = "compact" in settings.cleanup_policy
     refused: list[tuple[int, str]] = []
     code = ErrorCode.INVALID_RECORD
-    rows = [row for _, found in decode_batches(records, verify=False) for row in found]
+    rows = [row for _, found in decode_batches(records, verify=False, allowance=allowance) for row in found]
     for number, row in enumerate(rows):
         if keyed and row.key is None:
             refused.append((number, "a record without a key, in a topic with cleanup.policy=compact"))
@@ -115,10 +126,8 @@ def _wanted_codec(header: BatchHeader, settings: TopicSettings) -> str:
     return "none" if name == "uncompressed" else name
 
 
-def _recompressed(records: bytearray | memoryview, header: BatchHeader, codec: str) -> bytearray:
-    from ottla.records.compression import compress, decompress
-
-    section = decompress(header.codec, records[HEADER_BYTES:], _DECOMPRESSED_BYTES_MAX)
+def _recompressed(records: bytearray | memoryview, header: BatchHeader, codec: str, allowance: Allowance) -> bytearray:
+    section = decompress(header.codec, records[HEADER_BYTES:], allowance)
     compressed = compress(codec, None, section)
     attributes = (header.attributes & ~_CODEC_MASK) | CODECS.index(codec)
     batch = pack_like(header, len(compressed), attributes=attributes, max_timestamp=header.max_timestamp)
