@@ -152,12 +152,12 @@ def test_version_0_goes_on_with_bare_tokens(users: Users) -> None:
     client = Client(users)
     assert client.handshake("PLAIN", version=0).answer.error_code == 0
     assert client.broker.takes_tokens
-    verdict = client.broker.receive_token(b"\0ada\0lovelace")
+    verdict = client.broker.receive_token(b"\0ada\0lovelace", NOW_US)
     assert (verdict.answer, verdict.refusal) == (b"", None)
     assert client.broker.finished
     client = Client(users)
     client.handshake("PLAIN", version=0)
-    verdict = client.broker.receive_token(b"\0ada\0byron")
+    verdict = client.broker.receive_token(b"\0ada\0byron", NOW_US)
     assert verdict.answer is None
     assert verdict.refusal is not None
 
@@ -212,3 +212,40 @@ def test_two_brokers_never_use_the_same_salt_or_nonce() -> None:
 
 def test_every_state_is_in_the_table() -> None:
     assert list(TRANSITIONS) == list(State)
+
+
+def wrong_password(client: Client) -> Any:
+    return client.come_in(password="byron")
+
+
+def wrong_mechanism(client: Client) -> Any:
+    return client.handshake("GSSAPI")
+
+
+def no_proof(client: Client) -> Any:
+    return client.send(MetadataRequest())
+
+
+def wrong_token(client: Client) -> Any:
+    client.handshake("PLAIN", 0)
+    return client.broker.receive_token(b"\0ada\0byron", client.now_us)
+
+
+@pytest.mark.parametrize("fail", [wrong_password, wrong_mechanism, no_proof, wrong_token])
+def test_who_fails_is_told_so_after_the_delay(users: Users, fail: Any) -> None:
+    client = Client(users)
+    client.broker = Authenticator(users, failure_delay_ms=100)
+    verdict = fail(client)
+    assert verdict.refusal
+    assert verdict.due_us == NOW_US + 100_000
+
+
+def test_who_proves_who_it_is_does_not_wait_neither_does_who_had(users: Users) -> None:
+    client = Client(users)
+    client.broker = Authenticator(users, session_lifetime_ms=1000, failure_delay_ms=100)
+    assert client.handshake("PLAIN").due_us <= NOW_US
+    assert client.prove("PLAIN", "ada", "lovelace").due_us <= NOW_US
+    client.now_us += 1_000_000
+    over = client.send(MetadataRequest())
+    assert "is over" in over.refusal
+    assert over.due_us == client.now_us

@@ -129,7 +129,7 @@ def test_records_of_long_ago_stay_unless_told(tmp_path: Path, arguments: tuple[s
     [
         (("--kafka-brokers", "0"), "brokers=0 must be an integer from 1"),
         (("--kafka-setting", "log.segment.bytes"), "is not NAME=VALUE"),
-        (("--kafka-setting", "log.segment.butes=1"), "'log_segment_butes' is unknown"),
+        (("--kafka-setting", "log.segment.butes=1"), "'log.segment.butes' is unknown; did you mean log.segment.bytes?"),
     ],
 )
 def test_what_cannot_be_is_said(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:

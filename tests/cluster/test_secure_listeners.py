@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import select
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -141,6 +142,41 @@ def test_a_wrong_password_stays_out_and_is_told_so(
     _stays_out(config, "_AUTHENTICATION", f"Authentication failed by {mechanism}")
     assert _complaints(cluster, caplog, "SASL_SSL", "'ada'") >= 1
     assert "byron" not in caplog.text
+
+
+@pytest.mark.parametrize("delay_ms", [0, 600_000])
+def test_a_wrong_guess_is_answered_after_the_delay_and_nobody_else_waits(
+    wire_to: Callable[[str], Any], delay_ms: int
+) -> None:
+    listeners = {"SASL": Listener(protocol="SASL_PLAINTEXT", users=USERS)}
+    settings = {"connection.failed.authentication.delay.ms": delay_ms}
+    with ottla.Cluster(brokers=1, listeners=listeners, settings=settings) as cluster:
+        guesser, other = (wire_to(cluster.bootstrap_servers) for _ in range(2))
+        guesser.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        guesser.ask(SaslAuthenticateRequest(auth_bytes=b"\0ada\0byron"), 2)
+        # A second guess on the connection is not looked at.
+        guesser.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        other.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        assert other.call(SaslAuthenticateRequest(auth_bytes=b"\0ada\0lovelace"), 2).error_code == 0
+        for _ in range(20):
+            assert other.call(MetadataRequest(), 12).brokers
+        if delay_ms:
+            assert not select.select([guesser.socket], [], [], 0)[0]
+        else:
+            assert guesser.answer().error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert guesser.is_closed_by_broker()
+
+
+def test_a_guess_that_waits_for_its_answer_does_not_keep_the_brokers_from_ending(
+    wire_to: Callable[[str], Any],
+) -> None:
+    listeners = {"SASL": Listener(protocol="SASL_PLAINTEXT", users=USERS)}
+    settings = {"connection.failed.authentication.delay.ms": 600_000}
+    with ottla.Cluster(brokers=1, listeners=listeners, settings=settings) as cluster:
+        guesser = wire_to(cluster.bootstrap_servers)
+        guesser.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        guesser.ask(SaslAuthenticateRequest(auth_bytes=b"\0ada\0byron"), 2)
+    assert guesser.is_closed_by_broker()
 
 
 def test_a_mechanism_that_is_not_offered_is_told_so(

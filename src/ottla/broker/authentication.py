@@ -8,7 +8,9 @@ version 0 of SaslHandshake goes on with bare tokens instead of requests: then `t
 
 Where `session_lifetime_ms` is set, a client must prove itself again in time: as the same user, by the same
 mechanism. Errors are those of Apache Kafka: an unknown mechanism and wrong credentials are answered, then the
-connection ends; any other request out of turn ends it without an answer.
+connection ends; any other request out of turn ends it without an answer. Who has not proved who it is gets that
+answer, or the end, only after `failure_delay_ms` (`connection.failed.authentication.delay.ms`), so that guessing takes
+time; nobody else waits for it.
 
 PLAIN compares passwords; SCRAM-SHA-256 and SCRAM-SHA-512 are the library scramp's (extra `sasl`); OAUTHBEARER stands
 in `bearer_tokens.py`. A session ends with the token it was begun with.
@@ -72,10 +74,14 @@ class Refused(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Verdict:
-    """`answer` goes to the client (None: nothing); with a `refusal` (for the log) the connection ends then."""
+    """`answer` goes to the client (None: nothing); with a `refusal` (for the log) the connection ends then.
+
+    Both come at `due_us`, not before.
+    """
 
     answer: Any
     refusal: str | None = None
+    due_us: int = 0
 
 
 class Users:
@@ -197,10 +203,11 @@ class ScramExchange:
 class Authenticator:
     """Stands before one connection; see the module."""
 
-    def __init__(self, users: Users, session_lifetime_ms: int = 0) -> None:
+    def __init__(self, users: Users, session_lifetime_ms: int = 0, failure_delay_ms: int = 0) -> None:
         self.state = State.ARRIVED
         self.user: str | None = None
         self._users = users
+        self._failure_delay_us = failure_delay_ms * 1000
         self._lifetime_ms = session_lifetime_ms
         # Of the present session: that of the listener, or what is left of a token.
         self._session_ms = session_lifetime_ms
@@ -223,11 +230,11 @@ class Authenticator:
         """What becomes of a request; None: the core may have it."""
         api_key, state = message.API_KEY, self.state
         if api_key == SASL_HANDSHAKE and state in (State.ARRIVED, State.VERSIONS_TOLD, State.PROVED):
-            return self._handshake(version, message.mechanism)
+            return self._handshake(version, message.mechanism, now_us)
         if state is State.PROVED:
             if now_us < self._expires_us:
                 return None
-            return self._refuse(None, f"the session of user {self.user!r} is over and was not renewed")
+            return self._refuse(None, f"the session of user {self.user!r} is over and was not renewed", now_us)
         if api_key == SASL_AUTHENTICATE and state in (State.PROVING, State.PROVING_AGAIN):
             return self._authenticate(version, bytes(message.auth_bytes), now_us)
         if api_key == API_VERSIONS and state is State.ARRIVED:
@@ -237,27 +244,28 @@ class Authenticator:
         refusal = f"{name} before the client has proved who it is"
         if api_key == SASL_HANDSHAKE:
             illegal = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
-            return self._refuse(illegal, refusal)
+            return self._refuse(illegal, refusal, now_us)
         if api_key == SASL_AUTHENTICATE:
-            return self._refuse(_failed(ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake comes first"), refusal)
-        return self._refuse(None, refusal)
+            return self._refuse(_failed(ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake comes first"), refusal, now_us)
+        return self._refuse(None, refusal, now_us)
 
-    def receive_token(self, token: bytes) -> Verdict:
+    def receive_token(self, token: bytes, now_us: int) -> Verdict:
         """The answer (bytes) to a bare token."""
         try:
             answer = self._step(token)
         except Refused as error:
-            return self._refuse(None, str(error))
+            return self._refuse(None, str(error), now_us)
         if self.user is not None:
             self._go(State.PROVED)
             self._expires_us = 1 << 62  # there is no way to renew such a session
         return Verdict(answer)
 
-    def _handshake(self, version: int, mechanism: str) -> Verdict:
+    def _handshake(self, version: int, mechanism: str, now_us: int) -> Verdict:
         mechanisms = list(self._users.mechanisms)
         if mechanism not in self._users.mechanisms:
             answer = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
-            return self._refuse(answer, f"the mechanism {mechanism!r} is not offered, {', '.join(mechanisms)} are")
+            offered = ", ".join(mechanisms)
+            return self._refuse(answer, f"the mechanism {mechanism!r} is not offered, {offered} are", now_us)
         self._other_mechanism = None
         if self.state is State.PROVED:
             self._go(State.PROVING_AGAIN)
@@ -275,7 +283,7 @@ class Authenticator:
         except Refused as error:
             wrong = "the token" if self._mechanism == OAUTHBEARER else "user name or password"
             detail = f"Authentication failed by {self._mechanism}: wrong {wrong}"
-            return self._refuse(_failed(ErrorCode.SASL_AUTHENTICATION_FAILED, detail), str(error))
+            return self._refuse(_failed(ErrorCode.SASL_AUTHENTICATION_FAILED, detail), str(error), now_us)
         if self._exchange is None:
             self._go(State.PROVED)
             self._expires_us = now_us + self._session_ms * 1000 if self._session_ms else 1 << 62
@@ -303,9 +311,11 @@ class Authenticator:
                 self._session_ms = min(self._lifetime_ms or exchange.lifetime_ms, exchange.lifetime_ms)
         return answer
 
-    def _refuse(self, answer: Any, refusal: str) -> Verdict:
+    def _refuse(self, answer: Any, refusal: str, now_us: int) -> Verdict:
+        # A session that is over was proved once: there is nothing to guess.
+        due_us = now_us if self.state is State.PROVED else now_us + self._failure_delay_us
         self._go(State.REFUSED)
-        return Verdict(answer, refusal)
+        return Verdict(answer, refusal, due_us)
 
     def _go(self, state: State) -> None:
         assert state in TRANSITIONS[self.state]

@@ -56,6 +56,7 @@ _OF_BROKER: dict[str, str] = {
     "fetch.max.bytes": "How many bytes at most one fetch is answered with.",
     "max.connections": "How many connections a broker accepts.",
     "connections.max.idle.ms": "After how long a connection nobody uses is closed; -1: never.",
+    "connection.failed.authentication.delay.ms": "How long the answer to a failed authentication is held back.",
     "recent.batches.bytes": "How many bytes of batches are kept in memory for followers.",
     "producer.id.expiration.ms": "After how long an idle producer's state is forgotten.",
     "producer.id.expiration.check.interval.ms": "How often the broker looks for producers to forget.",

@@ -1,6 +1,7 @@
 """What can be set on a broker: Kafka's names, types, defaults and ranges in one table.
 
-`BrokerSettings` holds them as attributes, named as in Kafka with underscores. What a topic can set is in
+`BrokerSettings` holds them as attributes, named as in Kafka with underscores, and takes both spellings
+(`log.segment.bytes`, `log_segment_bytes`), as clients do. What a topic can set is in
 `topic_settings.py`; a topic that says nothing has its broker's value. Where a default differs from Kafka's, the line
 above it says why.
 """
@@ -160,6 +161,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     Setting("fetch.max.bytes", INT, 55 << 20, 1024),
     Setting("max.connections", INT, INT32_MAX),
     Setting("connections.max.idle.ms", LONG, 600_000, -1),
+    Setting("connection.failed.authentication.delay.ms", INT, 100),
     # Ours: how many bytes of appended batches a broker keeps in memory for followers that have not fetched them yet.
     Setting("recent.batches.bytes", INT, 4 << 20),
     # Producers and transactions.
@@ -192,7 +194,7 @@ BROKER_SETTING_NAMES = tuple(setting.attribute for setting in BROKER_SETTINGS)
 
 
 class BrokerSettings:
-    """A broker's settings; keywords are Kafka's names with underscores, values typed or as text; raises ConfigError."""
+    """A broker's settings by Kafka's names, with dots or underscores, typed or as text; raises ConfigError."""
 
     __slots__ = (*BROKER_SETTING_NAMES, "weaknesses")
 
@@ -242,6 +244,7 @@ class BrokerSettings:
     fetch_max_bytes: int
     max_connections: int
     connections_max_idle_ms: int
+    connection_failed_authentication_delay_ms: int
     recent_batches_bytes: int
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
@@ -267,12 +270,15 @@ class BrokerSettings:
         self.weaknesses: Weaknesses = ()
         for setting in BROKER_SETTINGS:
             name = setting.attribute
-            value = given.pop(name, setting.default)
+            if setting.name != name and name in given and setting.name in given:
+                raise ConfigError(f"broker setting {setting.name} is given twice, also as {name}; keep one")
+            value = given.pop(name, given.pop(setting.name, setting.default))
             try:
                 setattr(self, name, setting.parse(value))
             except ValueError as error:
-                raise ConfigError(f"broker setting {name}={value!r} {error}") from None
+                raise ConfigError(f"broker setting {setting.name}={value!r} {error}") from None
         for name in given:
-            near = nearest_name(name, BROKER_SETTING_NAMES)
-            advice = f"did you mean {near}?" if near else f"known are {', '.join(BROKER_SETTING_NAMES)}"
+            known = [setting.name for setting in BROKER_SETTINGS]
+            near = nearest_name(name.replace("_", "."), known)
+            advice = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
             raise ConfigError(f"broker setting {name!r} is unknown; {advice}")

@@ -9,7 +9,8 @@ Invariants:
   further request waits, the socket is not read: a client that sends faster than it is answered, or that does not
   read its answers, fills its own socket buffers and nobody's memory.
 - Memory follows the bytes that arrived, never a length field. What is not the protocol closes this connection only.
-- On a SASL listener no request reaches the core before the client has proved who it is.
+- On a SASL listener no request reaches the core before the client has proved who it is. Who fails to is neither read
+  from nor answered for a while; then it is told, and gone.
 - No connection works for longer than about a mebibyte at a time; then the others get their turn.
 """
 
@@ -101,7 +102,9 @@ class ClientConnection:
         if entrance.users is not None:
             from ottla.broker.authentication import Authenticator
 
-            self._authenticator = Authenticator(entrance.users, entrance.listener.session_lifetime_ms)
+            self._authenticator = Authenticator(
+                entrance.users, entrance.listener.session_lifetime_ms, server.failed_authentication_delay_ms
+            )
         self._socket: socket.socket | TlsSocket = self._tls or sock
         max_frame_bytes = FRAME_BYTES_MAX if self._authenticator is None else FRAME_BYTES_MAX_UNPROVED
         self._frames = FrameBuffer(max_frame_bytes, server.stage)
@@ -313,7 +316,7 @@ class ClientConnection:
 
     def _take_token(self, token: bytes) -> None:
         assert self._authenticator is not None
-        verdict = self._authenticator.receive_token(token)
+        verdict = self._authenticator.receive_token(token, time.monotonic_ns() // 1000)
         if verdict.answer is not None:
             self._out.append(len(verdict.answer).to_bytes(4) + verdict.answer)
         self._carry_out(verdict, Respond(self.connection_id, 0, 0, None))
@@ -324,15 +327,24 @@ class ClientConnection:
         if verdict.refusal is not None:
             self._warn(verdict.refusal)
             self._waiting.clear()
-            if verdict.answer is None:
-                self._end()
-                return
-            self._ending = True
             self._read_off()
-        elif self._authenticator is not None and self._authenticator.user is not None:
+            if verdict.due_us > time.monotonic_ns() // 1000:
+                self._loop.call_at(verdict.due_us / 1_000_000, self._turn_away, response)
+            else:
+                self._turn_away(response)
+            return
+        if self._authenticator is not None and self._authenticator.user is not None:
             self._frames.max_frame_bytes = FRAME_BYTES_MAX
             if self._authenticator.finished:
                 self._authenticator = None
+        self.respond(response)
+
+    def _turn_away(self, response: Respond) -> None:
+        """Say what the authenticator has to say, where it has, and close."""
+        if response.message is None:
+            self._end()
+            return
+        self._ending = True
         self.respond(response)
 
     def _answer_unknown_version(self, error: ProtocolError) -> bool:
@@ -437,8 +449,7 @@ class ClientConnection:
         self._end()
 
     def _warn(self, text: str) -> None:
-        broker_id, listener = self._server.broker_id, self.listener
-        logger.warning("broker %d closes the connection of %s (listener %s): %s", broker_id, self.peer, listener, text)
+        self._server.refused(self, text)
 
     def _end(self) -> None:
         if not self._closed:

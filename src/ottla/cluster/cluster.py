@@ -37,8 +37,8 @@ class Cluster:
     `brokers`: how many, with ids from 1. `data_dir`: where the logs are kept; a temporary folder, removed at the
     end, where it is None. `port`: broker 1 listens there, the next ones on the ports after it; 0 takes free ports.
     `listeners`: several ways in, by name, instead of the one on `port`; see `Listener`.
-    `in_process`: run the brokers in a thread of this program, to debug them. `settings`: broker settings under
-    Kafka's names with underscores (`log_segment_bytes`).
+    `in_process`: run the brokers in a thread of this program, to debug them. `settings`: broker settings by Kafka's
+    names, with dots or underscores (`log.segment.bytes`, `log_segment_bytes`).
 
     Errors: UserMistake (port in use, folder not usable or in use), ConfigError. The first use that finds the brokers'
     process dead raises OttlaError.

@@ -63,12 +63,12 @@ def _brokers(config: pytest.Config) -> int:
 
 def _settings(config: pytest.Config) -> dict[str, str]:
     # Kafka deletes what is older than a week, in the middle of whichever test runs when it looks, every five minutes.
-    settings = {"log_retention_ms": "-1"}
+    settings = {"log.retention.ms": "-1"}
     for text in (*config.getini("kafka_settings"), *config.getoption("kafka_setting")):
         name, equals, value = text.partition("=")
         if not equals:
             raise pytest.UsageError(f"kafka setting {text!r} is not NAME=VALUE, such as log.segment.bytes=1048576")
-        settings[name.strip().replace(".", "_")] = value.strip()
+        settings[name.strip().replace("_", ".")] = value.strip()
     return settings
 
 

@@ -20,6 +20,7 @@ from ottla.cluster.client_connection import ClientConnection
 from ottla.cluster.event_loop import EventLoop, Timer
 from ottla.cluster.links import ClientDoor, Links, Node
 from ottla.cluster.listener import OAUTHBEARER, Listener
+from ottla.cluster.refusal_log import RefusalLog
 from ottla.errors import UserMistake
 from ottla.protocol.frames import STAGE_BYTES
 
@@ -151,6 +152,8 @@ class BrokerServer:
         self._settings = core.settings
         self._started_s = loop.time()
         self._idle_timer: Timer | None = None
+        self._refusals = RefusalLog(node.broker_id)
+        self._refusal_timer: Timer | None = None
         self._full = False
         self._node = node
         self._doors = doors
@@ -163,6 +166,23 @@ class BrokerServer:
     def receive(self, event: Any) -> None:
         """Hand an event of one of the clients to the core."""
         self.links.receive(self._node, event)
+
+    @property
+    def failed_authentication_delay_ms(self) -> int:
+        """How long who has failed to prove who it is waits for being told so."""
+        return self._settings.connection_failed_authentication_delay_ms
+
+    def refused(self, client: ClientConnection, reason: str) -> None:
+        """Log why a connection is closed."""
+        self._refusals.refused(client.listener, client.peer, reason, int(self.loop.time() * 1_000_000))
+        if self._refusal_timer is None:
+            self._tell_refusals()
+
+    def _tell_refusals(self) -> None:
+        """Log what was left out, and come back when the next line is due."""
+        self._refusals.tick(int(self.loop.time() * 1_000_000))
+        due_us = self._refusals.deadline_us()
+        self._refusal_timer = None if due_us is None else self.loop.call_at(due_us / 1_000_000, self._tell_refusals)
 
     def forget(self, client: ClientConnection) -> None:
         """A connection was closed."""
@@ -219,8 +239,9 @@ class BrokerServer:
         """Stop listening and drop every connection."""
         self._closed = True
         self._accept_off()
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        for timer in (self._idle_timer, self._refusal_timer):
+            if timer is not None:
+                timer.cancel()
         for door in self._doors:
             door.socket.close()
         for client in list(self._node.clients.values()):
