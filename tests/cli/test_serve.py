@@ -239,14 +239,82 @@ def test_settings_are_in_force(serve: Callable[..., Serving], tmp_path: Path) ->
     assert len(list((tmp_path / "broker-1" / f"{TOPIC}-0").glob("*.log"))) == 3
 
 
+def users_file(folder: Path, content: str, mode: int = 0o600) -> Path:
+    path = folder / "users.txt"
+    path.write_text(content)
+    path.chmod(mode)
+    return path
+
+
+def come_in(servers: str, password: str) -> dict[bytes, int]:
+    config = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    return produce(servers, [b"safe"], **config, **{"sasl.username": "ada", "sasl.password": password})
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="reads command lines from /proc")
+@pytest.mark.parametrize("way", ["file", "environment"])
+def test_a_password_stands_in_no_list_of_processes(
+    serve: Callable[..., Serving], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    arguments = ["--brokers", "1", "--topic", TOPIC, "--listener", "S=SASL_PLAINTEXT://127.0.0.1:0"]
+    if way == "file":
+        arguments += ["--users-file", str(users_file(tmp_path, "ada:lovelace\ngrace:hopper\n"))]
+    else:
+        monkeypatch.setenv("OTTLA_USERS", "ada:lovelace\ngrace:hopper")
+    serving = serve(*arguments)
+    assert come_in(serving.servers, "lovelace") == {b"safe": 0}
+    for pid in (serving.process.pid, serving.told["pid"]):
+        assert b"ottla" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert b"lovelace" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    # Nor does the brokers' process inherit it.
+    assert b"lovelace" not in Path(f"/proc/{serving.told['pid']}/environ").read_bytes()
+    assert serving.end() == (0, "")
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604])
+def test_a_users_file_that_others_can_read_is_told_of(serve: Callable[..., Serving], tmp_path: Path, mode: int) -> None:
+    path = users_file(tmp_path, "ada:lovelace\n", mode)
+    serving = serve("--brokers", "1", "--users-file", str(path), "--listener", "S=SASL_PLAINTEXT://127.0.0.1:0")
+    status, complaints = serving.end()
+    assert status == 0
+    assert complaints == f"ottla: {path} can be read by other users of this machine: chmod 600 {path}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("ada:lovelace\nsecret\n", "line 2 of {} is not NAME:PASSWORD"),
+        (":secret\n", "line 1 of {} is not NAME:PASSWORD"),
+        ("ada:\n", "line 1 of {} is not NAME:PASSWORD"),
+        ("ada:secret\nada:other\n", "line 2 of {} names 'ada' again"),
+        ("# nobody\n", "{} names no user"),
+    ],
+)
+def test_a_line_that_is_no_user_is_named_and_never_repeated(tmp_path: Path, content: str, words: str) -> None:
+    path = users_file(tmp_path, content)
+    sentence = refused("--users-file", str(path), "--listener", "S=SASL_PLAINTEXT://127.0.0.1:0")
+    assert words.format(path) in sentence
+    assert "secret" not in sentence
+
+
 def test_listeners_are_opened_as_told(serve: Callable[..., Serving], tmp_path: Path) -> None:
     trustme = pytest.importorskip("trustme")
     pytest.importorskip("scramp")
     ca = trustme.CA()
     ca.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
     ca.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    users = users_file(tmp_path, "# who may come in\n\nada:love:lace\n")
     serving = serve(
-        *("--brokers", "1", "--topic", TOPIC, "--user", "ada:love:lace", "--certificate", str(tmp_path / "server.pem")),
+        *(
+            "--brokers",
+            "1",
+            "--topic",
+            TOPIC,
+            "--users-file",
+            str(users),
+            "--certificate",
+            str(tmp_path / "server.pem"),
+        ),
         *("--listener", "IN=PLAINTEXT://127.0.0.1:0@localhost:31000"),
         *("--listener", "SAFE=SASL_SSL://127.0.0.1:0"),
     )
@@ -269,10 +337,12 @@ def test_listeners_are_opened_as_told(serve: Callable[..., Serving], tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--set", "log.segment.bytes"), "--set wants NAME=VALUE"),
-        (("--set", "log.segment.bytes=many"), "log_segment_bytes='many' must be an integer"),
-        (("--set", "log.segment.butes=5"), "'log_segment_butes' is unknown; did you mean log_segment_bytes?"),
-        (("--user", "ada"), "--user wants NAME:VALUE"),
+        (("--set", "log.segment.bytes"), "--set log.segment.bytes is not NAME=VALUE"),
+        (("--set", "log.segment.bytes=many"), "log.segment.bytes='many' must be an integer"),
+        (("--set", "log.segment.butes=5"), "'log.segment.butes' is unknown; did you mean log.segment.bytes?"),
+        (("--user", "ada:lovelace"), "--user would show the password"),
+        (("--users-file", "not-there.txt", "--listener", "A=SASL_PLAINTEXT://localhost:0"), "not-there.txt"),
+        (("--users-file", "/dev/null"), "--users-file is for listeners that ask"),
         (("--listener", "PLAINTEXT://:9092"), "is not NAME=PROTOCOL://HOST:PORT"),
         (("--listener", "A=PLAINTEXT://localhost"), "is not NAME=PROTOCOL://HOST:PORT"),
         (("--listener", "A=PLAINTEXT://localhost:1@"), "is not NAME=PROTOCOL://HOST:PORT"),

@@ -13,6 +13,7 @@ import typer
 
 from ottla.cli.options import DEFAULT_PORT, DataDir, Port, whole
 from ottla.cli.output import counted
+from ottla.cli.users import UsersFile, read_users
 from ottla.errors import OttlaError, UserMistake
 
 if TYPE_CHECKING:
@@ -60,10 +61,8 @@ def serve(
         Path | None,
         typer.Option("--client-ca", help="Want a certificate of clients, too, from whom this file trusts.", **_PEM),
     ] = None,
-    user: Annotated[
-        list[str] | None,
-        typer.Option("--user", help="Who may come in by SASL listeners (again for more).", metavar="NAME:PASSWORD"),
-    ] = None,
+    users_file: UsersFile = None,
+    user: Annotated[list[str] | None, typer.Option("--user", hidden=True)] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Say where the brokers are as one line of JSON, for scripts.")
     ] = False,
@@ -77,13 +76,20 @@ def serve(
         ottla serve --topic orders:6 --data-dir kept
         ottla serve --brokers 1 --set log.segment.bytes=1048576
         ottla serve --listener IN=PLAINTEXT://127.0.0.1:9092 --listener OUT=PLAINTEXT://0.0.0.0:19092@myhost:19092
-        ottla serve --listener S=SASL_SSL://127.0.0.1:9093 --certificate server.pem --user ada:lovelace
+        ottla serve --listener S=SASL_SSL://127.0.0.1:9093 --certificate server.pem --users-file users.txt
 
     Exit status: 0 after Ctrl+C or SIGTERM, 2 when a port, a folder, a setting or a topic cannot be used.
     """
     wanted = [_parse_topic(text) for text in topic or []]
-    settings = dict(_parse_pair("--set", text, "=", "log.segment.bytes=1048576") for text in setting or [])
-    users = dict(_parse_pair("--user", text, ":", "ada:lovelace") for text in user or [])
+    settings = dict(_parse_setting(text) for text in setting or [])
+    if user:
+        raise UserMistake(
+            "--user would show the password to everybody on this machine, in the list of processes: write the line "
+            "NAME:PASSWORD into a file and give --users-file FILE"
+        )
+    if users_file is not None and not any("=SASL_" in text for text in listener or []):
+        raise UserMistake("--users-file is for listeners that ask who comes: give --listener NAME=SASL_SSL://... too")
+    users = read_users(users_file)
     papers = {"certificate": certificate, "private_key": private_key, "client_ca": client_ca}
     listeners = dict(_parse_listener(text, papers, users) for text in listener or [])
     from ottla.cluster.cluster import Cluster
@@ -100,7 +106,7 @@ def serve(
         data_dir=data_dir,
         port=0 if listeners else port,
         listeners=listeners or None,
-        settings={name.replace(".", "_"): value for name, value in settings.items()},
+        settings=settings,
     ) as cluster:
         for name, partitions in wanted:
             _create_topic(cluster, name, partitions)
@@ -155,11 +161,10 @@ def _parse_topic(text: str) -> tuple[str, int]:
     return name, int(count) if colon else 3
 
 
-def _parse_pair(option: str, text: str, sign: str, example: str) -> tuple[str, str]:
-    name, found, value = text.partition(sign)
+def _parse_setting(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
     if not name.strip() or not found:
-        # Never the text itself: it may be a password.
-        raise UserMistake(f"{option} wants NAME{sign}VALUE, such as {example}")
+        raise UserMistake(f"--set {text} is not NAME=VALUE, such as log.segment.bytes=1048576")
     return name.strip(), value
 
 
