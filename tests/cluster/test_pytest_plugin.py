@@ -165,3 +165,58 @@ def test_the_plugin_costs_nothing_where_it_is_not_used() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "['ottla.cluster']"
+
+
+_FAILING_TESTS = """
+import ottla, pytest
+from concurrent.futures import Future
+
+def fails_for_another_reason(error):
+    raise LookupError("what the user made of it") from error
+
+def test_a_record_is_refused():
+    with ottla.Producer("127.0.0.1:1", max_block_ms=1) as producer:
+        producer.send("orders", b"value")  # this line of the user
+
+def test_an_error_in_turn():
+    producer = ottla.Producer("127.0.0.1:1", max_block_ms=1)
+    try:
+        producer.send("orders", b"value")  # where it began
+    except ottla.OttlaError as error:
+        fails_for_another_reason(error)  # and where it went
+
+def test_a_setting_is_refused():
+    ottla.Producer("127.0.0.1:1", linger_ms=-1)  # the setting of the user
+
+def test_a_group():
+    raise ExceptionGroup("several", [as_raised()])
+
+def as_raised():
+    try:
+        ottla.Producer("127.0.0.1:1", max_block_ms=1).send("orders", b"value")  # in a group
+    except ottla.OttlaError as error:
+        return error
+
+@pytest.fixture
+def broken():
+    ottla.Producer("127.0.0.1:1", max_block_ms=1).send("orders", b"value")  # in a fixture
+
+def test_with_a_broken_fixture(broken):
+    pass
+"""
+
+
+@pytest.mark.parametrize("style", ["auto", "long", "short"])
+def test_a_failing_test_shows_the_users_lines_and_no_frame_without_source(tmp_path: Path, style: str) -> None:
+    done = _run_project(tmp_path, _FAILING_TESTS, f"--tb={style}")
+    assert "4 failed, 1 error" in done.stdout
+    assert "???" not in done.stdout
+    for line in (
+        "# this line of the user",
+        "# where it began",
+        "# and where it went",
+        "# the setting of the user",
+        "# in a group",
+        "# in a fixture",
+    ):
+        assert line in done.stdout

@@ -10,7 +10,8 @@ every worker has a cluster of its own. A project that needs more defines a fixtu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,6 +33,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini("kafka_brokers", "How many brokers the cluster of kafka_cluster has.", default="3")
     parser.addini("kafka_settings", "Broker settings of kafka_cluster, one NAME=VALUE a line.", type="linelist")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, object, object]:
+    """Leave frames of compiled modules out of tracebacks, which would show each of them as `???`.
+
+    The machine code names its source as it was called where it was built, and nothing is found under that name. So the
+    last frame shown is the test's own line, or one of plain Python below it. `--full-trace` shows all.
+    """
+    if call.excinfo is not None:
+        _hide_compiled(call.excinfo.value, set())
+    return (yield)
+
+
+def _hide_compiled(error: BaseException | None, seen: set[int]) -> None:
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        trace = error.__traceback__
+        while trace is not None:
+            frame = trace.tb_frame
+            if _is_ours(frame.f_globals) and not os.path.exists(frame.f_code.co_filename):
+                # What pytest looks for in a frame; a compiled one has no variables of its own.
+                frame.f_globals["__tracebackhide__"] = True
+            trace = trace.tb_next
+        for inner in getattr(error, "exceptions", ()):
+            _hide_compiled(inner, seen)
+        _hide_compiled(error.__context__, seen)
+        error = error.__cause__
+
+
+def _is_ours(variables: dict[str, object]) -> bool:
+    return str(variables.get("__name__")).startswith("ottla.")
 
 
 @pytest.fixture(scope="session")
