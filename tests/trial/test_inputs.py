@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
+import json
+import os
+import subprocess
+import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ottla.errors import UserMistake
+from ottla.trial import input_bounds
 from ottla.trial.inputs import first_rows, key_strings, open_source, read_source
 
 
@@ -148,3 +155,126 @@ def test_unreadable_file_says_why(tmp_path: Path) -> None:
     loop = tmp_path / "loop.csv"
     loop.symlink_to(loop)
     assert "cannot be read" in mistake(loop, "a")
+
+
+# ---- bounds ---------------------------------------------------------------------------------------------------------
+
+
+def allow(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(input_bounds, "ROWS_BYTES_MAX", size)
+
+
+ROW = {"key": "a", "value": "x" * 100}
+LARGE: dict[str, Callable[[int], bytes]] = {
+    ".csv": lambda rows: b"key,value\n" + (b"a," + b"x" * 100 + b"\n") * rows,
+    ".csv.gz": lambda rows: gzip.compress(LARGE[".csv"](rows)),
+    ".csv.zip": lambda rows: zipped(LARGE[".csv"](rows)),
+    ".ndjson": lambda rows: (json.dumps(ROW).encode() + b"\n") * rows,
+    ".ndjson.gz": lambda rows: gzip.compress(LARGE[".ndjson"](rows)),
+    ".parquet": lambda rows: parquet(pa.table({name: [text] * rows for name, text in ROW.items()})),
+    # Text as one value that all rows share.
+    ".pq": lambda rows: parquet(pa.table({n: pa.array([t] * rows).dictionary_encode() for n, t in ROW.items()})),
+}
+
+
+def zipped(content: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("rows.csv", content)
+    return file.getvalue()
+
+
+def parquet(table: pa.Table) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("suffix", LARGE)
+def test_rows_are_kept_in_memory_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    allow(monkeypatch, 1 << 20)
+    path = write(tmp_path / f"rows{suffix}", LARGE[suffix](4_000))
+    assert read_source(open_source(path, "key")).num_rows == 4_000
+    sentence = mistake(write(path, LARGE[suffix](20_000)), "key")
+    assert sentence == (
+        f"{path} holds more than 1 MiB of rows (unpacked, as JSON), and all rows are kept in memory: divide the file"
+    )
+
+
+def test_rows_count_although_they_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A null takes no memory in Parquet and a byte in CSV, and its column's name in each record."""
+    allow(monkeypatch, 1 << 20)
+    names = [f"column_{number}" for number in range(100)]
+    commas = ",".join(names) + "\n" + (",".join([""] * 100) + "\n") * 1_000
+    assert "holds more than 1 MiB" in mistake(write(tmp_path / "a.csv", commas), names[0])
+    nulls = pa.table({name: pa.nulls(1_000) for name in names})
+    assert "holds more than 1 MiB" in mistake(write(tmp_path / "a.parquet", parquet(nulls)), names[0])
+    inside = pa.array([dict.fromkeys(names)] * 1_000)
+    nested = pa.table({"key": ["a"] * 1_000, "list": pa.ListArray.from_arrays(list(range(1_001)), inside)})
+    assert "holds more than 1 MiB" in mistake(write(tmp_path / "b.parquet", parquet(nested)), "key")
+
+
+def test_names_that_one_row_has_count_in_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a table every row has the columns of all rows: a thousand rows with a name each are a million values."""
+    allow(monkeypatch, 1 << 20)
+    rows = "".join(f'{{"key": "a", "name_{number}": 1}}\n' for number in range(1_000))
+    assert "holds more than 1 MiB" in mistake(write(tmp_path / "a.ndjson", rows), "key")
+
+
+def test_a_line_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_bounds, "LINE_BYTES_MAX", 1 << 20)
+    for name in ("a.csv", "a.ndjson"):
+        sentence = mistake(write(tmp_path / name, "x" * (1 << 21)), "key")
+        assert sentence == f"line 1 of {tmp_path / name} is longer than 1 MiB: divide that line"
+
+
+@pytest.mark.parametrize("line", ["[" * 200_000, '{"a":' * 200_000, '{"a": ' + "[[], " * 200_000])
+@pytest.mark.parametrize("before", ["", '{"key": "a", "a": "[[[["}\n\n'])
+def test_brackets_within_brackets_are_named_by_their_line(tmp_path: Path, before: str, line: str) -> None:
+    path = write(tmp_path / "deep.ndjson", before + line + "\n")
+    number = 1 + before.count("\n")
+    assert mistake(path, "key") == (
+        f"line {number} of {path} has more than 100 brackets within each other, as many as are allowed: "
+        "mend or remove that line"
+    )
+
+
+def test_many_brackets_beside_each_other_are_read(tmp_path: Path) -> None:
+    deep = "[" * 98 + "]" * 98
+    text = r"\"[[[{{{" * 100
+    path = write(tmp_path / "wide.ndjson", f'{{"key": "{text}", "list": [{"[1], " * 500}[2]], "deep": {deep}}}\n')
+    table = read_source(open_source(path, "key"))
+    assert table.num_rows == 1
+    assert len(table.column("list")[0].as_py()) == 501
+
+
+def peak_bytes(*arguments: str) -> tuple[int, str]:
+    """The most memory that the program and those it started had at a time, and what it said on stderr."""
+    command = [sys.executable, "-m", "ottla.cli", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 2, said
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024), said
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("kind", ["parquet", "csv.gz"])
+def test_a_small_file_that_holds_four_gibibytes_is_refused_before_they_are_in_memory(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"bomb.{kind}"
+    if kind == "parquet":
+        value = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000), pa.array(["x" * 100_000]))
+        pq.write_table(pa.table({"key": pa.array(range(40_000)), "value": value}), path)
+    else:
+        rows = (b"1," + b"x" * 998 + b"\n") * 10_000
+        with gzip.open(path, "wb", 9) as file:
+            file.write(b"key,value\n")
+            for _ in range(400):
+                file.write(rows)
+    assert path.stat().st_size < 16 << 20
+    for command in (("run",), ("produce", "orders")):
+        peak, said = peak_bytes(*command, "--input", str(path), "--key", "key")
+        assert f"{path} holds more than 1,024 MiB of rows" in said
+        assert peak < 1_600 << 20

