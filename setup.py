@@ -47,6 +47,7 @@ TURNS = [
     "ottla.broker.apis.produce",
     "ottla.broker.core",
     "ottla.broker.events",
+    "ottla.broker.fetch_sessions",
     "ottla.broker.heartbeats",
     "ottla.broker.isr_proposals",
     "ottla.broker.log.leader_epochs",

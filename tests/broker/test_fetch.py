@@ -60,7 +60,7 @@ def test_unknown_partitions_and_sessions_are_told() -> None:
     assert answer.current_leader.leader_id == world.leader()
     before = world.ask(other, fetch_request(), version=11).responses[0].partitions[0]
     assert (before.error_code, before.current_leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
-    response = world.ask(1, fetch_request(session_id=5))
+    response = world.ask(1, fetch_request(session_id=5, session_epoch=1))
     assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 

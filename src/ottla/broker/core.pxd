@@ -30,10 +30,10 @@ cdef class BrokerCore:
     cdef public object broker_id
     cdef public object directory
     cdef public object faults
+    cdef public object fetch_sessions
     cdef public object image
     cdef public bint is_halted
     cdef public BrokerMetrics metrics
-    cdef public dict parked_followers
     cdef public Purgatory purgatory
     cdef public object rng
     cdef public object settings
@@ -52,6 +52,7 @@ cdef class BrokerCore:
     @cython.locals(fetcher=ReplicaFetcher)
     cpdef tick(self, now_us)
     cpdef wall_ms(self, now_us)
+    cpdef heard_from_follower(self, broker_id, now_us)
     cpdef answer(self, Request request, message, now_us)
     @cython.locals(connection=Connection)
     cpdef send(self, Request request, message)

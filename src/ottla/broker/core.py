@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,9 @@ from ottla.broker.events import (
     RequestReceived,
     Respond,
     Struck,
+    TopicImage,
 )
+from ottla.broker.fetch_sessions import CONSUMER, FetchSessions
 from ottla.broker.heartbeats import Heartbeats
 from ottla.broker.isr_proposals import IsrProposals
 from ottla.broker.log.directory import LogDirectory
@@ -107,7 +109,7 @@ class BrokerCore:
         # What faults hold back, by the ids of their rules, until `Released`.
         self.held: dict[int, list[DelayedOperation]] = {}
         self.woken: dict[fetch.PendingFetch, None] = {}
-        self.parked_followers: dict[int, fetch.PendingFetch] = {}
+        self.fetch_sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots, rng)
         self._budget = RecentBudget(settings.recent_batches_bytes)
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._connections: dict[int, Connection] = {}
@@ -261,6 +263,10 @@ class BrokerCore:
         connection.waiting.clear()
         self._outputs.append(HangUp(connection_id, reason))
 
+    def heard_from_follower(self, broker_id: int, now_us: int) -> None:
+        """A broker fetches what it follows."""
+        self._proposals.heard_us[broker_id] = now_us
+
     def go_deaf(self, connection_id: int) -> None:
         """Leave the connection open, and neither hear nor say anything on it any more."""
         connection = self._connections.get(connection_id)
@@ -368,7 +374,7 @@ class BrokerCore:
         request = Request(event)
         message = event.message
         api_key = message.API_KEY
-        from_peer = api_key == FETCH and fetch.follower_id(message) != fetch.CONSUMER
+        from_peer = api_key == FETCH and fetch.follower_id(message) != CONSUMER
         self.metrics.requested(FOLLOWER_FETCH if from_peer else api_key, event.size)
         lowest, highest = VERSIONS.get(api_key, (0, -1))
         if not (lowest <= event.version <= highest or from_peer):
@@ -380,13 +386,14 @@ class BrokerCore:
             return
         if event.version >= TOPIC_IDS_FROM_VERSION and api_key <= FETCH and not from_peer:
             if api_key == PRODUCE:
-                self.topic_ids.name_all(message.topic_data, "name", self.image.topics)
+                self.topic_ids.name_all(message.topic_data, "name")
             else:
-                self.topic_ids.name_all(message.topics, "topic", self.image.topics)
+                self.topic_ids.name_all(message.topics, "topic")
         if api_key == PRODUCE and message.acks == 0:
             request.expects_answer = False
         if self.faults.active and not from_peer:
-            request.context = fault_context(message, self.broker_id)
+            session = self.fetch_sessions.of(message) if api_key == FETCH else None
+            request.context = fault_context(message, self.broker_id, session)
             if strikes.before(self, request, now_us):
                 return
         handler_of(api_key)(self, request, now_us)
@@ -439,47 +446,67 @@ class BrokerCore:
         if reconfigured:
             reconfigure(self.settings, self.static_settings, image.broker_configs, self.broker_id)
         self.upkeep.start(now_us)
+        changes = image.changes
+        names: Mapping[str, tuple[int, ...] | None]
+        if reconfigured or changes is None or changes.from_version != old.version:
+            names = dict.fromkeys((*old.topics, *image.topics))
+        else:
+            names = changes.topics
+        self.topic_ids.follow(old, image, names)
         changed: dict[int, None] = {}
-        for name in list(self.topics):
-            topic = image.topics.get(name)
-            if topic is None or topic.topic_id != old.topics[name].topic_id:
+        gone = [name for name in names if _is_gone(old.topics.get(name), image.topics.get(name))]
+        for name in gone:
+            if name in self.topics:
                 for partition in self.topics.pop(name).values():
                     self._stop_following(partition, changed)
                     partition.leader = NO_BROKER
                     partition.retire(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_us)
                     self._remove_log(partition)
                 self.metrics.forget_topic(name)
-        for name, topic in image.topics.items():
-            before = old.topics.get(name)
-            if before is topic and not reconfigured:
-                continue
-            known = before.partitions if before is not None and before.topic_id == topic.topic_id else ()
-            kept = self.topics.get(name)
-            if kept and before is not None and topic.configs == before.configs and not reconfigured:
-                # Somebody leads or is in sync who was not, which is what most images say: no setting has changed.
-                settings = next(iter(kept.values())).settings
-            else:
-                settings = TopicSettings(topic.configs, self.settings)
-            for index, role in enumerate(topic.partitions):
-                if index < len(known) and known[index] is not role:
-                    self.metrics.partition_changed(known[index], role, self.broker_id)
-                if self.broker_id in role.replicas:
-                    partitions = self.topics.setdefault(name, {})
-                    if index not in partitions:
-                        partitions[index] = self._new_partition(name, topic.topic_id, index, settings)
-                    partitions[index].configure(settings)
-                    if index < len(known) and known[index] == role:
-                        continue
-                    self._take_role(partitions[index], role, changed, now_us)
+        for name, indexes in names.items():
+            topic = image.topics.get(name)
+            if topic is not None and (reconfigured or topic is not old.topics.get(name)):
+                self._apply_topic(topic, old.topics.get(name), indexes, reconfigured, changed, now_us)
         epochs = image.broker_epochs
         self._proposals.apply({each.broker_id: epochs[each.broker_id] for each in image.brokers}, now_us)
         if self._groups is not None or OFFSETS_TOPIC in self.topics:
-            self.groups.image_changed(old, now_us)
+            self.groups.image_changed(gone, now_us)
         if self._transactions is not None or TRANSACTIONS_TOPIC in self.topics:
             self.transactions.image_changed(now_us)
         for leader_id in changed:
             self._ask_leader(self._fetchers[leader_id], now_us)
         self._heartbeats.image_applied()
+
+    def _apply_topic(
+        self,
+        topic: TopicImage,
+        before: TopicImage | None,
+        indexes: tuple[int, ...] | None,
+        reconfigured: bool,
+        changed: dict[int, None],
+        now_us: int,
+    ) -> None:
+        """Take what is new of one topic: all of its partitions where `indexes` does not say which."""
+        name = topic.name
+        known = before.partitions if before is not None and before.topic_id == topic.topic_id else ()
+        kept = self.topics.get(name)
+        if kept and before is not None and topic.configs == before.configs and not reconfigured:
+            # Somebody leads or is in sync who was not, which is what most images say: no setting has changed.
+            settings = next(iter(kept.values())).settings
+        else:
+            settings = TopicSettings(topic.configs, self.settings)
+        for index in range(len(topic.partitions)) if indexes is None or reconfigured else indexes:
+            role = topic.partitions[index]
+            if index < len(known) and known[index] is not role:
+                self.metrics.partition_changed(known[index], role, self.broker_id)
+            if self.broker_id in role.replicas:
+                partitions = self.topics.setdefault(name, {})
+                if index not in partitions:
+                    partitions[index] = self._new_partition(name, topic.topic_id, index, settings)
+                partitions[index].configure(settings)
+                if index < len(known) and known[index] == role:
+                    continue
+                self._take_role(partitions[index], role, changed, now_us)
 
     def _new_partition(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> Partition:
         partition = Partition(
@@ -523,3 +550,8 @@ class BrokerCore:
         except OSError:
             # The topic is gone for everybody; a folder that cannot be removed is removed when its name is used again.
             partition.close()
+
+
+def _is_gone(before: TopicImage | None, after: TopicImage | None) -> bool:
+    """Whether a topic is deleted, perhaps to make room for another one of its name."""
+    return before is not None and (after is None or after.topic_id != before.topic_id)

@@ -9,6 +9,7 @@ All are values: equal where their fields are, never changed once made.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ottla.value import Value
@@ -343,18 +344,33 @@ class TopicImage(Value):
         self.configs = configs
 
 
+class ImageChanges(Value):
+    """What is new in an image since the one with `from_version`: by name of the topic, the partitions that differ.
+
+    None stands for a topic that is new, gone, or differs in anything else.
+    """
+
+    __slots__ = ("from_version", "topics")
+
+    def __init__(self, from_version: int, topics: dict[str, tuple[int, ...] | None]) -> None:
+        self.from_version = from_version
+        self.topics = topics
+
+
 class ClusterImage(Value):
     """Everything a broker knows of the cluster; replaced whole, never changed. `version` only grows.
 
     `brokers` are those that are alive. `broker_epochs`: which start of each broker the controller knows of, those
     that are not alive included; an image that does not name a broker's own start is not meant for it.
     `broker_configs` are settings changed while the cluster runs: under "" for all brokers, under an id for that one.
+    `changes` says which topics differ from those of the image before; None where that is not known.
     """
 
     __slots__ = (
         "broker_configs",
         "broker_epochs",
         "brokers",
+        "changes",
         "cluster_id",
         "controller_id",
         "topics",
@@ -367,14 +383,16 @@ class ClusterImage(Value):
         cluster_id: str,
         controller_id: int,
         brokers: tuple[BrokerAddress, ...],
-        topics: dict[str, TopicImage],
+        topics: Mapping[str, TopicImage],
         broker_epochs: dict[int, int] | None = None,
         broker_configs: dict[str, tuple[tuple[str, str], ...]] | None = None,
+        changes: ImageChanges | None = None,
     ) -> None:
         self.version = version
         self.cluster_id = cluster_id
         self.controller_id = controller_id
         self.brokers = brokers
         self.topics = topics
+        self.changes = changes
         self.broker_epochs: dict[int, int] = {} if broker_epochs is None else broker_epochs
         self.broker_configs: dict[str, tuple[tuple[str, str], ...]] = {} if broker_configs is None else broker_configs

@@ -11,6 +11,7 @@ cdef class IsrProposals:
     cdef public bint _is_asking
     cdef public dict _waiting
     cdef public dict alive
+    cdef public dict heard_us
     cdef public object lag_us
     cdef public object send_us
 

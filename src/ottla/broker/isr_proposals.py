@@ -4,7 +4,8 @@ Partitions put themselves down here; what has gathered goes in one request, one 
 counts for the partition when the answer, or a newer image, says so; until then a partition goes by the larger of the
 two sets. Twice in `replica.lag.time.max.ms` every partition led here is looked through for followers that stay behind.
 
-`alive` holds the brokers that may be in sync, by id, with the start of each (broker epoch) that is meant.
+`alive` holds the brokers that may be in sync, by id, with the start of each (broker epoch) that is meant; `heard_us`
+when each of them last fetched here.
 """
 
 from __future__ import annotations
@@ -40,13 +41,24 @@ _WAIT_FOR_IMAGE = (
 class IsrProposals:
     """The proposals of one broker; `due_us`: when to look after them again."""
 
-    __slots__ = ("_check_us", "_core", "_half_lag_us", "_is_asking", "_waiting", "alive", "lag_us", "send_us")
+    __slots__ = (
+        "_check_us",
+        "_core",
+        "_half_lag_us",
+        "_is_asking",
+        "_waiting",
+        "alive",
+        "heard_us",
+        "lag_us",
+        "send_us",
+    )
 
     def __init__(self, core: BrokerCore) -> None:
         self._core = core
         self.lag_us = core.settings.replica_lag_time_max_ms * 1000
         self._half_lag_us = max(1, self.lag_us // 2)
         self.alive: dict[int, int] = {}
+        self.heard_us: dict[int, int] = {}
         self._waiting: dict[Partition, None] = {}
         self._is_asking = False
         self._check_us: int | None = None

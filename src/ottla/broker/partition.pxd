@@ -36,6 +36,7 @@ cdef class Partition:
     cdef public object epoch_start_offset
     cdef public object fetch_again_us
     cdef public object fetch_asked
+    cdef public object fetcher
     cdef public object followed_from
     cdef public dict followers
     cdef public dict followers_waiting
@@ -55,7 +56,7 @@ cdef class Partition:
     cdef public TopicTraffic traffic
     cdef public object weaknesses
 
-    @cython.locals(log=Log)
+    @cython.locals(log=Log, follower=Follower)
     cpdef append(self, records, BatchHeader header, now_us)
     cpdef await_replication(self, end_offset, order, waiter)
     @cython.locals(follower=Follower)

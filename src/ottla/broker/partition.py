@@ -22,7 +22,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.events import PartitionImage
 from ottla.broker.log.directory import LogDirectory
@@ -33,6 +33,9 @@ from ottla.broker.topic_settings import TopicSettings
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition
 from ottla.records.batch_header import BatchHeader
+
+if TYPE_CHECKING:
+    from ottla.broker.replica import ReplicaFetcher
 
 # What keeps a log shut must be found where brokers' own words are; the driver shows what is logged.
 logger = logging.getLogger("ottla.broker")
@@ -49,10 +52,18 @@ class AckWaiter(Protocol):
 
 
 class FetchWaiter(Protocol):
-    """A fetch request that waits for more bytes."""
+    """Who fetches the partition, and hears what happens to it."""
 
     def wake(self) -> None:
-        """Something it waits for has changed."""
+        """There may be more to read, or an error to tell."""
+        ...
+
+    def note(self) -> None:
+        """The high watermark or the log's start has moved, which is told with the next answer."""
+        ...
+
+    def isr_changed(self) -> None:
+        """Other replicas are in sync than before."""
         ...
 
 
@@ -82,6 +93,7 @@ class Proposals(Protocol):
     """Where a leader turns to when somebody else is in sync than the controller believes; see `isr_proposals`."""
 
     alive: dict[int, int]
+    heard_us: dict[int, int]
     lag_us: int
 
     def propose(self, partition: Partition) -> None:
@@ -114,6 +126,7 @@ class Partition:
         "epoch_start_offset",
         "fetch_again_us",
         "fetch_asked",
+        "fetcher",
         "followed_from",
         "followers",
         "followers_waiting",
@@ -162,8 +175,9 @@ class Partition:
         self.traffic = TopicTraffic()
         self.followers: dict[int, Follower] = {}
         self.fetch_again_us = 0
-        # What was asked of the leader last, which is good for another time while nothing comes.
+        # What the leader was asked for last, and who asks; None where it was not asked for.
         self.fetch_asked: FetchPartition | None = None
+        self.fetcher: ReplicaFetcher | None = None
         self.followed_from = 0
         # (base offset, next offset, batch)
         self.recent: deque[tuple[int, int, Buffer]] = deque()
@@ -274,8 +288,15 @@ class Partition:
                 self._become_weakly()
             self.epoch_start_offset = self.log.log_end_offset if self.log is not None else 0
             self._note_epoch()
+            for waiter in (*self.consumers_waiting, *self.followers_waiting):
+                waiter.wake()
         if self.is_leader:
+            self._tell_isr()
             self.reconsider(now_us)
+
+    def _tell_isr(self) -> None:
+        for waiter in self.followers_waiting:
+            waiter.isr_changed()
 
     def _note_epoch(self) -> None:
         """As leader: the epoch begins here, also without a record, or followers could not ask a log that is empty."""
@@ -318,6 +339,13 @@ class Partition:
                 # Followers would be served what comes next without it.
                 self._forget_recent()
             raise
+        heard = self._proposals.heard_us
+        for broker_id, follower in self.followers.items():
+            heard_us = heard.get(broker_id, 0)
+            if follower.end_offset == end_offset and heard_us > follower.fetched_us:
+                # It has not spoken of this partition since, as it had all of it: caught up when it last fetched.
+                follower.caught_up_us = max(follower.caught_up_us, heard_us)
+                follower.fetched_us, follower.leader_end_offset = heard_us, end_offset
         if len(self.isr) > 1:
             self._keep_recent(base_offset, log.log_end_offset, records)
         else:
@@ -373,9 +401,13 @@ class Partition:
                 waiter.log_start_moved(now_us)
 
     def log_start_moved(self) -> None:
-        """As leader: the log begins later; followers are to hear of it."""
+        """The log begins later; who fetches from it, or whom it is fetched from, is to hear of it."""
         for waiter in self.followers_waiting:
             waiter.wake()
+        for waiter in self.consumers_waiting:
+            waiter.note()
+        if self.fetcher is not None:
+            self.fetcher.changed(self)
 
     @property
     def low_watermark(self) -> int:
@@ -420,6 +452,7 @@ class Partition:
             self.partition_epoch = partition_epoch
             self.isr = isr
             self.proposed = None
+            self._tell_isr()
             self.reconsider(now_us)
 
     def _let_join(self, broker_id: int, follower: Follower) -> None:
@@ -471,6 +504,8 @@ class Partition:
                 waiter.replicated(order, 0, now_us)
         for fetch in self.consumers_waiting:
             fetch.wake()
+        for fetch in self.followers_waiting:
+            fetch.note()
 
     def slice_for_follower(self, offset: int, max_bytes: int, at_least_one: bool) -> list[Buffer] | FileSlice | None:
         """Batches from `offset` to the log's end: from memory where they are recent, else from the file."""

@@ -4,10 +4,16 @@ What arrives is checked (CRC, offsets without a gap) and appended as it is, offs
 Fetch then tells the leader how far this replica has come. Where the leader's log parted from this one, this one is
 cut. A partition that failed, and a leader that cannot be reached, are asked again after `replica_fetch_backoff_ms`.
 
+The Fetches to one leader are a fetch session (KIP-227): after the first one, in full, each names the partitions that
+are fetched otherwise than before, and those to forget. When an answer is lost, or the leader does not know the session,
+the next one is in full again.
+
 When partitions come or go while a Fetch is waiting at the leader, a new one is sent at once; the leader ends the
 older one. An answer to an older Fetch is still good: whatever is below the log's end by then is skipped.
 
-Invariant: a follower never appends anything but the next offset of the leader it follows.
+Invariants: a follower never appends anything but the next offset of the leader it follows. `fetch_asked` of a partition
+is what its leader's session has, or None: one of which that is not true any more is in `_changed`, `_resting` or
+`_forgotten`.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.events import AskPeer
+from ottla.broker.fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 from ottla.broker.partition import Partition
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Buffer
@@ -24,92 +31,175 @@ from ottla.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    ForgottenTopic,
     PartitionData,
     ReplicaState,
 )
 from ottla.records.batch_header import BatchHeader, CorruptBatch, check_crc, iterate_headers
 
 _NONE_ASKED = -1
+_SESSION_LOST = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
 
 
 class ReplicaFetcher:
     """Fetches from one leader what this broker follows; `ask_again_us` is when to ask without being told to."""
 
-    __slots__ = ("_broker_epoch", "_broker_id", "_leader_id", "_settings", "_token", "_topics", "ask_again_us")
+    __slots__ = (
+        "_broker_epoch",
+        "_broker_id",
+        "_changed",
+        "_epoch",
+        "_followed",
+        "_forgotten",
+        "_full_token",
+        "_leader_id",
+        "_resting",
+        "_session_id",
+        "_settings",
+        "_token",
+        "ask_again_us",
+    )
 
     def __init__(self, broker_id: int, broker_epoch: int, leader_id: int, settings: BrokerSettings) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._leader_id = leader_id
         self._settings = settings
-        self._topics: dict[str, dict[int, Partition]] = {}
-        self._token = _NONE_ASKED
+        self._followed: dict[tuple[str, int], Partition] = {}
+        # Partitions to look at for the next question, those that wait until they are asked for again, and those that
+        # the leader is to forget.
+        self._changed: dict[Partition, None] = {}
+        self._resting: dict[Partition, None] = {}
+        self._forgotten: dict[tuple[str, int], None] = {}
+        self._session_id = NO_SESSION
+        # Of the next question; INITIAL_EPOCH: it is in full.
+        self._epoch = INITIAL_EPOCH
+        self._token = self._full_token = _NONE_ASKED
         self.ask_again_us: int | None = None
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing has been asked that is not answered."""
-        return self._token == _NONE_ASKED
 
     def follow(self, partition: Partition, number: int) -> None:
         """Fetch this partition, too, from the next question on; questions with a token below `number` do not count."""
+        self.unfollow(partition.topic, partition.index)
+        place = partition.topic, partition.index
+        self._forgotten.pop(place, None)
         partition.followed_from = number
-        self._topics.setdefault(partition.topic, {})[partition.index] = partition
+        partition.fetch_asked = None
+        partition.fetcher = self
+        self._followed[place] = partition
+        self._changed[partition] = None
 
     def unfollow(self, topic: str, index: int) -> None:
         """Fetch this partition no more."""
-        partitions = self._topics.get(topic)
-        if partitions is not None:
-            partitions.pop(index, None)
-            if not partitions:
-                del self._topics[topic]
+        partition = self._followed.pop((topic, index), None)
+        if partition is None:
+            return
+        partition.fetcher = None
+        self._changed.pop(partition, None)
+        self._resting.pop(partition, None)
+        self._forget(partition)
+
+    def changed(self, partition: Partition) -> None:
+        """What this partition is fetched with may have changed."""
+        self._changed[partition] = None
 
     def question(self, token: int, now_us: int) -> AskPeer | None:
         """The next Fetch, for everything that need not wait; None where that is nothing."""
         self.ask_again_us = None
-        topics = []
-        for topic, partitions in self._topics.items():
-            wanted = []
-            for partition in partitions.values():
-                if partition.log is None and partition.fetch_again_us <= now_us and not partition.open_log():
-                    self._set_back(partition, now_us)
-                if partition.fetch_again_us > now_us:
-                    self._ask_again(partition.fetch_again_us)
-                else:
-                    wanted.append(self._wanted(partition))
-            if wanted:
-                topics.append(FetchTopic(topic=topic, partitions=wanted))
-        if not topics:
+        is_full = self._epoch == INITIAL_EPOCH
+        for partition in [each for each in self._resting if each.fetch_again_us <= now_us]:
+            del self._resting[partition]
+            self._changed[partition] = None
+        changed, self._changed = self._changed, {}
+        topics: dict[bytes, FetchTopic] = {}
+        for partition in tuple(self._followed.values()) if is_full else changed:
+            if partition.log is None and partition.fetch_again_us <= now_us and not partition.open_log():
+                self._set_back(partition, now_us)
+            if partition.fetch_again_us > now_us:
+                self._resting[partition] = None
+                self._forget(partition)
+                continue
+            before = partition.fetch_asked
+            if before is None:
+                self._forgotten.pop((partition.topic, partition.index), None)
+            wanted = self._wanted(partition)
+            if is_full or wanted is not before:
+                topic = topics.get(partition.topic_id)
+                if topic is None:
+                    topic = FetchTopic(topic=partition.topic, topic_id=partition.topic_id, partitions=[])
+                    topics[partition.topic_id] = topic
+                topic.partitions.append(wanted)
+        for partition in self._resting:
+            self._ask_again(partition.fetch_again_us)
+        if len(self._resting) == len(self._followed):
             self._token = _NONE_ASKED
             return None
-        self._token = token
         message = FetchRequest(
             replica_state=ReplicaState(replica_id=self._broker_id, replica_epoch=self._broker_epoch),
             max_wait_ms=self._settings.replica_fetch_wait_max_ms,
             min_bytes=1,
             max_bytes=self._settings.replica_fetch_response_max_bytes,
-            topics=topics,
+            session_id=self._session_id,
+            session_epoch=self._epoch,
+            topics=list(topics.values()),
         )
+        self._token = token
+        if is_full:
+            self._full_token = token
+        else:
+            self._epoch = next_epoch(self._epoch)
+            message.forgotten_topics_data = self._forgotten_topics()
+        self._forgotten = {}
         return AskPeer(self._leader_id, token, message)
 
     def answered(self, token: int, response: FetchResponse | None, now_us: int) -> bool:
         """Append what came; True where the next question is due."""
-        if response is not None:
+        if response is None:
+            if token >= self._full_token:
+                # The leader may take for told what was lost.
+                self._epoch = INITIAL_EPOCH
+        else:
             for topic in response.responses:
-                partitions = self._topics.get(topic.topic, {})
                 for data in topic.partitions:
-                    partition = partitions.get(data.partition_index)
+                    partition = self._followed.get((topic.topic, data.partition_index))
                     if partition is None or token < partition.followed_from:
                         continue  # asked in another leader epoch: the logs may have parted since
+                    self._changed[partition] = None
                     if not self._take(partition, data, is_newest=token == self._token):
                         self._set_back(partition, now_us)
         if token != self._token:
             return False
         self._token = _NONE_ASKED
-        if response is None or response.error_code:
-            self._ask_again(now_us + self._settings.replica_fetch_backoff_ms * 1000)
-            return False
-        return True
+        if response is not None and not response.error_code:
+            if token == self._full_token:
+                self._session_id = response.session_id
+                self._epoch = INITIAL_EPOCH if response.session_id == NO_SESSION else next_epoch(INITIAL_EPOCH)
+            elif response.session_id != self._session_id:
+                self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
+            return True
+        self._epoch = INITIAL_EPOCH
+        if response is not None and response.error_code in _SESSION_LOST:
+            return True
+        self._ask_again(now_us + self._settings.replica_fetch_backoff_ms * 1000)
+        return False
+
+    def _forget(self, partition: Partition) -> None:
+        """Have the leader forget a partition that it was asked for."""
+        if partition.fetch_asked is not None:
+            partition.fetch_asked = None
+            self._forgotten[partition.topic, partition.index] = None
+
+    def _forgotten_topics(self) -> list[ForgottenTopic]:
+        topics: dict[str, ForgottenTopic] = {}
+        for name, index in self._forgotten:
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = ForgottenTopic(topic=name, partitions=[])
+            topic.partitions.append(index)
+        return list(topics.values())
 
     def _wanted(self, partition: Partition) -> FetchPartition:
         log, settings = partition.log, self._settings

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any, Protocol
 
 from ottla.broker.events import RequestReceived
+from ottla.broker.fetch_sessions import FetchSession
 from ottla.faults.plan import Action, FaultContext
 
 
@@ -62,13 +63,16 @@ class Connection:
         self.hung_up = False
 
 
-def fault_context(message: Any, broker_id: int) -> FaultContext:
-    """What the fault plan is told of a request."""
+def fault_context(message: Any, broker_id: int, session: FetchSession | None = None) -> FaultContext:
+    """What the fault plan is told of a request; a Fetch touches all partitions of its session."""
     api = type(message).__name__.removesuffix("Request")
     if api == "Produce":
         pairs = tuple((topic.name, data.index) for topic in message.topic_data for data in topic.partition_data)
     elif api == "Fetch":
         pairs = tuple((topic.topic, wanted.partition) for topic in message.topics for wanted in topic.partitions)
+        if session is not None:
+            kept = ((each.topic or "", each.index) for each in session.partitions.values())
+            pairs = tuple(dict.fromkeys((*pairs, *kept)))
     elif api == "ListOffsets":
         pairs = tuple((topic.name, wanted.partition_index) for topic in message.topics for wanted in topic.partitions)
     else:

@@ -54,6 +54,7 @@ _OF_BROKER: dict[str, str] = {
     "auto.create.topics.enable": "Whether a topic comes into being when it is first asked for.",
     "delete.topic.enable": "Whether topics can be deleted.",
     "fetch.max.bytes": "How many bytes at most one fetch is answered with.",
+    "max.incremental.fetch.session.cache.slots": "How many fetch sessions the broker keeps.",
     "max.connections": "How many connections a broker accepts.",
     "connections.max.idle.ms": "After how long a connection nobody uses is closed; -1: never.",
     "connection.failed.authentication.delay.ms": "How long the answer to a failed authentication is held back.",

@@ -159,6 +159,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     Setting("delete.topic.enable", BOOLEAN, True),
     # Requests.
     Setting("fetch.max.bytes", INT, 55 << 20, 1024),
+    Setting("max.incremental.fetch.session.cache.slots", INT, 1000),
     Setting("max.connections", INT, INT32_MAX),
     Setting("connections.max.idle.ms", LONG, 600_000, -1),
     Setting("connection.failed.authentication.delay.ms", INT, 100),
@@ -242,6 +243,7 @@ class BrokerSettings:
     auto_create_topics_enable: bool
     delete_topic_enable: bool
     fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
     max_connections: int
     connections_max_idle_ms: int
     connection_failed_authentication_delay_ms: int

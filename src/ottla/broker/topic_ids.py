@@ -1,14 +1,15 @@
 """Topic ids in requests (KIP-516): newer versions of Produce, Fetch, OffsetCommit and OffsetFetch name no topics.
 
 Everything behind the door goes by names, so ids are turned into names when a request comes in; None stands for an id
-that no topic has. The table is made anew when the image's topics have changed and a request asks by id.
+that no topic has. The table follows the image, topic by topic.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from ottla.broker.events import TopicImage
+from ottla.broker.events import ClusterImage
 
 FROM_VERSION = 13  # of Produce and of Fetch alike
 
@@ -16,16 +17,25 @@ FROM_VERSION = 13  # of Produce and of Fetch alike
 class TopicIds:
     """Finds topics by id in the newest image."""
 
-    __slots__ = ("_names", "_topics")
+    __slots__ = ("_names",)
 
     def __init__(self) -> None:
-        self._topics: dict[str, TopicImage] = {}
         self._names: dict[bytes, str] = {}
 
-    def name_all(self, asked: list[Any], attribute: str, topics: dict[str, TopicImage]) -> None:
+    def follow(self, old: ClusterImage, new: ClusterImage, changed: Iterable[str]) -> None:
+        """These topics are new, gone or changed."""
+        for name in changed:
+            before, after = old.topics.get(name), new.topics.get(name)
+            if before is not None and self._names.get(before.topic_id) == name:
+                del self._names[before.topic_id]
+            if after is not None:
+                self._names[after.topic_id] = name
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """The topic that has this id."""
+        return self._names.get(topic_id)
+
+    def name_all(self, asked: list[Any], attribute: str) -> None:
         """Give each of the `asked` topics the name that belongs to its id, as `attribute`."""
-        if topics is not self._topics:
-            self._topics = topics
-            self._names = {topic.topic_id: name for name, topic in topics.items()}
         for topic in asked:
             setattr(topic, attribute, self._names.get(topic.topic_id))

@@ -2,6 +2,7 @@
 
 cimport cython
 
+from ottla.broker.fetch_sessions cimport FetchSession, SessionPartition
 from ottla.broker.partition cimport Partition
 
 
@@ -11,23 +12,35 @@ cdef class PendingFetch:
     cdef public object _core
     cdef public bint _done
     cdef public object _follower_id
+    cdef public bint _is_full
     cdef public object _request
-    cdef public list _topics
+    cdef public FetchSession _session
 
-    @cython.locals(partition=Partition)
-    cpdef add(self, topic, list wanted, now_us)
-    @cython.locals(partition=Partition)
+    @cython.locals(session=FetchSession)
     cpdef start(self, now_us)
+    @cython.locals(session=FetchSession, each=SessionPartition, partition=Partition, joining=dict)
+    cdef _note_follower(self, now_us)
     cpdef wake(self)
+    @cython.locals(session=FetchSession, answers=dict)
     cpdef attempt(self, now_us, last=*)
-    @cython.locals(partition=Partition)
+    @cython.locals(each=SessionPartition, topics=dict, by_id=bint)
+    cdef _by_topic(self, dict answers)
     cpdef cancel(self)
-    cdef _waiters(self, Partition partition)
+    cdef _finish(self, bint kept)
     cdef _end_offset(self, Partition partition)
-    @cython.locals(partition=Partition)
+    @cython.locals(each=SessionPartition, partition=Partition, news=dict, follows=bint)
     cdef _has_news(self)
+    @cython.locals(session=FetchSession)
+    cdef _let_go(self, SessionPartition each, Partition partition)
     cdef _begins_later(self, asked, Partition partition)
-    cdef _read(self, topic, asked, Partition partition, max_bytes, at_least_one)
+    @cython.locals(session=FetchSession, each=SessionPartition, partition=Partition, news=dict, follows=bint)
+    cdef _collect(self, dict answers, left)
+    @cython.locals(each=SessionPartition)
+    cdef _completed(self, dict answers)
+    @cython.locals(session=FetchSession, each=SessionPartition, partition=Partition, untold=dict)
+    cdef _collect_untold(self, dict answers)
+    @cython.locals(partition=Partition)
+    cdef _read(self, SessionPartition each, max_bytes, at_least_one)
     cdef _fault(self, asked, Partition partition)
     cdef _diverging(self, asked, Partition partition)
 

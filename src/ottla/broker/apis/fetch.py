@@ -7,18 +7,21 @@ epoch and offset (KIP-279, KIP-595). A follower is answered with the partitions 
 of the same follower ends the older one at once.
 
 A request with less than `min_bytes` to give waits for up to `max_wait_ms`; `max_bytes` bounds the answer except for
-its first batch (KIP-74). There are no fetch sessions: every answer has session id 0, which clients read as "ask in
-full" (KIP-227). Records leave as file slices, to followers also as batches that are still in memory.
+its first batch (KIP-74). Requests of a fetch session (KIP-227, see `fetch_sessions`) name the partitions that changed,
+and are answered with those that have records, an error, another high watermark or another log start than told before; a
+Fetch that waits when the next one of its session comes gets INVALID_FETCH_SESSION_EPOCH. Records leave as file slices,
+to followers also as batches that are still in memory.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ottla.broker.fetch_sessions import CONSUMER, FINAL_EPOCH, INITIAL_EPOCH, FetchSession, SessionPartition
 from ottla.broker.log.leader_epochs import NO_EPOCH
 from ottla.broker.log.log import Log
 from ottla.broker.metrics import NO_TOPIC
-from ottla.broker.partition import FetchWaiter, Partition
+from ottla.broker.partition import Partition
 from ottla.broker.request import Request
 from ottla.broker.topic_ids import FROM_VERSION as TOPIC_IDS_FROM_VERSION
 from ottla.protocol.error_codes import ErrorCode
@@ -37,7 +40,6 @@ from ottla.protocol.messages.fetch import (
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
 
-CONSUMER = -1
 _LEADERS_FROM_VERSION = 12
 _READ_UNCOMMITTED = 0
 _ENDPOINTS_FROM_VERSION = 16
@@ -62,71 +64,94 @@ def _is_at_the_end(asked: FetchPartition, partition: Partition, log: Log) -> boo
 
 def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     """Answer a Fetch, or let it wait."""
-    message = request.message
-    if message.session_id != 0:
-        core.answer(request, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), now_us)
+    message: FetchRequest = request.message
+    follower = follower_id(message)
+    by_id = follower == CONSUMER and request.version >= TOPIC_IDS_FROM_VERSION
+    sessions = core.fetch_sessions
+    is_full = message.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+    session: FetchSession | None
+    if is_full:
+        if message.session_id:
+            sessions.close_number(message.session_id)
+        session = FetchSession(follower, by_id)
+        session.ask(core, message)
+        error_code = 0
+    else:
+        session, error_code = sessions.go_on(core, message, follower, by_id, now_us)
+    if session is None:
+        core.answer(request, FetchResponse(error_code=error_code), now_us)
         return
-    fetch = PendingFetch(core, request)
-    for topic in message.topics:
-        partitions = core.topics.get(topic.topic, {})
-        fetch.add(topic.topic, [(wanted, partitions.get(wanted.partition)) for wanted in topic.partitions], now_us)
-    fetch.start(now_us)
+    if follower != CONSUMER:
+        older = sessions.of_followers.get(follower)
+        if older is not None:
+            if older.parked is not None:
+                older.parked.end(now_us)
+            if older is not session:
+                sessions.close(older)
+        sessions.of_followers[follower] = session
+    elif session.parked is not None:
+        session.parked.end(now_us)
+    PendingFetch(core, request, session, is_full).start(now_us)
 
 
 class PendingFetch:
     """A Fetch from its arrival to its answer."""
 
-    __slots__ = ("_core", "_done", "_follower_id", "_request", "_topics", "bucket")
+    __slots__ = ("_core", "_done", "_follower_id", "_is_full", "_request", "_session", "bucket")
 
-    def __init__(self, core: BrokerCore, request: Request) -> None:
+    def __init__(self, core: BrokerCore, request: Request, session: FetchSession, is_full: bool) -> None:
         self.bucket = -1
         self._core = core
         self._request = request
-        self._follower_id = follower_id(request.message)
-        self._topics: list[tuple[str, list[tuple[FetchPartition, Partition | None]]]] = []
+        self._session = session
+        self._is_full = is_full
+        self._follower_id = session.follower_id
         self._done = False
-
-    def add(self, topic: str, wanted: list[tuple[FetchPartition, Partition | None]], now_us: int) -> None:
-        """Ask for these partitions, too; a follower's offsets are noted."""
-        self._topics.append((topic, wanted))
-        if self._follower_id == CONSUMER:
-            return
-        state = self._request.message.replica_state
-        broker_epoch = -1 if state is None else state.replica_epoch
-        for asked, partition in wanted:
-            if partition is None:
-                continue
-            log = partition.log
-            if log is not None and (
-                _is_at_the_end(asked, partition, log)
-                or (
-                    self._fault(asked, partition) == 0
-                    and self._diverging(asked, partition) is None
-                    and asked.fetch_offset <= log.log_end_offset
-                )
-            ):
-                partition.follower_fetched(self._follower_id, asked.fetch_offset, now_us, broker_epoch)
-                partition.follower_begins(self._follower_id, asked.log_start_offset, now_us)
 
     def start(self, now_us: int) -> None:
         """Answer at once, or wait."""
-        core, message = self._core, self._request.message
-        follower = self._follower_id
-        if follower != CONSUMER:
-            older = core.parked_followers.pop(follower, None)
-            if older is not None:
-                older.end(now_us)
+        core, message, session = self._core, self._request.message, self._session
+        if self._follower_id != CONSUMER:
+            self._note_follower(now_us)
         wait_us = max(0, message.max_wait_ms) * 1000
-        if self.attempt(now_us, last=wait_us == 0 or message.min_bytes <= 0 or not self._topics):
+        if self.attempt(now_us, last=wait_us == 0 or message.min_bytes <= 0 or not session.partitions):
             return
-        if follower != CONSUMER:
-            core.parked_followers[follower] = self
-        for _, wanted in self._topics:
-            for _, partition in wanted:
-                if partition is not None:
-                    self._waiters(partition)[self] = None
+        session.listen()
+        session.parked = self
         core.park(self._request, self)
         core.purgatory.add(self, now_us + wait_us)
+
+    def _note_follower(self, now_us: int) -> None:
+        """Note how far the follower has come, in the partitions it speaks of and in those that are not settled.
+
+        In all others it has the log to its end, as it had when it spoke of them last.
+        """
+        core, session, follower = self._core, self._session, self._follower_id
+        state = self._request.message.replica_state
+        broker_epoch = -1 if state is None else state.replica_epoch
+        core.heard_from_follower(follower, now_us)
+        joining = session.joining
+        for each in (*session.news, *joining) if joining else tuple(session.news):
+            partition, asked = each.partition, each.asked
+            log = partition.log if partition is not None else None
+            if (
+                partition is not None
+                and log is not None
+                and (
+                    _is_at_the_end(asked, partition, log)
+                    or (
+                        self._fault(asked, partition) == 0
+                        and self._diverging(asked, partition) is None
+                        and asked.fetch_offset <= log.log_end_offset
+                    )
+                )
+            ):
+                partition.follower_fetched(follower, asked.fetch_offset, now_us, broker_epoch)
+                partition.follower_begins(follower, asked.log_start_offset, now_us)
+                if follower not in partition.isr:
+                    joining[each] = None
+                    continue
+            joining.pop(each, None)
 
     def wake(self) -> None:
         """Look again once the event at hand has been dealt with."""
@@ -138,19 +163,43 @@ class PendingFetch:
             return True
         if not last and not self._has_news():
             return False
-        responses, size, failed = self._collect()
-        if not last and not failed and size < self._request.message.min_bytes:
+        core, message, session = self._core, self._request.message, self._session
+        left = min(message.max_bytes, core.settings.fetch_max_bytes)
+        answers: dict[SessionPartition, PartitionData] = {}
+        size, failed = self._collect(answers, left)
+        if not last and not failed and size < message.min_bytes:
             return False
-        self.cancel()
+        if self._is_full and self._follower_id == CONSUMER:
+            answers, failed = self._completed(answers)
+        else:
+            self._collect_untold(answers)
+        self._finish(kept=True)
+        if self._is_full and message.session_epoch == INITIAL_EPOCH and session.partitions:
+            core.fetch_sessions.keep(session, now_us)
+        if not session.is_kept:
+            session.end()
+        responses = self._by_topic(answers)
         self._count(responses)
-        response = FetchResponse(responses=responses)
-        if self._follower_id == CONSUMER and self._request.version >= TOPIC_IDS_FROM_VERSION:
-            for told, asked in zip(responses, self._request.message.topics, strict=True):
-                told.topic_id = asked.topic_id
-            if failed and self._request.version >= _ENDPOINTS_FROM_VERSION:
-                response.node_endpoints = self._endpoints(responses)
-        self._core.answer(self._request, response, now_us)
+        response = FetchResponse(session_id=session.id, responses=responses)
+        if failed and self._follower_id == CONSUMER and self._request.version >= _ENDPOINTS_FROM_VERSION:
+            response.node_endpoints = self._endpoints(responses)
+        core.answer(self._request, response, now_us)
         return True
+
+    def _by_topic(self, answers: dict[SessionPartition, PartitionData]) -> list[FetchableTopicResponse]:
+        by_id = self._session.uses_topic_ids
+        topics: dict[Any, FetchableTopicResponse] = {}
+        for each, data in answers.items():
+            each.told_high_watermark = data.high_watermark
+            each.told_log_start = data.log_start_offset
+            key = each.topic_id if by_id else each.topic
+            topic = topics.get(key)
+            if topic is None:
+                topic = topics[key] = FetchableTopicResponse(topic=each.topic or "", partitions=[])
+                if by_id:
+                    topic.topic_id = each.topic_id
+            topic.partitions.append(data)
+        return list(topics.values())
 
     def _count(self, responses: list[FetchableTopicResponse]) -> None:
         core = self._core
@@ -174,28 +223,25 @@ class PendingFetch:
         self.attempt(now_us, last=True)
 
     def end(self, now_us: int) -> None:
-        """Answer with nothing: the follower has asked anew."""
+        """Answer with nothing: whoever asked has asked anew."""
         if not self._done:
-            self.cancel()
-            self._core.answer(self._request, FetchResponse(), now_us)
+            self._finish(kept=False)
+            error_code = 0 if self._follower_id != CONSUMER else ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            response = FetchResponse(error_code=error_code, session_id=self._session.id)
+            self._core.answer(self._request, response, now_us)
 
     def cancel(self) -> None:
         """Wait no more."""
-        if self._done:
-            return
-        self._done = True
-        if self.bucket < 0:
-            return
-        self._core.purgatory.remove(self)
-        if self._core.parked_followers.get(self._follower_id) is self:
-            del self._core.parked_followers[self._follower_id]
-        for _, wanted in self._topics:
-            for _, partition in wanted:
-                if partition is not None:
-                    self._waiters(partition).pop(self, None)
+        if not self._done:
+            self._finish(kept=False)
 
-    def _waiters(self, partition: Partition) -> dict[FetchWaiter, None]:
-        return partition.consumers_waiting if self._follower_id == CONSUMER else partition.followers_waiting
+    def _finish(self, kept: bool) -> None:
+        self._done = True
+        if self.bucket >= 0:
+            self._core.purgatory.remove(self)
+            self._session.parked = None
+        if not kept and not self._session.is_kept:
+            self._session.end()
 
     def _end_offset(self, partition: Partition) -> int:
         if self._follower_id == CONSUMER:
@@ -205,67 +251,117 @@ class PendingFetch:
         return partition.log.log_end_offset if partition.log is not None else 0
 
     def _has_news(self) -> bool:
-        """Whether any partition has something to say: records, an error, a diverging epoch."""
+        """Whether a partition has something to say: records, an error, a diverging epoch; those without are let go."""
         follows = self._follower_id != CONSUMER
-        for _, wanted in self._topics:
-            for asked, partition in wanted:
-                if partition is None or partition.log is None or not partition.is_leader:
-                    return True
-                if follows and _is_at_the_end(asked, partition, partition.log):
-                    continue
-                if asked.fetch_offset != self._end_offset(partition) or self._fault(asked, partition):
-                    return True
-                if self._diverging(asked, partition) is not None or self._begins_later(asked, partition):
-                    return True
+        news = self._session.news
+        for each in tuple(news):
+            partition, asked = each.partition, each.asked
+            if partition is None or partition.log is None or not partition.is_leader:
+                return True
+            if not (follows and _is_at_the_end(asked, partition, partition.log)) and (
+                asked.fetch_offset != self._end_offset(partition)
+                or self._fault(asked, partition)
+                or self._diverging(asked, partition) is not None
+                or self._begins_later(asked, partition)
+            ):
+                return True
+            self._let_go(each, partition)
         return False
+
+    def _let_go(self, each: SessionPartition, partition: Partition) -> None:
+        """There is nothing to read: until something happens it need not be looked at, but perhaps told of."""
+        session = self._session
+        del session.news[each]
+        if each.told_high_watermark != partition.high_watermark:
+            session.untold[each] = None
 
     def _begins_later(self, asked: FetchPartition, partition: Partition) -> bool:
         """Whether a follower still has what is deleted here."""
         log = partition.log
         return self._follower_id != CONSUMER and log is not None and asked.log_start_offset < log.log_start_offset
 
-    def _collect(self) -> tuple[list[FetchableTopicResponse], int, bool]:
-        """The answer, the size of its records in bytes, and whether a partition has an error."""
-        left = min(self._request.message.max_bytes, self._core.settings.fetch_max_bytes)
+    def _collect(self, answers: dict[SessionPartition, PartitionData], left: int) -> tuple[int, bool]:
+        """Read the partitions with news; the size of their records in bytes, and whether any of them cannot wait."""
         size = 0
         failed = False
-        responses = []
+        session = self._session
+        news = session.news
         follows = self._follower_id != CONSUMER
-        for topic, wanted in self._topics:
-            answers = []
-            for asked, partition in wanted:
-                if follows and partition is not None:
-                    log = partition.log
-                    if log is not None and _is_at_the_end(asked, partition, log):
-                        continue  # most of what followers ask for, most of the time
-                answer = self._read(topic, asked, partition, left - size, size == 0)
-                records = answer.records
-                if records:
-                    size += records.size if hasattr(records, "size") else sum(map(len, records))
-                elif answer.error_code or answer.diverging_epoch is not None:
-                    failed = True
-                elif self._follower_id != CONSUMER:
-                    if partition is None or not self._begins_later(asked, partition):
-                        continue
+        for each in tuple(news):
+            partition, asked = each.partition, each.asked
+            if partition is None or not partition.is_leader:
+                session.find(self._core, each)
+                partition = each.partition
+            if follows and partition is not None:
+                log = partition.log
+                if log is not None and _is_at_the_end(asked, partition, log):
+                    self._let_go(each, partition)
+                    continue
+            answer = self._read(each, left - size, size == 0)
+            records = answer.records
+            if records:
+                size += records.size if hasattr(records, "size") else sum(map(len, records))
+                # Who had records goes behind the others, so that all get their turn.
+                del news[each]
+                news[each] = None
+            elif answer.error_code or answer.diverging_epoch is not None:
+                failed = True
+            else:
+                assert partition is not None
+                if self._begins_later(asked, partition):
                     failed = True  # nothing failed, but it is not to wait either
-                answers.append(answer)
-            if answers or self._follower_id == CONSUMER:
-                responses.append(FetchableTopicResponse(topic=topic, partitions=answers))
-        return responses, size, failed
+                else:
+                    if asked.fetch_offset == self._end_offset(partition):
+                        self._let_go(each, partition)
+                    continue
+            answers[each] = answer
+            if size >= left > 0:
+                break
+        return size, failed
 
-    def _read(
-        self, topic: str, asked: FetchPartition, partition: Partition | None, max_bytes: int, at_least_one: bool
-    ) -> PartitionData:
+    def _completed(
+        self, answers: dict[SessionPartition, PartitionData]
+    ) -> tuple[dict[SessionPartition, PartitionData], bool]:
+        """The answer to a request in full: every partition in the order asked for, and whether any has an error."""
+        self._session.untold = {}
+        found = {}
+        failed = False
+        for each in self._session.partitions.values():
+            answer = answers.get(each)
+            if answer is None:
+                answer = self._read(each, 0, False)
+            failed = failed or answer.error_code != 0
+            found[each] = answer
+        return found, failed
+
+    def _collect_untold(self, answers: dict[SessionPartition, PartitionData]) -> None:
+        """Add the partitions of which nothing but the high watermark or the log's start is new."""
+        session = self._session
+        if not session.untold:
+            return
+        untold, session.untold = session.untold, {}
+        for each in untold:
+            partition = each.partition
+            if each in answers or partition is None or partition.log is None or not partition.is_leader:
+                continue
+            if (
+                each.told_high_watermark != partition.high_watermark
+                or each.told_log_start != partition.log.log_start_offset
+            ):
+                answers[each] = self._read(each, 0, False)
+
+    def _read(self, each: SessionPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         """One partition's part of the answer."""
+        asked, partition = each.asked, each.partition
         answer = PartitionData(partition_index=asked.partition, high_watermark=-1, records=b"")
         if self._request.message.isolation_level == _READ_UNCOMMITTED:
             answer.aborted_transactions = None
         if partition is None:
-            answer.error_code = self._core.why_not_here(topic, asked.partition)[0]
+            answer.error_code = self._core.why_not_here(each.topic, each.index)[0]
         else:
             answer.error_code = self._fault(asked, partition)
         if partition is None or answer.error_code:
-            self._name_leader(topic, asked.partition, answer)
+            self._name_leader(each.topic, each.index, answer)
             return answer
         if partition.log is None:
             # Nobody may be writing: without this its followers would ask for ever.
@@ -343,9 +439,9 @@ class PendingFetch:
                 endpoints.append(NodeEndpoint(node_id=address.broker_id, host=host, port=port))
         return endpoints
 
-    def _name_leader(self, topic: str, index: int, answer: PartitionData) -> None:
+    def _name_leader(self, topic: str | None, index: int, answer: PartitionData) -> None:
         if self._request.version < _LEADERS_FROM_VERSION:
             return
         if answer.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-            leader, epoch, _ = self._core.leader_of(topic, index)
+            leader, epoch, _ = self._core.leader_of(topic or "", index)
             answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)

@@ -35,7 +35,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     offsets: dict[tuple[str, int], CommittedOffset] = {}
     errors: dict[tuple[str, int], int] = {}
     if request.version >= _TOPIC_IDS_FROM_VERSION:
-        core.topic_ids.name_all(message.topics, "name", core.image.topics)
+        core.topic_ids.name_all(message.topics, "name")
     for topic in message.topics:
         for asked in topic.partitions:
             place = (topic.name, asked.partition_index)

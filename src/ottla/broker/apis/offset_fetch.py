@@ -44,7 +44,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         groups = []
         for each in message.groups:
             if by_id:
-                core.topic_ids.name_all(each.topics or [], "name", core.image.topics)
+                core.topic_ids.name_all(each.topics or [], "name")
             group = _group(core, each.group_id, _asked(each.topics), message.require_stable, now_us)
             if by_id:
                 _put_ids(core, group, each.topics)

@@ -99,7 +99,7 @@ class ConfigChanges:
     """The settings of an image as a request changes them, resource by resource."""
 
     def __init__(self, image: ClusterImage) -> None:
-        self.topics = dict(image.topics)
+        self.topics: dict[str, TopicImage] = {}
         self.broker_configs = dict(image.broker_configs)
         self._image = image
 
@@ -110,7 +110,7 @@ class ConfigChanges:
 
     def changed_topics(self) -> dict[str, TopicImage]:
         """The topics whose settings change."""
-        return {name: topic for name, topic in self.topics.items() if topic is not self._image.topics[name]}
+        return dict(self.topics)
 
     def take(self, message: Any) -> list[tuple[int, str | None]]:
         """Change what the request asks for; (error code, sentence) for each of its resources, in order."""
@@ -148,7 +148,7 @@ class ConfigChanges:
         if fault is not None:
             code = ErrorCode.INVALID_TOPIC_EXCEPTION if name else ErrorCode.INVALID_REQUEST
             raise Refused(code, fault)
-        topic = self.topics.get(name)
+        topic = self.topics.get(name) or self._image.topics.get(name)
         present = {} if whole or topic is None else dict(topic.configs)
         changed = changed_configs(present, operations, TOPIC_SETTINGS_BY_NAME)
         wrong = topic_config_fault(changed)

@@ -56,13 +56,13 @@ class Leadership:
 
     def restart(self, *, clean: bool, lost: Sequence[int] = ()) -> None:
         """All brokers were started anew, those in `lost` with other folders: leaders begin a new epoch; OSError."""
-        topics = self._changed(
+        changes = self._changed(
             lambda topic, each: elections.restarted(
                 each, self._alive, clean=clean, unclean_election=self._may_be_unclean(topic), lost=lost
             )
         )
-        if topics:
-            self._state.change(topics)
+        if changes:
+            self._state.change_partitions(changes)
 
     def leave(self, broker_id: int, *, has_lost: bool = False) -> None:
         """Take a broker that is gone, or about to go, out of leadership and of the replicas in sync; OSError.
@@ -105,11 +105,10 @@ class Leadership:
         leader_id = message.broker_id
         if message.broker_epoch != self._epoch_of(leader_id):
             return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-        by_id = {topic.topic_id: topic for topic in self._state.image.topics.values()}
         changes: dict[str, dict[int, PartitionImage]] = {}
         answers = []
         for asked in message.topics:
-            topic = by_id.get(asked.topic_id)
+            topic = self._state.topic_with(asked.topic_id)
             results = []
             for data in asked.partitions:
                 result = ResponsePartitionData(partition_index=data.partition_index)
@@ -124,7 +123,8 @@ class Leadership:
                     isr = tuple(each.broker_id for each in data.new_isr_with_epochs)
                     ordered = tuple(each for each in partition.replicas if each in isr)
                     after = elections.changed(partition, partition.leader, ordered)
-                    changes.setdefault(topic.name, {})[data.partition_index] = after
+                    if after is not partition:
+                        changes.setdefault(topic.name, {})[data.partition_index] = after
                     _tell(result, after)
             answers.append(ResponseTopicData(topic_id=asked.topic_id, partitions=results))
         try:
@@ -238,27 +238,20 @@ class Leadership:
         return TopicSettings(topic.configs, self._settings).unclean_leader_election_enable
 
     def _change(self, change: Change) -> None:
-        topics = self._changed(change)
-        if topics:
-            self._publish(self._state.change(topics))
+        self._store(self._changed(change))
 
-    def _changed(self, change: Change) -> dict[str, TopicImage | None]:
-        found: dict[str, TopicImage | None] = {}
+    def _changed(self, change: Change) -> dict[str, dict[int, PartitionImage]]:
+        found: dict[str, dict[int, PartitionImage]] = {}
         for topic in self._state.image.topics.values():
-            after = tuple(change(topic, each) for each in topic.partitions)
-            if any(new is not old for new, old in zip(after, topic.partitions, strict=True)):
-                found[topic.name] = TopicImage(topic.name, topic.topic_id, after, topic.configs)
+            for index, each in enumerate(topic.partitions):
+                after = change(topic, each)
+                if after is not each:
+                    found.setdefault(topic.name, {})[index] = after
         return found
 
     def _store(self, changes: dict[str, dict[int, PartitionImage]]) -> None:
-        topics: dict[str, TopicImage | None] = {}
-        for name, partitions in changes.items():
-            topic = self._state.image.topics[name]
-            after = tuple(partitions.get(index, each) for index, each in enumerate(topic.partitions))
-            if after != topic.partitions:
-                topics[name] = TopicImage(name, topic.topic_id, after, topic.configs)
-        if topics:
-            self._publish(self._state.change(topics))
+        if changes:
+            self._publish(self._state.change_partitions(changes))
 
 
 def _tell(result: ResponsePartitionData, partition: PartitionImage) -> None:

@@ -21,8 +21,9 @@ from random import Random
 from typing import Any
 
 from ottla.broker.dynamic_settings import ConfigPairs
-from ottla.broker.events import BrokerAddress, ClusterImage, PartitionImage, TopicImage
+from ottla.broker.events import BrokerAddress, ClusterImage, ImageChanges, PartitionImage, TopicImage
 from ottla.broker.storage import Storage
+from ottla.broker.topic_map import TopicMap
 from ottla.broker.uuids import random_uuid, uuid_text
 from ottla.errors import UserMistake
 
@@ -67,12 +68,15 @@ class ControllerState:
         self.directories: dict[int, str] = {}
         topics, version, stored_id = self._load()
         name = cluster_id or stored_id or uuid_text(self.new_topic_id())
+        self._topics = TopicMap(topics)
+        self._names_by_id = {topic.topic_id: topic.name for topic in topics.values()}
+        self._names_alike = {_without_dots(topic): topic for topic in topics}
         self.image = ClusterImage(
             version + (_ANNOUNCED_MAX if resumes else 1),
             name,
             self.brokers[0].broker_id,
             self.brokers,
-            topics,
+            self._topics,
             broker_configs=self._broker_configs,
         )
         self._changes = storage.open(CHANGES_FILE)
@@ -88,26 +92,66 @@ class ControllerState:
 
         `broker_configs` replaces those of the image.
         """
-        image = self.image
-        fields: dict[str, Any] = {
-            name: None if topic is None else _difference(image.topics.get(name), topic)
-            for name, topic in topics.items()
-        }
         made = self.partitions_made if partitions_made is None else partitions_made
-        line: dict[str, Any] = {"version": image.version + 1, "topics": fields, "partitions_made": made}
+        line: dict[str, Any] = {
+            "topics": {name: None if topic is None else _written(topic) for name, topic in topics.items()},
+            "partitions_made": made,
+        }
         if broker_configs is not None:
             line["broker_configs"] = broker_configs
-        self._append(line)
-        after = dict(image.topics)
-        for name, topic in topics.items():
-            if topic is None:
-                after.pop(name, None)
-            else:
-                after[name] = topic
+        image = self._take(line, topics, dict.fromkeys(topics), broker_configs)
         self.partitions_made = made
+        return image
+
+    def change_partitions(self, changes: Mapping[str, Mapping[int, PartitionImage]]) -> ClusterImage:
+        """Store who leads partitions, and is in sync, from now on; as `change`."""
+        topics: dict[str, TopicImage | None] = {}
+        fields: dict[str, Any] = {}
+        for name, partitions in changes.items():
+            topic = self._topics[name]
+            after = list(topic.partitions)
+            for index, each in partitions.items():
+                after[index] = each
+            topics[name] = TopicImage(name, topic.topic_id, tuple(after), topic.configs)
+            fields[name] = {
+                "changed": {str(index): _written_partition(each) for index, each in sorted(partitions.items())}
+            }
+        line = {"topics": fields, "partitions_made": self.partitions_made}
+        return self._take(line, topics, {name: tuple(sorted(each)) for name, each in changes.items()}, None)
+
+    def _take(
+        self,
+        line: dict[str, Any],
+        topics: Mapping[str, TopicImage | None],
+        changed: dict[str, tuple[int, ...] | None],
+        broker_configs: dict[str, ConfigPairs] | None,
+    ) -> ClusterImage:
+        """Store a line of changes, then make the image that has them; OSError: nothing has changed."""
+        image = self.image
+        version = image.version + 1
+        self._append({"version": version, **line})
+        for name, topic in topics.items():
+            before = self._topics.get(name)
+            if before is not None:
+                self._names_by_id.pop(before.topic_id, None)
+                self._names_alike.pop(_without_dots(name), None)
+            if topic is not None:
+                self._names_by_id[topic.topic_id] = name
+                self._names_alike[_without_dots(name)] = name
+        self._topics = self._topics.followed_by(topics)
         kept = image.broker_configs if broker_configs is None else broker_configs
-        self.image = image.but(version=image.version + 1, topics=after, broker_configs=kept)
+        changes = ImageChanges(image.version, changed)
+        self.image = image.but(version=version, topics=self._topics, broker_configs=kept, changes=changes)
         return self.image
+
+    def topic_with(self, topic_id: bytes) -> TopicImage | None:
+        """The topic that has this id."""
+        name = self._names_by_id.get(topic_id)
+        return None if name is None else self._topics[name]
+
+    def name_like(self, name: str) -> str | None:
+        """The topic whose name differs in nothing but dots and underscores, or is the same."""
+        return self._names_alike.get(_without_dots(name))
 
     def announce(self, brokers: tuple[BrokerAddress, ...], broker_epochs: dict[int, int]) -> ClusterImage:
         """The image with these brokers alive; that is not stored, it is found out anew after a restart."""
@@ -117,6 +161,7 @@ class ControllerState:
             controller_id=brokers[0].broker_id if brokers else image.controller_id,
             brokers=brokers,
             broker_epochs=broker_epochs,
+            changes=ImageChanges(image.version, {}),
         )
         return self.image
 
@@ -227,6 +272,10 @@ class ControllerState:
             }
 
 
+def _without_dots(name: str) -> str:
+    return name.replace(".", "_")
+
+
 def _written(topic: TopicImage) -> dict[str, Any]:
     return {
         "topic_id": topic.topic_id.hex(),
@@ -243,20 +292,6 @@ def _written_partition(partition: PartitionImage) -> dict[str, Any]:
         "isr": partition.isr,
         "partition_epoch": partition.partition_epoch,
     }
-
-
-def _difference(old: TopicImage | None, new: TopicImage) -> dict[str, Any]:
-    """The topic as a line of changes: only partitions that differ, where nothing else does."""
-    if old is None or (old.topic_id, old.configs) != (new.topic_id, new.configs):
-        return _written(new)
-    if len(old.partitions) != len(new.partitions):
-        return _written(new)
-    changed = {
-        str(index): _written_partition(each)
-        for index, each in enumerate(new.partitions)
-        if each is not old.partitions[index]
-    }
-    return {"changed": changed}
 
 
 def _read_topic(name: str, fields: dict[str, Any], old: TopicImage | None = None) -> TopicImage:

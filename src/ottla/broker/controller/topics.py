@@ -50,33 +50,31 @@ class Topics:
 
     def create(self, message: CreateTopicsRequest) -> CreateTopicsResponse:
         """Make topics; each succeeds or fails by itself."""
-        topics = dict(self._state.image.topics)
+        fresh: dict[str, TopicImage] = {}
         made = self._state.partitions_made
         results: list[CreatableTopicResult] = []
         seen: dict[str, int] = {}
         for asked in message.topics:
             seen[asked.name] = seen.get(asked.name, 0) + 1
-        # Kafka's metrics write dots as underscores, so two names must not differ in nothing else.
-        alike = {name.replace(".", "_"): name for name in topics} if any("." in n or "_" in n for n in seen) else {}
         for asked in message.topics:
             try:
-                other = alike.get(asked.name.replace(".", "_"), asked.name)
-                if other != asked.name:
+                # Kafka's metrics write dots as underscores, so two names must not differ in nothing else.
+                other = self._state.name_like(asked.name)
+                if other is not None and other != asked.name:
                     detail = f"topic {asked.name!r} differs from {other!r} in nothing but dots and underscores"
                     raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, detail)
                 if seen[asked.name] > 1:
                     raise Refused(ErrorCode.INVALID_REQUEST, f"topic {asked.name!r} is asked for more than once")
-                topic = self._new_topic(asked, topics, made)
+                topic = self._new_topic(asked, made)
             except Refused as refusal:
                 result = CreatableTopicResult(
                     name=asked.name, error_code=refusal.error_code, error_message=str(refusal)
                 )
                 results.append(result)
                 continue
-            topics[asked.name] = topic
+            fresh[asked.name] = topic
             made += len(topic.partitions)
             results.append(self._created(topic))
-        fresh = {name: topic for name, topic in topics.items() if name not in self._state.image.topics}
         if not fresh or message.validate_only:
             return CreateTopicsResponse(topics=results)
         try:
@@ -95,11 +93,11 @@ class Topics:
             configs=configs_of_created(topic, self._static, self._state.image.broker_configs),
         )
 
-    def _new_topic(self, asked: CreatableTopic, topics: dict[str, TopicImage], made: int) -> TopicImage:
+    def _new_topic(self, asked: CreatableTopic, made: int) -> TopicImage:
         fault = topic_name_fault(asked.name)
         if fault is not None:
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
-        if asked.name in topics:
+        if asked.name in self._state.image.topics:
             raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {asked.name!r} exists already")
         configs = [(config.name, config.value) for config in asked.configs]
         wrong = topic_config_fault(configs)
@@ -175,11 +173,10 @@ class Topics:
     def delete(self, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
         """Delete topics, given by name or by id."""
         known = self._state.image.topics
-        names = {topic.topic_id: topic.name for topic in known.values()}
         gone: dict[str, None] = {}
         results = []
         for name, topic_id in topics_asked(message):
-            found = known.get(name if name is not None else names.get(topic_id, ""))
+            found = known.get(name) if name is not None else self._state.topic_with(topic_id)
             if found is not None and found.name not in gone:
                 gone[found.name] = None
                 results.append(DeletableTopicResult(name=found.name, topic_id=found.topic_id))

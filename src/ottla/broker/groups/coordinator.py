@@ -15,11 +15,10 @@ Committed offsets of a topic go when the topic goes. They and empty groups do no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ottla.broker.events import ClusterImage
 from ottla.broker.groups.group import Group
 from ottla.broker.groups.members import GroupRefusal, GroupState
 from ottla.broker.groups.offsets import (
@@ -212,7 +211,7 @@ class GroupCoordinator:
             for place in present:
                 del group.offsets[place]
 
-    def image_changed(self, old: ClusterImage, now_us: int) -> None:
+    def image_changed(self, gone: Sequence[str], now_us: int) -> None:
         """Let go of what is coordinated elsewhere now, and of the offsets of deleted topics."""
         partitions = self.core.topics.get(OFFSETS_TOPIC, {})
         for index, (epoch, groups) in list(self._loaded.items()):
@@ -223,14 +222,8 @@ class GroupCoordinator:
                     group.end(ErrorCode.NOT_COORDINATOR)
                     group.changed = False
                     self.settle(group, now_us)
-        topics = self.core.image.topics
-        gone = {
-            name: None
-            for name, topic in old.topics.items()
-            if name not in topics or topics[name].topic_id != topic.topic_id
-        }
         if gone and partitions:
-            self._forget_topics(gone, now_us)
+            self._forget_topics(dict.fromkeys(gone), now_us)
 
     def new_member_id(self, prefix: str) -> str:
         """An id nobody has: what the client calls itself, and a random (version 4) uuid."""
