@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.errors import ConfigError
@@ -34,9 +34,13 @@ class MachineClock:
         """Microseconds since some beginning; never goes back."""
         return time.monotonic_ns() // 1000
 
+    def wall_us(self) -> int:
+        """Microseconds since 1970."""
+        return time.time_ns() // 1000
+
     def wall_ms(self) -> int:
         """Milliseconds since 1970."""
-        return time.time_ns() // 1_000_000
+        return self.wall_us() // 1000
 
     def sleep_s(self, timeout_s: float) -> float:
         """How long to sleep, in real seconds, for somebody who wants to wait until `timeout_s` have passed."""
@@ -73,6 +77,7 @@ class Clock(MachineClock):
         # What it shows, and since when (by the machine's clock) it has gone on from there; None while it stands. One
         # tuple, so that who reads it without the lock reads both of one moment.
         self._shows: tuple[int, int | None] = (now_us, None if stopped else now_us)
+        self._moves = 0
 
     def __repr__(self) -> str:
         return f"<ottla.Clock {'stopped' if self.is_stopped else 'running'}>"
@@ -87,9 +92,9 @@ class Clock(MachineClock):
         shown_us, since_us = self._shows
         return shown_us if since_us is None else shown_us + MACHINE.now_us() - since_us
 
-    def wall_ms(self) -> int:
-        """Milliseconds since 1970, as far ahead as this clock is."""
-        return (self.now_us() + self._wall_ahead_us) // 1000
+    def wall_us(self) -> int:
+        """Microseconds since 1970, as far ahead as this clock is."""
+        return self.now_us() + self._wall_ahead_us
 
     def advance(self, seconds: float) -> None:
         """Set the clock ahead, and wake up all who sleep until a time; it does not wait until they have acted.
@@ -101,12 +106,14 @@ class Clock(MachineClock):
         with self._moving:
             shown_us, since_us = self._shows
             self._shows = shown_us + round(seconds * 1_000_000), since_us
+            self._moves += 1
         self._tell()
 
     def stop(self) -> None:
         """From now on time passes by `advance` only. Stopping twice is allowed."""
         with self._moving:
             self._shows = self.now_us(), None
+            self._moves += 1
         self._tell()
 
     def go_on(self) -> None:
@@ -114,6 +121,7 @@ class Clock(MachineClock):
         with self._moving:
             if self.is_stopped:
                 self._shows = self._shows[0], MACHINE.now_us()
+                self._moves += 1
         self._tell()
 
     def sleep_s(self, timeout_s: float) -> float:
@@ -143,8 +151,22 @@ class Clock(MachineClock):
     def forget(self, moved: Callable[[], None], *, is_call: bool = False) -> None:
         """Call it no longer."""
         with self._moving:
-            self._watchers.remove(moved)
-            self._calls -= is_call
+            if moved in self._watchers:
+                self._watchers.remove(moved)
+                self._calls -= is_call
+
+    def state(self) -> list[int | None]:
+        """What another process of this machine needs to show the same time, by `follow`."""
+        with self._moving:
+            return [self._moves, *self._shows, self._wall_ahead_us]
+
+    def follow(self, state: Sequence[Any]) -> None:
+        """Show what the clock shows that `state` is from; an older state than the last one changes nothing."""
+        moves, shown_us, since_us, wall_ahead_us = state
+        with self._moving:
+            if moves >= self._moves:
+                self._moves, self._shows, self._wall_ahead_us = moves, (shown_us, since_us), wall_ahead_us
+        self._tell()
 
     def _tell(self) -> None:
         with self._moving:
@@ -153,8 +175,8 @@ class Clock(MachineClock):
             moved()
 
 
-def read_clock(value: Any) -> MachineClock:
+def read_clock(value: Any) -> Clock:
     """The clock given as a setting; ConfigError for what is none."""
-    if isinstance(value, MachineClock):
+    if isinstance(value, Clock):
         return value
     raise ConfigError(f"clock={shown(value)} is no clock; give an ottla.Clock, or leave it out for the machine's.")

@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -297,7 +296,7 @@ class ClientConnection:
                 self.listener,
             )
             self._api_key = header.request_api_key
-            self._began_us = time.monotonic_ns() // 1000
+            self._began_us = self._loop.now_us()
             # Nothing here may hold the frame's memory while the core works or waits.
             del frame, message
             self._server.receive(request)
@@ -308,7 +307,7 @@ class ClientConnection:
         authenticator = self._authenticator
         assert authenticator is not None
         version = header.request_api_version
-        verdict = authenticator.receive(version, message, time.monotonic_ns() // 1000)
+        verdict = authenticator.receive(version, message, self._loop.now_us())
         if verdict is None:
             return False
         self._carry_out(verdict, Respond(self.connection_id, header.correlation_id, version, verdict.answer))
@@ -316,7 +315,7 @@ class ClientConnection:
 
     def _take_token(self, token: bytes) -> None:
         assert self._authenticator is not None
-        verdict = self._authenticator.receive_token(token, time.monotonic_ns() // 1000)
+        verdict = self._authenticator.receive_token(token, self._loop.now_us())
         if verdict.answer is not None:
             self._out.append(len(verdict.answer).to_bytes(4) + verdict.answer)
         self._carry_out(verdict, Respond(self.connection_id, 0, 0, None))
@@ -328,7 +327,7 @@ class ClientConnection:
             self._warn(verdict.refusal)
             self._waiting.clear()
             self._read_off()
-            if verdict.due_us > time.monotonic_ns() // 1000:
+            if verdict.due_us > self._loop.now_us():
                 self._loop.call_at(verdict.due_us / 1_000_000, self._turn_away, response)
             else:
                 self._turn_away(response)
@@ -358,7 +357,7 @@ class ClientConnection:
     def _answered(self) -> None:
         self._busy = False
         if self._began_us:
-            self._server.metrics.answered(self._api_key, time.monotonic_ns() // 1000 - self._began_us)
+            self._server.metrics.answered(self._api_key, self._loop.now_us() - self._began_us)
             self._began_us = 0
         if self._waiting or not self._reading:
             self._server.links.post(_proceed, self, None)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.clock import Clock, read_clock
 from ottla.cluster.control import ControlClient
 from ottla.cluster.faults import Faults
 from ottla.cluster.listener import DEFAULT_NAME, Listener, bootstrap, check_listeners
@@ -38,7 +39,8 @@ class Cluster:
     end, where it is None. `port`: broker 1 listens there, the next ones on the ports after it; 0 takes free ports.
     `listeners`: several ways in, by name, instead of the one on `port`; see `Listener`.
     `in_process`: run the brokers in a thread of this program, to debug them. `settings`: broker settings by Kafka's
-    names, with dots or underscores (`log.segment.bytes`, `log_segment_bytes`).
+    names, with dots or underscores (`log.segment.bytes`, `log_segment_bytes`). `clock`: an ottla.Clock that brokers
+    and controller go by.
 
     Errors: UserMistake (port in use, folder not usable or in use), ConfigError. The first use that finds the brokers'
     process dead raises OttlaError.
@@ -53,8 +55,10 @@ class Cluster:
         listeners: Mapping[str, Listener] | None = None,
         in_process: bool = False,
         settings: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         _check_arguments(brokers, port)
+        self._clock = None if clock is None else read_clock(clock)
         if listeners is not None and port:
             raise ConfigError("port= and listeners= exclude each other: give each listener its port.")
         doors = check_listeners({DEFAULT_NAME: Listener(port=port)} if listeners is None else listeners, brokers)
@@ -81,7 +85,12 @@ class Cluster:
                 temporary=self._temporary,
                 listeners={name: listener.to_dict() for name, listener in doors.items()},
                 settings=dict(settings or {}),
+                clock=None if self._clock is None else self._clock.state(),
             )
+            if self._clock is not None:
+                self._clock.watch(self._set_clock)
+                # It may have been moved while the brokers started.
+                self._set_clock()
         except BaseException:
             self._abandon()
             raise
@@ -296,6 +305,12 @@ class Cluster:
         except TimeoutError:
             raise OttlaError(f"the brokers' process did not answer {command} within {timeout_s:.0f} s.") from None
 
+    def _set_clock(self) -> None:
+        # A cluster that is gone shows no time.
+        if self._clock is not None and self._control is not None:
+            with contextlib.suppress(OttlaError):
+                self._ask("set_clock", state=self._clock.state())
+
     def _how_it_ended(self) -> str:
         if self._process is None:
             return ""
@@ -337,6 +352,9 @@ class Cluster:
     def _abandon(self) -> None:
         """Hang up, wait for the end of the process, make sure of it, and leave nothing temporary behind."""
         control, self._control = self._control, None
+        if self._clock is not None:
+            self._clock.forget(self._set_clock)
+            self._clock = None
         try:
             if control is not None:
                 control.close()

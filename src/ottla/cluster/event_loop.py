@@ -14,13 +14,14 @@ import contextlib
 import logging
 import os
 import signal
-import time
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, Protocol
+
+from ottla.clock import MACHINE, MachineClock
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -50,7 +51,7 @@ class Timer:
 
 
 class EventLoop:
-    """`run_forever` until `stop`, then `close`; times are in seconds of `time()`, the monotonic clock."""
+    """`run_forever` until `stop`, then `close`; times are in seconds of `time()`, by the clock that it goes by."""
 
     def __init__(self) -> None:
         self._selector = DefaultSelector()
@@ -60,7 +61,16 @@ class EventLoop:
         self._stopping = False
         self._signals: dict[int, Callback] = {}
         self._bell: tuple[int, int] | None = None
-        self.time = time.monotonic
+        self.clock: MachineClock = MACHINE
+        self.now_us = MACHINE.now_us
+
+    def go_by(self, clock: MachineClock) -> None:
+        """Take the time from this clock from now on."""
+        self.clock, self.now_us = clock, clock.now_us
+
+    def time(self) -> float:
+        """What the clock shows, in seconds."""
+        return self.now_us() / 1_000_000
 
     def run_forever(self) -> None:
         """Call what is due until somebody calls `stop`, or has called it."""
@@ -157,7 +167,7 @@ class EventLoop:
         if self._soon:
             patience_s: float | None = 0.0
         else:
-            patience_s = max(0.0, timers[0][0] - self.time()) if timers else None
+            patience_s = self.clock.sleep_s(max(0.0, timers[0][0] - self.time())) if timers else None
         ready = self._selector.select(patience_s)
         for key, events in ready:
             data = key.data

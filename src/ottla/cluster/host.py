@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import BrokerAddress, Endpoint, MoveLeader, PartitionImage
 from ottla.broker.settings import BrokerSettings
+from ottla.clock import Clock
 from ottla.cluster.conditions import ImposedConditions
 from ottla.cluster.data_dir import DataDir, broker_folder, unusable
 from ottla.cluster.event_loop import EventLoop
@@ -45,6 +45,8 @@ class ClusterHost:
     def __init__(self, loop: EventLoop, stopped: Callable[[], None]) -> None:
         self._loop = loop
         self._stopped = stopped
+        # Shows what the clock shows that the `Cluster` was given, where it was given one.
+        self._clock = Clock()
         self._faults = FaultPlan()
         self._links = Links(loop)
         self._data_dir: DataDir | None = None
@@ -58,6 +60,7 @@ class ClusterHost:
         self._commands: dict[str, Callable[..., None]] = {
             "start": self._start,
             "stop": self._stop,
+            "set_clock": self._set_clock,
             "create_topic": self._create_topic,
             "delete_topic": self._delete_topic,
             "partition": self._describe_partition,
@@ -106,7 +109,11 @@ class ClusterHost:
         temporary: bool,
         listeners: dict[str, dict[str, Any]],
         settings: dict[str, Any],
+        clock: list[Any] | None,
     ) -> None:
+        if clock is not None:
+            self._clock.follow(clock)
+            self._loop.go_by(self._clock)
         broker_settings = BrokerSettings(**settings)
         self._temporary = temporary
         doors: list[list[Door]] = []
@@ -130,6 +137,11 @@ class ClusterHost:
             raise
         addresses = [_address(number, of_broker) for number, of_broker in enumerate(doors, start=1)]
         answer({name: [address.on(name) for address in addresses] for name in listeners})
+
+    def _set_clock(self, answer: Answer, state: list[Any]) -> None:
+        """Show another time; what is due by it happens next."""
+        self._clock.follow(state)
+        self._loop.call_soon(answer, None)
 
     def _make_machines(self, doors: list[list[Door]], settings: BrokerSettings, data_dir: DataDir) -> Machines:
         machines = [
@@ -326,7 +338,7 @@ class ClusterHost:
         answer([[server.broker_id, server.read_metrics()] for server in self._running().servers()])
 
     def _add_fault(self, answer: Answer, rule: dict[str, Any]) -> None:
-        answer(self._faults.add(FaultRule.from_dict(rule), time.monotonic_ns() // 1000))
+        answer(self._faults.add(FaultRule.from_dict(rule), self._loop.now_us()))
 
     def _heal_fault(self, answer: Answer, fault_id: int) -> None:
         self._faults.heal(fault_id)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -204,6 +203,14 @@ class Links:
         for node in self.brokers():
             self.receive(node, Released(rule_id))
 
+    def now_us(self) -> int:
+        """The time by the cluster's clock."""
+        return self._loop.now_us()
+
+    def wall_us(self) -> int:
+        """The time since 1970 by the cluster's clock."""
+        return self._loop.clock.wall_us()
+
     def next_number(self) -> int:
         """A number that was never given before, for a client's connection."""
         return next(self._numbers)
@@ -261,7 +268,7 @@ class Links:
             node.frozen.append(event)
             return
         try:
-            node.core.receive(event, time.monotonic_ns() // 1000)
+            node.core.receive(event, self._loop.now_us())
         except Exception:
             # A bug, not bad input; the connection it showed on is given up and the broker goes on for the others.
             logger.exception("broker %d failed at %s", node.broker_id, type(event).__name__)
@@ -273,7 +280,7 @@ class Links:
         if node.is_gone or node.frozen is not None:
             return
         try:
-            node.core.tick(time.monotonic_ns() // 1000)
+            node.core.tick(self._loop.now_us())
         except Exception:
             logger.exception("broker %d failed at the passing of time", node.broker_id)
         self.carry_out(node)
@@ -389,7 +396,7 @@ class Links:
 
     def _ring(self) -> None:
         self._timer = None
-        now_us = time.monotonic_ns() // 1000
+        now_us = self._loop.now_us()
         for node in self._nodes():
             if node.armed_us is not None and node.armed_us <= now_us:
                 self.post(self._tick, node, None)

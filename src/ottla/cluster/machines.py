@@ -11,7 +11,6 @@ are kept for it. The controller lives as long as any broker of a whole cluster t
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -112,7 +111,7 @@ class Machines:
             self._settings,
             Random(self._rng.random()),
             self._faults,
-            wall_offset_us=(time.time_ns() - time.monotonic_ns()) // 1000,
+            wall_offset_us=self._links.wall_us() - self._links.now_us(),
             broker_epoch=machine.starts,
         )
         machine.node = self._links.join(machine.address.broker_id, machine.core)
@@ -212,7 +211,7 @@ class Machines:
                 logger.warning("the controller could not write what it knows: %s", error)
 
     def _ask_to_go(self, node: Node, core: BrokerCore) -> None:
-        core.shut_down(time.monotonic_ns() // 1000)
+        core.shut_down(self._links.now_us())
         self._links.carry_out(node)
 
     def _let_go(self, broker_id: int) -> None:
@@ -261,7 +260,7 @@ class Machines:
             stopped()
 
     def _cut_power(self, machine: Machine, seed: int | None) -> None:
-        machine.storage.write_back.now_us = time.monotonic_ns() // 1000
+        machine.storage.write_back.now_us = self._links.now_us()
         rng = self._rng if seed is None else Random(f"{seed} {machine.address.broker_id}")
         machine.storage.power_off(rng)
 
