@@ -6,6 +6,7 @@ import gc
 import itertools
 import logging
 import threading
+import weakref
 
 import pytest
 from hypothesis import given, settings
@@ -533,11 +534,17 @@ def test_senders_and_taker_in_their_own_threads_lose_and_mix_up_nothing(codec):
 
 
 def test_dropped_appender_with_open_batches_is_freed():
-    made = appender()
-    for i in range(10):
-        made.send("flights", b"x" * 100, partition=i % 3)
-    del made
+    hooks = Hooks()
+    made = appender(hooks)
+    deliveries = [made.send("flights", b"x" * 100, partition=i % 3) for i in range(10)]
+    # The appender and its batches hold the hooks, which hold the appender.
+    held = weakref.ref(hooks)
+    del hooks, made
     gc.collect()
+    assert held() is not None, "a delivery keeps its batch"
+    del deliveries
+    gc.collect()
+    assert held() is None
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
