@@ -210,6 +210,21 @@ def test_a_follower_that_was_put_out_of_sync_is_taken_in_again_though_it_has_not
     assert sorted(world.partition().isr) == [1, 2, 3]
 
 
+def test_what_a_follower_said_while_the_leaders_log_could_not_be_opened_counts_when_it_is() -> None:
+    world = World(3)
+    world.storages[1].failing, world.storages[1].failure = f"{TOPIC}-0/", 28
+    world.create_topic(replicas=3)
+    assert world.leader() == 1
+    world.pass_time(1000)
+    world.pause(3)
+    world.pass_time(3000)
+    assert sorted(world.partition().isr) == [1, 2]
+    world.storages[1].failure = None
+    world.resume(3)
+    world.pass_time(3000)
+    assert sorted(world.partition().isr) == [1, 2, 3]
+
+
 # Clients.
 
 

@@ -108,7 +108,7 @@ class FetchSession:
     """What one client or follower fetches; `id` is NO_SESSION and `is_kept` False where it lasts for one Fetch only.
 
     `news`: partitions to look at for the next answer; `untold`: those whose high watermark or log start may have moved;
-    `joining`: those whose follower is not in sync. `parked`: the Fetch that waits.
+    `joining`: those whose follower is not in sync, or spoke when nobody could hear it. `parked`: the Fetch that waits.
     """
 
     __slots__ = (

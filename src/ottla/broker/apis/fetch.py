@@ -148,10 +148,10 @@ class PendingFetch:
             ):
                 partition.follower_fetched(follower, asked.fetch_offset, now_us, broker_epoch)
                 partition.follower_begins(follower, asked.log_start_offset, now_us)
-                if follower not in partition.isr:
-                    joining[each] = None
+                if follower in partition.isr:
+                    joining.pop(each, None)
                     continue
-            joining.pop(each, None)
+            joining[each] = None
 
     def wake(self) -> None:
         """Look again once the event at hand has been dealt with."""
