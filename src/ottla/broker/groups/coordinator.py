@@ -97,6 +97,8 @@ class GroupCoordinator:
         self.core = core
         # Partition index -> (leader epoch it was loaded in, its groups)
         self._loaded: dict[int, tuple[int, dict[str, CoordinatedGroup]]] = {}
+        # Partition index -> producer id -> the groups in which its open transaction commits offsets.
+        self._awaiting: dict[int, dict[int, dict[str, CoordinatedGroup]]] = {}
 
     def groups_beside(self, group_id: str, now_us: int) -> tuple[Partition, dict[str, CoordinatedGroup]]:
         """The partition that coordinates this group, and all groups there; GroupRefusal where that is not here."""
@@ -176,7 +178,7 @@ class GroupCoordinator:
         """Store offsets that count when the transaction of this (producer id, epoch) is committed; else as `commit`."""
         pairs = _offset_pairs(group, offsets)
         end_offset = self._append(group.partition, pairs, now_us, producer=producer)
-        undecided = group.undecided.setdefault(producer[0], {})
+        undecided = self._await_decision(group, producer[0])
         undecided.update((place, (committed, end_offset)) for place, committed in offsets.items())
         if "group_offsets_before_commit" in self.core.settings.weaknesses:
             group.decide(producer[0], True)
@@ -186,8 +188,16 @@ class GroupCoordinator:
         """A marker stands in this partition of `__consumer_offsets`, and is replicated."""
         found = self._loaded.get(partition.index)
         if found is not None and found[0] == partition.leader_epoch:
-            for group in found[1].values():
-                group.decide(producer_id, committed)
+            self._decide(partition, producer_id, committed)
+
+    def _await_decision(self, group: CoordinatedGroup, producer_id: int) -> dict[Place, tuple[CommittedOffset, int]]:
+        """What a producer's open transaction commits in this group."""
+        self._awaiting.setdefault(group.partition.index, {}).setdefault(producer_id, {})[group.group_id] = group
+        return group.undecided.setdefault(producer_id, {})
+
+    def _decide(self, partition: Partition, producer_id: int, committed: bool) -> None:
+        for group in self._awaiting.get(partition.index, {}).pop(producer_id, {}).values():
+            group.decide(producer_id, committed)
 
     def _await(self, partition: Partition, end_offset: int, pending: PendingAppend, now_us: int) -> None:
         pending.await_replication(partition, end_offset, self.core.settings.offsets_commit_timeout_ms, now_us)
@@ -218,6 +228,7 @@ class GroupCoordinator:
             partition = partitions.get(index)
             if partition is None or not partition.is_leader or partition.leader_epoch != epoch:
                 del self._loaded[index]
+                self._awaiting.pop(index, None)
                 for group in groups.values():
                     group.end(ErrorCode.NOT_COORDINATOR)
                     group.changed = False
@@ -258,6 +269,7 @@ class GroupCoordinator:
         if not partition.open_log():
             raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         groups: dict[str, CoordinatedGroup] = {}
+        self._awaiting.pop(partition.index, None)
         try:
             self._load(partition, groups, now_us)
         except NotReplicated as early:
@@ -276,15 +288,14 @@ class GroupCoordinator:
                 for record in records:
                     marker = read_marker_record(record)
                     if marker is not None:
-                        for group in groups.values():
-                            group.decide(header.producer_id, marker.committed)
+                        self._decide(partition, header.producer_id, marker.committed)
                 continue
             pairs = [(record.key, record.value) for record in records if record.key is not None]
             for group_id, place, told in read_entries(iter(pairs)):
                 self._take_entry(partition, groups, group_id, place, told)
                 if header.is_transactional and place is not None and isinstance(told, CommittedOffset):
-                    group = groups[group_id]
-                    group.undecided.setdefault(header.producer_id, {})[place] = told, header.last_offset + 1
+                    undecided = self._await_decision(groups[group_id], header.producer_id)
+                    undecided[place] = told, header.last_offset + 1
                 elif place is not None and isinstance(told, CommittedOffset):
                     groups[group_id].take(place, told, header.last_offset + 1)
 

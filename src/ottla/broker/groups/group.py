@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ottla.broker.groups.deadlines import Deadlines
 from ottla.broker.groups.members import TRANSITIONS, GroupRefusal, GroupState, Member, protocols_of
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
@@ -54,6 +55,7 @@ class Group:
         self._sync_deadline_us = 0
         self._new_member_id = new_member_id
         self._answers: list[tuple[Request, Any]] = []
+        self._deadlines = Deadlines(self._deadline_of)
 
     # Requests.
 
@@ -77,7 +79,7 @@ class Group:
         same = member.protocols == protocols_of(message)
         if same and (self.state is _COMPLETING or (self.state is GroupState.STABLE and member_id != self.leader_id)):
             member.update(message)
-            member.heard(now_us)
+            self._heard(member, now_us)
             self._answers.append((request, self._joined(member)))
             return
         self._await_join(member, request)
@@ -94,13 +96,13 @@ class Group:
         if self.state is _PREPARING:
             raise GroupRefusal(ErrorCode.REBALANCE_IN_PROGRESS)
         if self.state is GroupState.STABLE:
-            member.heard(now_us)
+            self._heard(member, now_us)
             self._answers.append((request, self._synced(member)))
             return
         if member.sync is not None:
             self._answers.append((member.sync, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
         member.sync = request
-        member.heard(now_us)
+        self._heard(member, now_us)
         if message.member_id == self.leader_id:
             assigned = {each.member_id: bytes(each.assignment) for each in message.assignments}
             self._become(GroupState.STABLE)
@@ -110,13 +112,13 @@ class Group:
                 if each.sync is not None:
                     self._answers.append((each.sync, self._synced(each)))
                     each.sync = None
-                each.heard(now_us)
+                self._heard(each, now_us)
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int, now_us: int) -> None:
         """Heartbeat; GroupRefusal."""
         member = self.member(member_id, instance_id)
         self._check_generation(generation)
-        member.heard(now_us)
+        self._heard(member, now_us)
         if self.state is _PREPARING:
             raise GroupRefusal(ErrorCode.REBALANCE_IN_PROGRESS)
 
@@ -141,7 +143,7 @@ class Group:
         self._check_generation(generation)
         if self.state is _COMPLETING:
             raise GroupRefusal(ErrorCode.REBALANCE_IN_PROGRESS)
-        member.heard(now_us)
+        self._heard(member, now_us)
 
     def check_transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> None:
         """May a transaction commit offsets? GroupRefusal. Producers that do not say whose they are may (KIP-447)."""
@@ -173,21 +175,23 @@ class Group:
 
     def deadline_us(self) -> int | None:
         """When `time_passed` is due at the latest."""
-        due = list(self._promised.values())
-        due += [m.session_deadline_us for m in self.members.values() if m.session_deadline_us is not None]
+        first_us = self._deadlines.first_us()
         if self.state is _PREPARING:
-            due.append(self._rebalance_deadline_us)
+            own_us = self._rebalance_deadline_us
         elif self.state is _COMPLETING:
-            due.append(self._sync_deadline_us)
-        return min(due, default=None)
+            own_us = self._sync_deadline_us
+        else:
+            return first_us
+        return own_us if first_us is None else min(first_us, own_us)
 
     def time_passed(self, now_us: int) -> None:
         """Part with members that fell silent, and end a rebalance that took its time."""
-        for member_id in [each for each, until_us in self._promised.items() if until_us <= now_us]:
-            del self._promised[member_id]
-        for member in list(self.members.values()):
-            if member.session_deadline_us is not None and member.session_deadline_us <= now_us:
+        for member_id in self._deadlines.take_due(now_us):
+            member = self.members.get(member_id)
+            if member is not None:
                 self._remove(member, now_us)
+            else:
+                self._promised.pop(member_id, None)
         if self.state is _COMPLETING and self._sync_deadline_us <= now_us:
             for member in [each for each in self.members.values() if each.sync is None]:
                 self._remove(member, now_us)
@@ -203,7 +207,7 @@ class Group:
         self._static = {m.instance_id: m.member_id for m in members if m.instance_id is not None}
         self.state = GroupState.STABLE if members else GroupState.EMPTY
         for member in members:
-            member.heard(now_us)
+            self._heard(member, now_us)
 
     def end(self, error_code: int) -> None:
         """The group is deleted, or coordinated elsewhere: whoever waits is told."""
@@ -219,7 +223,8 @@ class Group:
         instance_id = message.group_instance_id
         member_id = self._new_member_id(instance_id if instance_id is not None else request.client_id or "")
         if instance_id is None and request.version >= _KNOWN_MEMBERS_ONLY_FROM_VERSION:
-            self._promised[member_id] = now_us + message.session_timeout_ms * 1000
+            until_us = self._promised[member_id] = now_us + message.session_timeout_ms * 1000
+            self._deadlines.note(member_id, until_us)
             raise GroupRefusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         if instance_id is not None and instance_id in self._static:
             self._come_back(instance_id, member_id, request, now_us)
@@ -254,7 +259,7 @@ class Group:
             self._await_join(member, request)
             self._rebalance(now_us)
             return
-        member.heard(now_us)
+        self._heard(member, now_us)
         self.changed = True
         answer = self._joined(member)
         if led and request.version >= _SKIP_ASSIGNMENT_FROM_VERSION:
@@ -263,6 +268,16 @@ class Group:
             # Not told that it leads, it takes the assignment there is.
             answer.leader, answer.members = former_id, []
         self._answers.append((request, answer))
+
+    def _heard(self, member: Member, now_us: int) -> None:
+        member.heard(now_us)
+        if member.session_deadline_us is not None:
+            self._deadlines.note(member.member_id, member.session_deadline_us)
+
+    def _deadline_of(self, member_id: str) -> int | None:
+        """When a member falls silent, or an id is not promised any more."""
+        member = self.members.get(member_id)
+        return member.session_deadline_us if member is not None else self._promised.get(member_id)
 
     def _await_join(self, member: Member, request: Request) -> None:
         self._turn_away(member, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -318,7 +333,7 @@ class Group:
                 if member.sync is not None:
                     self._answers.append((member.sync, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
                     member.sync = None
-                    member.heard(now_us)
+                    self._heard(member, now_us)
             self._become(_PREPARING)
             self._rebalance_deadline_us = now_us + wait_us
         self._maybe_complete_join(now_us)
@@ -364,7 +379,7 @@ class Group:
             if member.join is not None:
                 self._answers.append((member.join, self._joined(member)))
             member.join = None
-            member.heard(now_us)
+            self._heard(member, now_us)
 
     def _become(self, state: GroupState) -> None:
         if state not in TRANSITIONS[self.state]:
