@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import cluster_limits, cluster_speed
+from benchmarks import cluster_limits, cluster_replication, cluster_speed
 from benchmarks.parts import chosen, run_parts
 
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
@@ -25,6 +25,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "topics": cluster_limits.many_topics,
     "connections": cluster_limits.idle_connections,
     "retention": cluster_limits.retention,
+    "replication": cluster_replication.replication,
 }
 
 
