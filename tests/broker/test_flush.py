@@ -5,6 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.log.directory import RECOVERY_POINTS
+from ottla.broker.settings import NEVER
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 from .world import TOPIC, World, batch_of
 
@@ -77,3 +84,37 @@ def test_acknowledged_and_flushed_records_outlive_a_power_cut_of_the_whole_clust
         world.start(broker_id)
     world.pass_time(5000)
     assert world.end_offset().offset == 5
+
+
+def set_flush_ms(world: World, topic: str, value: str | None) -> None:
+    operation = 0 if value is not None else 1
+    config = AlterableConfig(name="flush.ms", config_operation=operation, value=value)
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=[config])
+    answer = world.ask(1, IncrementalAlterConfigsRequest(resources=[resource]), version=1)
+    assert answer.responses[0].error_code == 0
+
+
+def test_logs_are_looked_through_as_often_as_the_settings_say_now() -> None:
+    """A time that was shorter once, of a topic that was changed or deleted since, counts no more."""
+    world = World(1)
+    directory = world.brokers[1].directory
+    world.create_topic(partitions=2)
+    world.create_topic("other", partitions=2)
+    assert directory.flush_ms == NEVER
+    set_flush_ms(world, TOPIC, "200")
+    set_flush_ms(world, "other", "3000")
+    assert directory.flush_ms == 200
+    set_flush_ms(world, TOPIC, "5000")
+    assert directory.flush_ms == 3000
+    world.ask(1, DeleteTopicsRequest(topic_names=["other"]))
+    assert directory.flush_ms == 5000
+    set_flush_ms(world, TOPIC, None)
+    assert directory.flush_ms == NEVER
+
+
+def test_the_schedulers_own_interval_stays_the_longest() -> None:
+    world = World(1, log_flush_scheduler_interval_ms=1000)
+    world.create_topic(flush_ms=200)
+    assert world.brokers[1].directory.flush_ms == 200
+    set_flush_ms(world, TOPIC, "60000")
+    assert world.brokers[1].directory.flush_ms == 1000

@@ -27,6 +27,7 @@ cdef class RecentBudget:
 cdef class Partition:
     cdef public RecentBudget _budget
     cdef public object _directory
+    cdef public object _flush_ms
     cdef public bint _is_shut
     cdef public object _proposals
     cdef public list _waiting_acks

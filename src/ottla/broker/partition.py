@@ -117,6 +117,7 @@ class Partition:
     __slots__ = (
         "_budget",
         "_directory",
+        "_flush_ms",
         "_is_shut",
         "_proposals",
         "_waiting_acks",
@@ -188,6 +189,8 @@ class Partition:
         self._waiting_acks: list[tuple[int, int, AckWaiter]] = []
         self._budget = budget
         self._directory = directory
+        # How often the directory knows that this log is to be flushed; None where it knows of none.
+        self._flush_ms: int | None = None
         self._proposals = proposals
         self.weaknesses = directory.settings.weaknesses
         # Whether the last attempt to open the log failed, and was told.
@@ -196,9 +199,13 @@ class Partition:
     def configure(self, settings: TopicSettings) -> None:
         """Go by these settings from now on."""
         self.settings = settings
-        self._directory.flush_every(settings.flush_ms)
+        self._flush_every(settings.flush_ms)
         if self.log is not None:
             self.log.settings = settings
+
+    def _flush_every(self, flush_ms: int | None) -> None:
+        self._directory.flush_every(self._flush_ms, flush_ms)
+        self._flush_ms = flush_ms
 
     @property
     def folder(self) -> str:
@@ -592,12 +599,14 @@ class Partition:
 
     def close(self) -> None:
         """Give the log's files back."""
+        self._flush_every(None)
         if self.log is not None:
             self.log.close()
             self.log = None
 
     def remove(self) -> None:
         """Remove the log; OSError where the storage fails."""
+        self._flush_every(None)
         if self.log is not None:
             self.log.remove()
             self.log = None

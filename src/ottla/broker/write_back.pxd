@@ -19,6 +19,7 @@ cdef class _Unsynced:
 @cython.final
 cdef class WriteBack:
     cdef public dict _files
+    cdef public dict _of_folder
     cdef public object _step_us
     cdef public object flush_count
     cdef public object flush_time_us

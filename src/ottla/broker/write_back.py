@@ -60,13 +60,24 @@ class _Unsynced:
 class WriteBack:
     """The unsynced rests of the files of one storage; paths as in the storage port, sizes in bytes."""
 
-    __slots__ = ("_files", "_step_us", "flush_count", "flush_time_us", "flush_time_us_max", "interval_us", "now_us")
+    __slots__ = (
+        "_files",
+        "_of_folder",
+        "_step_us",
+        "flush_count",
+        "flush_time_us",
+        "flush_time_us_max",
+        "interval_us",
+        "now_us",
+    )
 
     def __init__(self) -> None:
         self.now_us = 0
         # How often the broker had a file synced, how long that took in all, and at most.
         self.flush_count = self.flush_time_us = self.flush_time_us_max = 0
         self._files: dict[str, _Unsynced] = {}
+        # The paths of each folder that were written to, so that its end takes no look at other folders.
+        self._of_folder: dict[str, dict[str, None]] = {}
         self.set_interval(_DEFAULT_INTERVAL_US)
 
     def flushed(self, time_us: int = 0) -> None:
@@ -86,6 +97,7 @@ class WriteBack:
         now_us = self.now_us
         if unsynced is None:
             self._files[path] = _Unsynced(begin, end, now_us)
+            self._of_folder.setdefault(_folder_of(path), {})[path] = None
         elif now_us - unsynced.step_begin_us < self._step_us:
             unsynced.size = end
             unsynced.written_us = now_us
@@ -113,20 +125,31 @@ class WriteBack:
 
     def renamed(self, old: str, new: str) -> None:
         """The file at `old` is at `new` now, in place of what was there; or the folder, with all its files."""
-        unsynced = self._files.pop(old, None)
-        self._files.pop(new, None)
-        if unsynced is not None:
-            self._files[new] = unsynced
-        start = old + "/"
-        for name in [name for name in self._files if name.startswith(start)]:
-            self._files[f"{new}/{name.removeprefix(start)}"] = self._files.pop(name)
+        self.removed(new)
+        for name in self._below(old):
+            self._move(name, new + name.removeprefix(old))
 
     def removed(self, path: str) -> None:
         """The file, or the folder with all its files, is gone."""
-        if self._files.pop(path, None) is None:
-            start = path + "/"
-            for name in [name for name in self._files if name.startswith(start)]:
-                del self._files[name]
+        for name in self._below(path):
+            self._move(name, None)
+
+    def _below(self, path: str) -> list[str]:
+        """The file, or the files of the folder, as far as they were written to."""
+        start = path + "/"
+        inside = self._of_folder.get(_folder_of(path), {})
+        return [name for name in inside if name == path or name.startswith(start)]
+
+    def _move(self, old: str, new: str | None) -> None:
+        folder = _folder_of(old)
+        del self._of_folder[folder][old]
+        if not self._of_folder[folder]:
+            del self._of_folder[folder]
+        unsynced = self._files.pop(old, None)
+        if new is not None:
+            self._of_folder.setdefault(_folder_of(new), {})[new] = None
+            if unsynced is not None:
+                self._files[new] = unsynced
 
     def synced_bytes(self, path: str, size: int) -> int:
         """How much of a file of `size` bytes would be there after a power cut now."""
@@ -157,3 +180,8 @@ class WriteBack:
             found.append((path, unsynced.synced, unsynced.size))
         self._files.clear()
         return found
+
+
+def _folder_of(path: str) -> str:
+    """The folder at the top; of a path at the top, which may be one, itself."""
+    return path.partition("/")[0]

@@ -27,11 +27,12 @@ import contextlib
 import json
 import logging
 from collections.abc import Mapping
+from heapq import heappop, heappush
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
 
-from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings import NEVER, BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.broker.uuids import random_uuid, uuid_text
 
@@ -81,10 +82,12 @@ class LogDirectory:
         "_clean_ends",
         "_cleaned",
         "_directory_id",
+        "_flush_wanted",
         "_high_watermarks",
         "_log_starts",
         "_recovery_points",
         "_set_aside",
+        "_set_aside_count",
         "_written",
         "failure",
         "flush_ms",
@@ -99,11 +102,14 @@ class LogDirectory:
         self.settings = settings
         self.syncing: dict[Log, None] = {}
         self.failure: str | None = None
+        # How often logs are to be flushed -> how many of them.
+        self._flush_wanted: dict[int, int] = {}
         self.flush_ms = settings.log_flush_scheduler_interval_ms
         self._directory_id: str | None = None
         self._written: dict[str, bytes] = {}
-        # (when, path) of files that are to go
-        self._set_aside: list[tuple[int, str]] = []
+        # (when, order, path) of files that are to go, the first one first
+        self._set_aside: list[tuple[int, int, str]] = []
+        self._set_aside_count = 0
         self.remove_due_us: int | None = None
         self._clean_ends = self._take_clean_shutdown()
         self._recovery_points = self._read(RECOVERY_POINTS)
@@ -191,25 +197,38 @@ class LogDirectory:
         with contextlib.suppress(OSError):
             self.storage.open(f"{folder}/{SYNC_FAILED}").append([b"1"])
 
-    def flush_every(self, flush_ms: int) -> None:
-        """A topic wants its logs flushed so often; `flush_ms` is the shortest such time."""
-        self.flush_ms = min(self.flush_ms, flush_ms)
+    def flush_every(self, before_ms: int | None, after_ms: int | None) -> None:
+        """A log is to be flushed so often from now on, and as often before; None: there is, or was, no such log.
+
+        `flush_ms` is the shortest such time.
+        """
+        if before_ms == after_ms:
+            return
+        wanted = self._flush_wanted
+        if before_ms is not None:
+            wanted[before_ms] -= 1
+            if not wanted[before_ms]:
+                del wanted[before_ms]
+        if after_ms is not None:
+            wanted[after_ms] = wanted.get(after_ms, 0) + 1
+        self.flush_ms = min(self.settings.log_flush_scheduler_interval_ms, min(wanted, default=NEVER))
 
     def remove_later(self, paths: list[str], delay_ms: int) -> None:
         """Remove these files when the delay is over; a broker that ends before removes them at its next start."""
         due_us = self.storage.write_back.now_us + delay_ms * 1000
-        self._set_aside += ((due_us, path) for path in paths)
+        for path in paths:
+            self._set_aside_count += 1
+            heappush(self._set_aside, (due_us, self._set_aside_count, path))
         self.remove_due()
 
     def remove_due(self) -> None:
         """Remove the files whose delay is over; one that cannot be removed is left to the next start."""
         now_us = self.storage.write_back.now_us
-        due = [path for due_us, path in self._set_aside if due_us <= now_us]
-        self._set_aside = [entry for entry in self._set_aside if entry[0] > now_us]
-        self.remove_due_us = min((due_us for due_us, _ in self._set_aside), default=None)
-        for path in due:
+        waiting = self._set_aside
+        while waiting and waiting[0][0] <= now_us:
             with contextlib.suppress(OSError):
-                self.storage.remove(path)
+                self.storage.remove(heappop(waiting)[2])
+        self.remove_due_us = waiting[0][0] if waiting else None
 
     def mark_clean(self, ends: Mapping[str, tuple[int, int]]) -> None:
         """All logs were closed in order; `ends` as `clean_end` gives them. OSError."""
