@@ -109,7 +109,7 @@ class ClusterHost:
         temporary: bool,
         listeners: dict[str, dict[str, Any]],
         settings: dict[str, Any],
-        clock: list[Any] | None,
+        clock: list[Any] | None = None,
     ) -> None:
         if clock is not None:
             self._clock.follow(clock)
