@@ -58,9 +58,9 @@ _PACES = (
         "replica_fetch_wait_max_ms": 2000,
     },
 )
-# How many runs have disks that fail, and how many of those have a topic whose records are synced before they are told.
+# How many runs have disks that fail, and how many of those have topics whose records are synced before they are told.
 _FAILING_DISKS_SHARE = 0.12
-_FLUSHED_SHARE = 0.5
+_FLUSHED_SHARE = 0.7
 # How many runs have clients with clocks of their own, and how many parts in a million those are off.
 _DRIFTING_SHARE = 0.1
 _CLIENT_DRIFTS_PPM = (-500_000, -50_000, -200, 200, 50_000, 1_000_000)
@@ -121,7 +121,9 @@ def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
 def _promise_to_flush(plan: Plan, chance: Chance) -> None:
     """Few brokers sync what they write: only what was synced can fail to be."""
     if chance.random() < _FLUSHED_SHARE:
-        chance.choice(plan.topics).settings["flush_messages"] = chance.choice((1, 1, 5))
+        flush_messages = chance.choice((1, 1, 5))
+        for topic in plan.topics:
+            topic.settings["flush_messages"] = flush_messages
 
 
 def add_headers(plan: Plan, chance: Chance) -> None:

@@ -39,7 +39,7 @@ from typing import Any
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.faults.rule import CRASHES, MOMENTS
 from ottla.simulation.chance import Chance
-from ottla.simulation.disk import OPERATIONS, SYNC
+from ottla.simulation.disk import OPERATIONS, SYNC, WRITE
 from ottla.simulation.interbroker import CONTROLLER
 from ottla.simulation.plan import SEVERE_WEATHER, Mishap, Plan, TopicPlan
 from ottla.simulation.timetable import Sending, Timetable
@@ -291,8 +291,10 @@ def _failing_disk(place: _Place, mishap: Mishap) -> bool:
     chance = place.chance
     operation = chance.choice(OPERATIONS)
     found = _disk(place, mishap)
-    mishap.lasts_us = max(mishap.lasts_us, _LASTS_US[1])
-    mishap.details |= {"operation": operation, "every": chance.choice((1, 1, 2, 5))}
+    # Few reads come by the disk, as what is new is in memory, and few syncs.
+    is_rare = operation != WRITE
+    mishap.lasts_us = max(mishap.lasts_us, _LASTS_US[2 if is_rare else 1])
+    mishap.details |= {"operation": operation, "every": 1 if is_rare else chance.choice((1, 1, 2, 5))}
     # As a power cut: in mild weather nothing of that kind may befall a broker that has what others lack.
     mishap.details["evicts"] = place.is_severe and operation == SYNC and chance.random() < 0.5
     return found
