@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.broker.events import Halted
 from ottla.cluster.event_loop import EventLoop
 from ottla.cluster.links import Links
 
@@ -49,4 +50,29 @@ def test_a_frozen_broker_rings_no_bell() -> None:
     set_up.clear()
     loop.run_forever()
     assert len(set_up) <= 1, "one timer was under way when the broker was frozen"
+    loop.close()
+
+
+class _Halting(_AlwaysDue):
+    """A core whose disk has failed."""
+
+    def outputs(self) -> list[Any]:
+        return [Halted("the log of t-0 cannot be synced")] if self.ticks == 1 else []
+
+
+def test_who_runs_the_machines_is_told_of_a_broker_that_has_ended_by_itself() -> None:
+    loop = EventLoop()
+    links = Links(loop)
+    node = links.join(1, _Halting())
+    ended: list[tuple[int, Any]] = []
+
+    def struck(broker_id: int, output: Any) -> None:
+        ended.append((broker_id, output))
+        links.part(node)
+
+    links.struck = struck
+    links.wake(node)
+    loop.call_later(0.001, loop.stop)
+    loop.run_forever()
+    assert ended == [(1, Halted("the log of t-0 cannot be synced"))]
     loop.close()
