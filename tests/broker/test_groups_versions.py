@@ -82,4 +82,30 @@ def test_every_version_is_answered_on_the_wire(api_key: int) -> None:
             answer = world.ask(client.node, question, version=version)
             assert not isinstance(answer, str), (version, question, answer)
             frame = b"".join(bytes(chunk) for chunk in encode_response(1, answer, version))
-            decode_response(memoryview(frame)[4:], REQUESTS[api_key], version)
+            _, read = decode_response(memoryview(frame)[4:], REQUESTS[api_key], version)
+            assert b"".join(bytes(chunk) for chunk in encode_response(1, read, version)) == frame
+            assert content_of(read, question, version), (version, question, read)
+
+
+def content_of(answer: Any, question: Any, version: int) -> bool:
+    """Whether the answer has a part for what the question names."""
+    match question:
+        case OffsetCommitRequest():
+            return [[each.partition_index for each in topic.partitions] for topic in answer.topics] == [[0]]
+        case OffsetFetchRequest():
+            if version < 8:
+                return [len(topic.partitions) for topic in answer.topics] == [2]
+            return [[len(topic.partitions) for topic in group.topics] for group in answer.groups] == [[2], [2]]
+        case FindCoordinatorRequest():
+            return bool(answer.host) if version < 4 else len(answer.coordinators) == len(question.coordinator_keys)
+        case DescribeGroupsRequest():
+            return [each.group_id for each in answer.groups] == question.groups
+        case ListGroupsRequest():
+            return [each.group_id for each in answer.groups] == [GROUP]
+        case DeleteGroupsRequest():
+            return [each.group_id for each in answer.results] == question.groups_names
+        case LeaveGroupRequest():
+            return version < 3 or bool(answer.error_code) or len(answer.members) == len(question.members)
+        case JoinGroupRequest():
+            return bool(answer.error_code or answer.member_id)
+    return True

@@ -77,6 +77,18 @@ def error_codes(answer: Any) -> Iterator[int]:
                 yield from error_codes(each)
 
 
+def empty_lists(answer: Any, path: str = "") -> Iterator[str]:
+    """The place of every list in an answer that has nothing in it, such as "topics.partitions"."""
+    for field in dataclasses.fields(answer):
+        value = getattr(answer, field.name)
+        here = f"{path}.{field.name}".removeprefix(".")
+        if value == ():
+            yield here
+        for each in value if isinstance(value, tuple) else (value,):
+            if dataclasses.is_dataclass(each):
+                yield from empty_lists(each, here)
+
+
 class KioWire:
     """One connection; requests go out one by one."""
 

@@ -245,6 +245,10 @@ def describe_cluster(at: Situation) -> dict[str, Any]:
 
 
 def describe_producers(at: Situation) -> dict[str, Any]:
+    told = at.wire.ask(22, 4, **init_producer_id(at))
+    records = batch(producer_id=told.producer_id, producer_epoch=told.producer_epoch, base_sequence=0)
+    data = [{"index": number, "records": records} for number in range(2)]
+    at.wire.ask(0, 9, acks=-1, timeout_ms=_TIMEOUT_MS, topic_data=[{"name": at.topic, "partition_data": data}])
     return {"topics": [{"name": at.topic, "partition_indexes": [0, 1]}]}
 
 
