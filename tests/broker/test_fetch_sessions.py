@@ -420,6 +420,16 @@ def test_a_partition_that_fills_every_answer_does_not_starve_the_others(world: W
     assert {seen.count(index) for index in range(4)} == {2}
 
 
+def test_sessions_are_counted_under_apache_kafkas_names(world: World) -> None:
+    from ottla.broker.metrics import read
+
+    begin(world)
+    world.ask(1, asked_for({TOPIC: {0: 0}}, session_epoch=0))
+    beans, cache = read(world.brokers[1], 1.0), "kafka.server:type=FetchSessionCache,name="
+    assert beans[f"{cache}NumIncrementalFetchSessions"] == {"Value": 2}
+    assert beans[f"{cache}NumIncrementalFetchPartitionsCached"] == {"Value": 5}
+
+
 def test_a_fault_strikes_the_fetches_of_a_session_that_holds_its_partition(world: World) -> None:
     from ottla.faults.rule import FaultRule
 

@@ -169,6 +169,12 @@ def read(core: BrokerCore, uptime_s: float, queued: int = 0) -> Beans:
         bean = f"kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation={operation}"
         beans[bean] = _value(waiting.get(kind, 0))
     _read_partitions(core, beans, uptime_s)
+    sessions = core.fetch_sessions
+    for name, number in (
+        ("NumIncrementalFetchSessions", len(sessions)),
+        ("NumIncrementalFetchPartitionsCached", sessions.partitions_kept()),
+    ):
+        beans[f"kafka.server:type=FetchSessionCache,name={name}"] = _value(number)
     flushes = core.storage.write_back
     beans["kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs"] = {
         **_meter(flushes.flush_count, uptime_s),
