@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cluster.patience import until
 
 import ottla
 from ottla.cluster.cluster import Cluster
@@ -53,6 +55,26 @@ def test_javas_console_consumer_prints_what_ottla_sent(cluster: Cluster, java: A
     shown = ["--offset", "earliest", "--max-messages", "500", "--formatter-property", "print.key=true"]
     said = java.run(f"{_TOOLS}.consumer.ConsoleConsumer", *where, *shown)
     assert said.decode().splitlines() == lines
+
+
+def test_javas_consumer_has_a_fetch_session_while_it_waits_for_records(java: Any) -> None:
+    """On a broker that nobody follows; the consumer ends with its second record, and its session with it."""
+    sessions = "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions"
+    kept = "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchPartitionsCached"
+    with Cluster(brokers=1) as alone, ottla.Producer(alone.bootstrap_servers) as producer:
+        alone.create_topic("waited-for", partitions=1)
+        producer.send("waited-for", b"first").result(30)
+        where = ["--bootstrap-server", alone.bootstrap_servers, "--topic", "waited-for", "--partition", "0"]
+        shown = ["--offset", "earliest", "--max-messages", "2"]
+        with ThreadPoolExecutor(1) as pool:
+            said = pool.submit(java.run, f"{_TOOLS}.consumer.ConsoleConsumer", *where, *shown)
+            try:
+                until(lambda: alone.metrics(1)[sessions]["Value"] == 1, "the consumer begins no session")
+                assert alone.metrics(1)[kept]["Value"] == 1
+            finally:
+                producer.send("waited-for", b"second").result(30)
+            assert said.result().decode().splitlines() == ["first", "second"]
+        until(lambda: alone.metrics(1)[sessions]["Value"] == 0, "the session does not end with the consumer")
 
 
 def test_ottla_reads_what_javas_console_producer_sent(cluster: Cluster, java: Any, exchange: Any) -> None:
