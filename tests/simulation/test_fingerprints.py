@@ -16,10 +16,10 @@ from ottla.simulation.run import execute
 
 FOLDER = Path(__file__).parent / "fingerprints"
 FINGERPRINTS = {
-    "clocks": "29f4d10647442932b3f5f2e45b54ffc7003ab061428cea4c5059ad89c4274298",
-    "kill": "5bff654d5f772613c61e9fcdc15f1a0caa91644af9ba41f3f9f28ff68f8d18d3",
-    "power": "456b8e8925f26e9b8261a8482ea98f038c253eac4589aabd85b2022db25ccebd",
-    "requests": "e8eecb6fcd078eb4e1ca2a176355942832324c4e57da20e56b39a56c260cf5cb",
+    "clocks": "c18c4ac0589fa0594cbc30041c96a64de6510a2ae33d3cbbb832047091ad6bbd",
+    "kill": "e88c372a31c0a7da39256aeb6483e7557c9c5742485690786415c55adbdf4400",
+    "power": "9e9de6a9d5bbc80a7b14d17e3ca1909a924fd55f53c7b325878d0d95b93c7fe4",
+    "requests": "b7b901c8eb280bf0893a1decdd176bbd762171006183ea4f4b2adb0ee855aa85",
 }
 
 
