@@ -1,7 +1,7 @@
 """The same plan leaves the same trace on every machine and under every version of Python: known ones, word for word.
 
-The plans are kept as files, since what a seed draws may change. The fingerprints below were taken under CPython 3.11
-and are the same under 3.12, 3.13 and 3.14. A change of the cores changes them everywhere alike: then this test fails
+The plans are kept as files, since what a seed draws may change. The fingerprints below were taken under CPython 3.11;
+every other version must find the same. A change of the cores changes them everywhere alike: then this test fails
 under every interpreter, and tells the new ones to be written down here. Where it fails under one alone, that is a bug.
 """
 
