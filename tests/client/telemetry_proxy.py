@@ -27,7 +27,7 @@ from ottla.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsResponse,
 )
 from ottla.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-from ottla.records.compression import decompress
+from ottla.records.compression import Allowance, decompress
 
 API_VERSIONS, METADATA, GET_SUBSCRIPTIONS, PUSH = 18, 3, 71, 72
 CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
@@ -42,7 +42,7 @@ class Push:
         self.request = request
         self.codec = CODECS[request.compression_type]
         self.size_bytes = len(request.metrics)
-        self.data = MetricsData.FromString(bytes(decompress(self.codec, request.metrics, 1 << 24)))
+        self.data = MetricsData.FromString(bytes(decompress(self.codec, request.metrics, Allowance(1 << 24))))
 
     @property
     def metrics(self) -> list[Any]:
