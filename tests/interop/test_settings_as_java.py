@@ -43,8 +43,8 @@ NOT_ZERO = {
     "metrics.sample.window.ms",
     "request.timeout.ms",
 }
-# What Java's clients take as classes, or not at all.
-OTTLAS_OWN = {"prefetch.max.bytes", "sasl.oauthbearer.token.provider", "sasl.password", "sasl.username"}
+# What Java's clients take as classes or in their constructors, or not at all.
+OTTLAS_OWN = {"clock", "prefetch.max.bytes", "sasl.oauthbearer.token.provider", "sasl.password", "sasl.username"}
 CHOICES: dict[str, tuple[Any, ...]] = {
     "acks": (None, "all", "-1", "1", "0"),
     "retries": (None, 0, 3),
