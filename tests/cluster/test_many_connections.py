@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.cluster.commands import Commands
 from ottla.cluster.event_loop import EventLoop
-from ottla.cluster.host import ClusterHost
 from ottla.cluster.listener import Listener
 from ottla.protocol.messages.metadata import MetadataRequest
 
@@ -83,14 +83,14 @@ def test_silent_clients_are_hung_up_on_and_others_are_not(
     loop = EventLoop()
     now_s = time.monotonic()
     monkeypatch.setattr(loop, "time", lambda: now_s)
-    host = ClusterHost(loop, loop.stop)
+    commands = Commands(loop, loop.stop)
     told: list[Any] = []
     listeners = {"CLIENT": Listener().to_dict()}
     settings = {"connections_max_idle_ms": 1000}
     fields = {"data_dir": str(tmp_path / "data"), "temporary": True, "listeners": listeners, "settings": settings}
-    host.handle("start", {"brokers": 1, **fields}, told.append)
+    commands.handle("start", {"brokers": 1, **fields}, told.append)
     topic = {"name": "slow", "partitions": 1, "replication_factor": 1, "configs": {}}
-    host.handle("create_topic", topic, told.append)
+    commands.handle("create_topic", topic, told.append)
 
     def turn_until(reached: Callable[[], bool]) -> None:
         give_up_s = time.monotonic() + 30
@@ -120,7 +120,7 @@ def test_silent_clients_are_hung_up_on_and_others_are_not(
     busy.ask(make.produce("slow", b"at last"), 9)
     assert answer(busy).responses[0].partition_responses[0].base_offset == 0
     assert answer(owed).responses[0].partitions[0].high_watermark == 1
-    host.stop()
+    commands.stop()
     loop.close()
     assert sum("nothing came or went for 1 s" in line for line in caplog.messages) == 1
 

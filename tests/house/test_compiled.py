@@ -69,13 +69,18 @@ def test_the_turns_of_a_producer_run_as_written_too():
 
 
 def declared(layout: Path) -> dict[str, set[str]]:
-    """The attributes of each class in a .pxd file."""
+    """The attributes of each class in a .pxd file, with those of the class that it is derived from."""
     found: dict[str, set[str]] = {}
+    homes = {
+        name: ROOT / "src" / Path(*module.split(".")).with_suffix(".pxd")
+        for module, names in re.findall(r"^from (ottla[\w.]+) cimport (.+)$", layout.read_text(), re.MULTILINE)
+        for name in names.split(", ")
+    }
     name = ""
     for line in layout.read_text().splitlines():
-        if begins := re.match(r"cdef class (\w+)", line):
-            name = begins[1]
-            found[name] = set()
+        if begins := re.match(r"cdef class (\w+)(?:\((\w+)\))?:", line):
+            name, base = begins.groups()
+            found[name] = set() if base is None else set(found[base] if base in found else declared(homes[base])[base])
         elif attribute := re.fullmatch(r"    cdef public \w+ (\w+)", line):
             found[name].add(attribute[1])
     return found

@@ -18,6 +18,7 @@ BEFORE_TRIAL = CLIENT_SIDE | {
     "client",
     "cluster",
     "faults",
+    "host",
     "ledger",
     "schemas",
     "simulation",
@@ -35,16 +36,17 @@ MAY_IMPORT = {
     "reader": {"connection", "records", "protocol"},
     "broker": {"protocol", "records", "faults"},
     "client": CLIENT_SIDE | {"schemas", "ledger"},
-    "cluster": {"broker", "protocol", "records", "faults"},
+    "host": {"broker", "protocol", "faults"},
+    "cluster": {"host", "broker", "protocol", "records", "faults"},
     "sink": CLIENT_SIDE | {"client"},
     "spark": {"client", "schemas", "registry", "producer", "records", "sink"},
     "audit": {"ledger"},
-    "simulation": CORES | {"protocol", "records", "faults", "ledger", "audit"},
+    "simulation": CORES | {"host", "protocol", "records", "faults", "ledger", "audit"},
     "trial": BEFORE_TRIAL,
     "cli": BEFORE_TRIAL | {"trial"},
 }
 
-PURE = CORES | {"faults", "audit", "simulation"}
+PURE = CORES | {"host", "faults", "audit", "simulation"}
 FORBIDDEN_MODULES = {"socket", "threading", "asyncio", "secrets", "select", "selectors", "subprocess"}
 FORBIDDEN_NAMES = {
     ("time", "time"),

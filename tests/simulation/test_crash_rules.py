@@ -49,7 +49,8 @@ class Struck:
 
     def states(self) -> list[str]:
         return [
-            "dead" if machine.is_dead else "frozen" if machine.is_frozen else "well" for machine in self.world.brokers
+            "dead" if machine.is_dead else "frozen" if machine.is_frozen else "well"
+            for machine in self.world.brokers.values()
         ]
 
     def heal(self) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from ottla.audit.findings import ALTERED
+from ottla.host.crossing import Crossing
 from ottla.records.plain import decode_batches, encode_batch
 from ottla.simulation.draw import draw
 from ottla.simulation.outcome import Outcome
 from ottla.simulation.plan import SEND
 from ottla.simulation.run import Run, conclude
-from ottla.simulation.trace import Crossing
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Change = Callable[[Headers], Headers]

@@ -8,11 +8,11 @@ import pytest
 
 from ottla.audit.findings import DIVERGED
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.host.crossing import Crossing
 from ottla.records.plain import decode_batches, encode_batch
 from ottla.simulation.draw import draw
 from ottla.simulation.plan import OFFSETS, Act
 from ottla.simulation.run import Run, conclude
-from ottla.simulation.trace import Crossing
 
 BOTH = (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from ottla.host.crossing import Crossing
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
 from ottla.simulation.clients import SimulatedProducer
-from ottla.simulation.trace import Crossing
 from ottla.simulation.world import World
 
 TOPIC = "flights"
@@ -54,7 +54,7 @@ def take_time(world: World) -> None:
 
 
 def have_a_slow_disk(world: World) -> None:
-    world.slow_down(0, TAKES_US)
+    world.host.slow_down(0, TAKES_US)
 
 
 def send(producer: SimulatedProducer, count: int) -> None:

@@ -148,7 +148,7 @@ def test_an_exception_inside_a_core_is_a_finding_and_is_shrunk(monkeypatch: pyte
                 raise ZeroDivisionError(f"at {now_us}")
             super().receive(event, now_us)
 
-    monkeypatch.setattr("ottla.simulation.world.BrokerCore", Broken)
+    monkeypatch.setattr("ottla.host.host.BrokerCore", Broken)
     plan = draw(5)
     found = execute(plan)
     assert not found.is_clean

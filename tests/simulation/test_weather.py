@@ -43,7 +43,7 @@ def test_each_kind_of_mishap_strikes_and_heals(kind: str) -> None:
         assert not chronicle.stuck, f"seed {seed}"
         assert run.world.is_whole(), f"seed {seed}"
         assert not run.world.controller.is_dead
-        assert not any(machine.is_dead or machine.is_frozen for machine in run.world.brokers)
+        assert not any(machine.is_dead or machine.is_frozen for machine in run.world.brokers.values())
         assert [fault.kind for fault in chronicle.faults] == [kind] * 5
         if any(fault.fired for fault in chronicle.faults):
             return

@@ -14,6 +14,7 @@ from ottla.audit.verdict import judge
 from ottla.broker.controller.state import CHANGES_FILE
 from ottla.errors import DeliveryFailed, DeliveryUnknown
 from ottla.faults.rule import FaultRule
+from ottla.host.links import CONTROLLER
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import (
     ACKED,
@@ -26,7 +27,6 @@ from ottla.ledger.schema import (
     pack_sequence,
     unpack_sequence,
 )
-from ottla.simulation.interbroker import CONTROLLER
 from ottla.simulation.world import World
 
 TOPIC = "flights"

@@ -45,6 +45,7 @@ _OF_BROKER: dict[str, str] = {
     "replica.fetch.response.max.bytes": "How many bytes a follower asks for at a time.",
     "replica.fetch.wait.max.ms": "How long a follower's fetch waits at the leader for something new.",
     "replica.fetch.backoff.ms": "How long a follower waits after a fetch that failed.",
+    "request.timeout.ms": "How long a broker waits for the answer of another broker.",
     "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are written to the disk.",
     "unclean.leader.election.enable": "Whether a replica that is not in sync may lead when no other is left.",
     "auto.leader.rebalance.enable": "Whether leadership goes back to preferred leaders by itself.",

@@ -147,6 +147,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     Setting("replica.fetch.response.max.bytes", INT, 10 << 20),
     Setting("replica.fetch.wait.max.ms", INT, 500),
     Setting("replica.fetch.backoff.ms", INT, 50),
+    Setting("request.timeout.ms", INT, 30_000, 1),
     Setting("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, 1),
     Setting("unclean.leader.election.enable", BOOLEAN, False),
     Setting("auto.leader.rebalance.enable", BOOLEAN, True),
@@ -234,6 +235,7 @@ class BrokerSettings:
     replica_fetch_response_max_bytes: int
     replica_fetch_wait_max_ms: int
     replica_fetch_backoff_ms: int
+    request_timeout_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
     unclean_leader_election_enable: bool
     auto_leader_rebalance_enable: bool

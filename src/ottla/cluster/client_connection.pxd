@@ -49,3 +49,11 @@ cdef class ClientConnection:
     @cython.locals(pieces=list, left=Py_ssize_t, sent=Py_ssize_t, size=Py_ssize_t)
     cdef _send_pieces(self)
     cdef _send_slice(self, item)
+
+
+@cython.final
+cdef class Clients:
+    cdef public dict by_id
+
+    @cython.locals(client=ClientConnection)
+    cpdef respond(self, response)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis import API_VERSIONS, PRODUCE
 from ottla.broker.apis.api_versions import unsupported_version_response
-from ottla.broker.events import ConnectionLost, RequestReceived, Respond
+from ottla.broker.events import ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.protocol.errors import FrameTooLarge, ProtocolError, UnsupportedVersion
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_response
 
@@ -167,7 +167,7 @@ class ClientConnection:
             return
         self._silent = False
         if self._waiting and not self._busy:
-            self._server.links.post(_proceed, self, None)
+            self._server.post(_proceed, self)
         if self._reading:
             self._loop.add_reader(self._socket, self._readable)
             self._read_on_if_decrypted()
@@ -360,7 +360,7 @@ class ClientConnection:
             self._server.metrics.answered(self._api_key, self._loop.now_us() - self._began_us)
             self._began_us = 0
         if self._waiting or not self._reading:
-            self._server.links.post(_proceed, self, None)
+            self._server.post(_proceed, self)
 
     def _flush(self) -> bool:
         """Write what the socket takes: True when nothing is left, False when the rest follows or the client is gone."""
@@ -456,5 +456,24 @@ class ClientConnection:
             self._server.receive(ConnectionLost(self.connection_id))
 
 
-def _proceed(connection: ClientConnection, _: Any) -> None:
+def _proceed(connection: ClientConnection) -> None:
     connection.proceed()
+
+
+class Clients:
+    """The clients of one broker, by the numbers of their connections."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, ClientConnection] = {}
+
+    def respond(self, response: Respond) -> None:
+        """Send a response to the client it is for, where that is still there."""
+        client = self.by_id.get(response.connection_id)
+        if client is not None:
+            client.respond(response)
+
+    def hang_up(self, output: HangUp) -> None:
+        """Close a client's connection without sending anything more."""
+        client = self.by_id.get(output.connection_id)
+        if client is not None:
+            client.hang_up(output.reason)

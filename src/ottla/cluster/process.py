@@ -20,9 +20,9 @@ import signal
 import socket
 import sys
 
+from ottla.cluster.commands import Commands
 from ottla.cluster.control import ControlServer
 from ottla.cluster.event_loop import EventLoop
-from ottla.cluster.host import ClusterHost
 
 _PARENT_CHECK_S = 1.0
 _DESCRIPTORS_WANTED = 65_536
@@ -45,10 +45,10 @@ def run_brokers(sock: socket.socket, parent_pid: int | None = None) -> None:
     With `parent_pid` this is a process of its own that belongs to that parent, otherwise a thread of the program.
     """
     loop = EventLoop()
-    host = ClusterHost(loop, loop.stop)
-    control = ControlServer(loop, sock, host.handle, host.stop)
+    commands = Commands(loop, loop.stop)
+    control = ControlServer(loop, sock, commands.handle, commands.stop)
     if parent_pid is not None:
-        _behave_as_child(loop, host, control, parent_pid)
+        _behave_as_child(loop, commands, control, parent_pid)
     try:
         loop.run_forever()
     finally:
@@ -56,15 +56,15 @@ def run_brokers(sock: socket.socket, parent_pid: int | None = None) -> None:
         loop.close()
 
 
-def _behave_as_child(loop: EventLoop, host: ClusterHost, control: ControlServer, parent_pid: int) -> None:
+def _behave_as_child(loop: EventLoop, commands: Commands, control: ControlServer, parent_pid: int) -> None:
     def check_parent() -> None:
         if os.getppid() != parent_pid:
-            host.stop()
+            commands.stop()
         else:
             loop.call_later(_PARENT_CHECK_S, check_parent)
 
     check_parent()
-    loop.add_signal_handler(signal.SIGTERM, host.stop)
+    loop.add_signal_handler(signal.SIGTERM, commands.stop)
     root = logging.getLogger()
     root.addHandler(_ForwardingHandler(control))
     root.setLevel(logging.INFO)

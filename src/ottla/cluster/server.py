@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker import metrics
 from ottla.broker.core import BrokerCore
-from ottla.cluster.client_connection import ClientConnection
+from ottla.broker.settings import BrokerSettings
+from ottla.cluster.client_connection import ClientConnection, Clients
 from ottla.cluster.event_loop import EventLoop, Timer
-from ottla.cluster.links import ClientDoor, Links, Node
 from ottla.cluster.listener import OAUTHBEARER, Listener
+from ottla.cluster.loop_schedule import LoopSchedule
 from ottla.cluster.refusal_log import RefusalLog
 from ottla.errors import UserMistake
+from ottla.host.broker_machine import BrokerMachine
 from ottla.protocol.frames import STAGE_BYTES
 
 if TYPE_CHECKING:
@@ -141,21 +143,34 @@ def _unusable(host: str, port: int, error: OSError) -> UserMistake:
 class BrokerServer:
     """The clients of one broker; made around its doors, which it owns from then on."""
 
-    def __init__(self, links: Links, loop: EventLoop, node: Node, doors: list[Door], core: BrokerCore) -> None:
-        self.links = links
+    def __init__(
+        self,
+        schedule: LoopSchedule,
+        loop: EventLoop,
+        machine: BrokerMachine,
+        doors: list[Door],
+        next_number: Callable[[], int],
+    ) -> None:
+        core: Any = machine.core
         self.loop = loop
-        self.broker_id = node.broker_id
+        self.broker_id = machine.broker_id
+        # Runs an action when no core is at work.
+        self.post = schedule.post
+        self._arrive = machine.arrive
+        self._next_number = next_number
         # What all clients read into, one after the other.
         self.stage = bytearray(STAGE_BYTES)
         self.metrics = core.metrics
-        self._core = core
-        self._settings = core.settings
+        self._core: BrokerCore = core
+        self._settings: BrokerSettings = core.settings
         self._started_s = loop.time()
         self._idle_timer: Timer | None = None
-        self._refusals = RefusalLog(node.broker_id)
+        self._refusals = RefusalLog(machine.broker_id)
         self._refusal_timer: Timer | None = None
         self._full = False
-        self._node = node
+        self.clients = Clients()
+        self.respond = self.clients.respond
+        self.hang_up = self.clients.hang_up
         self._doors = doors
         self._accepting = False
         self._closed = False
@@ -165,7 +180,7 @@ class BrokerServer:
 
     def receive(self, event: Any) -> None:
         """Hand an event of one of the clients to the core."""
-        self.links.receive(self._node, event)
+        self.post(self._arrive, event)
 
     @property
     def failed_authentication_delay_ms(self) -> int:
@@ -186,14 +201,14 @@ class BrokerServer:
 
     def forget(self, client: ClientConnection) -> None:
         """A connection was closed."""
-        self._node.clients.pop(client.connection_id, None)
-        if not self._full or len(self._node.clients) < self._settings.max_connections:
+        self.clients.by_id.pop(client.connection_id, None)
+        if not self._full or len(self.clients.by_id) < self._settings.max_connections:
             self._full = False
             self._accept_on()
 
     def read_metrics(self) -> metrics.Beans:
         """The broker's metrics as of now, those of its sockets included."""
-        clients = self._node.clients.values()
+        clients = self.clients.by_id.values()
         queued = sum(client.queued for client in clients)
         beans = metrics.read(self._core, self.loop.time() - self._started_s, queued)
         came_by = [client.listener for client in clients]
@@ -210,7 +225,7 @@ class BrokerServer:
 
         `silenced` is told how many.
         """
-        clients = [each for each in self._node.clients.values() if client_id in (None, each.client_id)]
+        clients = [each for each in self.clients.by_id.values() if client_id in (None, each.client_id)]
         for client in clients:
             client.fall_silent(for_good=for_good)
         silenced(len(clients))
@@ -220,11 +235,11 @@ class BrokerServer:
     def speak(self, number: int) -> None:
         """End a silence; connections that no other one holds go on."""
         self._silences.pop(number, None)
-        for client in list(self._node.clients.values()):
+        for client in list(self.clients.by_id.values()):
             if not self._silences_on(client):
                 client.speak()
 
-    def silence(self, client: ClientDoor) -> bool:
+    def silence(self, client: ClientConnection) -> bool:
         """Whether this connection, of which something new is known, falls silent; then it has."""
         silences = self._silences_on(client)
         if silences:
@@ -232,11 +247,14 @@ class BrokerServer:
             silences[0](1)
         return bool(silences)
 
-    def _silences_on(self, client: ClientDoor) -> list[Callable[[int], None]]:
+    def _silences_on(self, client: ClientConnection) -> list[Callable[[int], None]]:
         return [silenced for whose, silenced in self._silences.values() if whose in (None, client.client_id)]
 
-    def close(self) -> None:
-        """Stop listening and drop every connection."""
+    def close(self, *, silently: bool = False) -> None:
+        """Stop listening and drop every connection.
+
+        Sockets of this machine cannot fall silent with their broker's power: their clients are told, `silently` or not.
+        """
         self._closed = True
         self._accept_off()
         for timer in (self._idle_timer, self._refusal_timer):
@@ -244,7 +262,7 @@ class BrokerServer:
                 timer.cancel()
         for door in self._doors:
             door.socket.close()
-        for client in list(self._node.clients.values()):
+        for client in list(self.clients.by_id.values()):
             client.close()
 
     def _accept_on(self) -> None:
@@ -261,7 +279,7 @@ class BrokerServer:
 
     def _accept_if_room(self) -> None:
         """Look again: the limit may have been raised while the broker was full."""
-        if len(self._node.clients) < self._settings.max_connections:
+        if len(self.clients.by_id) < self._settings.max_connections:
             self._full = False
             self._accept_on()
         elif self._full and not self._closed:
@@ -271,10 +289,10 @@ class BrokerServer:
         """Hang up on who has been silent for too long, and come back when the next one will have been."""
         self._idle_timer = None
         idle_max_s = self._settings.connections_max_idle_ms / 1000
-        if idle_max_s < 0 or not self._node.clients:
+        if idle_max_s < 0 or not self.clients.by_id:
             return
         oldest = now = self.loop.time()
-        for client in list(self._node.clients.values()):
+        for client in list(self.clients.by_id.values()):
             since = client.idle_since_s()
             if since is None:
                 continue
@@ -289,11 +307,11 @@ class BrokerServer:
         for _ in range(_ACCEPTS_PER_TURN):
             if not self._accepting:
                 return
-            if len(self._node.clients) >= self._settings.max_connections:
+            if len(self.clients.by_id) >= self._settings.max_connections:
                 logger.warning(
                     "broker %d has %d connections (max.connections) and accepts no more until one is closed",
                     self.broker_id,
-                    len(self._node.clients),
+                    len(self.clients.by_id),
                 )
                 self._accept_off()
                 self._full = True
@@ -312,10 +330,10 @@ class BrokerServer:
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            number = self.links.next_number()
+            number = self._next_number()
             peer = f"{address[0]}:{address[1]}"
             try:
-                client = self._node.clients[number] = ClientConnection(self, number, sock, peer, door)
+                client = self.clients.by_id[number] = ClientConnection(self, number, sock, peer, door)
                 self.silence(client)
             except OSError as error:
                 # Gone again before TLS could begin.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.connection.events import Transmit
 from ottla.errors import BufferFull, KafkaError, OttlaError
+from ottla.host.machine import Machine
 from ottla.producer.core import ProducerCore
 from ottla.producer.events import (
     BatchAcked,
@@ -38,7 +39,6 @@ from ottla.records.append import Appender
 from ottla.records.delivery import Delivery, SealedBatch
 from ottla.records.memory import BlockedCall
 from ottla.records.plain import Record, decode_batches
-from ottla.simulation.machine import Machine
 from ottla.simulation.transactions import SimulatedTransactions, committed_only
 
 if TYPE_CHECKING:

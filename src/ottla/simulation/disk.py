@@ -298,6 +298,9 @@ class Disk:
         content[rng.choice(covered)] ^= 0xFF
         return True
 
+    def let_go(self) -> None:
+        """The broker that wrote here is no more; nothing of it is open."""
+
     def power_off(self, rng: Random) -> None:
         """Leave of every file what was synced, and of the rest what the disk happened to have written."""
         for path, dropped in self._dropped.items():

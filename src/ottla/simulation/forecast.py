@@ -38,9 +38,9 @@ from typing import Any
 
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.faults.rule import CRASHES, MOMENTS
+from ottla.host.links import CONTROLLER
 from ottla.simulation.chance import Chance
 from ottla.simulation.disk import OPERATIONS, SYNC, WRITE
-from ottla.simulation.interbroker import CONTROLLER
 from ottla.simulation.plan import SEVERE_WEATHER, Mishap, Plan, TopicPlan
 from ottla.simulation.timetable import Sending, Timetable
 

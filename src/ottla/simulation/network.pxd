@@ -2,18 +2,8 @@
 
 cimport cython
 
+from ottla.host.crossing cimport Crossing
 from ottla.simulation.scheduler cimport Scheduler
-from ottla.simulation.trace cimport Crossing
-
-
-@cython.final
-cdef class Station:
-    cdef public Scheduler _scheduler
-    cdef public object _server
-    cdef public object _service_us
-    cdef public object _waiting
-    cdef public object handled
-    cdef public bint _in_service
 
 
 @cython.final
@@ -31,8 +21,18 @@ cdef class Link:
     cdef public object held
     cdef public object to_broker_us
     cdef public object to_client_us
-    cdef public Station station
     cdef public dict asked
+
+
+cdef class Network
+
+
+@cython.final
+cdef class SimulatedDoors:
+    cdef public Network _network
+    cdef public object _port
+
+    cpdef respond(self, response)
 
 
 @cython.final
@@ -40,7 +40,7 @@ cdef class Network:
     cdef public Scheduler _scheduler
     cdef public object _rng
     cdef public object _randrange
-    cdef public object _crossed
+    cdef public object crossed
     cdef public bint _through_bytes
     cdef public dict _brokers
     cdef public dict _by_client
@@ -52,7 +52,6 @@ cdef class Network:
     cdef public object _stall_us_max
     cdef public dict owners
     cdef public object stalled
-    cdef public object service_us
 
     cpdef delay_us(self)
     @cython.locals(link=Link)

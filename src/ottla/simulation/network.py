@@ -4,29 +4,23 @@ A connection delivers in the order of sending, as TCP does, each message after a
 travel typed; records are copied on the way, since a wire never shares memory. With `through_bytes` every message is
 encoded and decoded by the shipped protocol room instead. `crossed` is told of every message, for traces.
 
-A broker may need time for a request (`service_us`). As in Kafka, the requests of one connection are then handled one
-after the other: the next one begins when the answer to the one before has left. Broker cores keep this order by
-themselves; here the time passes.
-
 Connections can fall silent: what is sent on them then waits until they speak again (a cable unplugged for a while), or
 is lost for good while both ends believe that the connection is open (half-open).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from functools import partial
 from random import Random
 from typing import Any
 
 from ottla.broker.events import ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.connection.events import Connect, Connected, Disconnect, Disconnected, Received, Transmit, Transmitted
+from ottla.host.crossing import NEVER, Crossing
 from ottla.protocol.frames import decode_request, decode_response, encode_request, encode_response
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.simulation.scheduler import Scheduler
-from ottla.simulation.trace import NEVER, Crossing
 
 Deliver = Callable[[Any], None]
 _LENGTH_BYTES = 4
@@ -37,8 +31,7 @@ class Link:
     """One connection between a client machine and a broker; `to_client_us` and `to_broker_us`: the pipe is free then.
 
     `owner` is whose client it is, whichever start of it; `client_name` names this one. While the connection is silent,
-    `held` has what was sent; once it is half-open (`is_deaf`), nothing arrives ever again. `station` is where requests
-    wait for a broker that needs time for them; None if there was no such broker.
+    `held` has what was sent; once it is half-open (`is_deaf`), nothing arrives ever again.
     """
 
     __slots__ = (
@@ -54,7 +47,6 @@ class Link:
         "port",
         "server",
         "server_name",
-        "station",
         "to_broker_us",
         "to_client_us",
     )
@@ -81,69 +73,9 @@ class Link:
         self.is_open = True
         self.is_deaf = False
         self.held: list[tuple[bool, Any]] | None = None
-        self.station: Station | None = None
         self.to_broker_us = 0
         self.to_client_us = 0
         self.asked: dict[int, tuple[type[Any], int]] = {}
-
-
-class Station:
-    """The requests of one connection at their broker: one is handled at a time, and takes `service_us(request)`.
-
-    When the connection ends, waiting requests are dropped: nobody reads them any more.
-    """
-
-    __slots__ = ("_in_service", "_scheduler", "_server", "_service_us", "_waiting", "handled")
-
-    def __init__(self, scheduler: Scheduler, server: Deliver, service_us: Callable[[Any], int]) -> None:
-        self._scheduler = scheduler
-        self._server = server
-        self._service_us = service_us
-        self._waiting: deque[Any] = deque()
-        # The request that has no answer yet, None if there is none; and whether its time is not over yet.
-        self.handled: Any = None
-        self._in_service = False
-
-    def arrive(self, event: Any) -> None:
-        """A request, or the end of the connection."""
-        if type(event) is not RequestReceived:
-            self._waiting.clear()
-            if self._in_service:
-                self._waiting.append(event)
-            else:
-                self._server(event)
-        elif self.handled is not None:
-            self._waiting.append(event)
-        else:
-            self._begin(event)
-
-    def answered(self, correlation_id: int) -> None:
-        """The broker has answered a request; nothing changes if it is not the one that is being handled."""
-        if self.handled is None or self.handled.correlation_id != correlation_id:
-            return
-        self.handled = None
-        if self._waiting:
-            # Not within the turn in which the broker answers.
-            self._scheduler.after(0, self._next)
-
-    def _next(self) -> None:
-        if self._waiting and self.handled is None:
-            self._begin(self._waiting.popleft())
-
-    def _begin(self, request: Any) -> None:
-        self.handled = request
-        service_us = self._service_us(request)
-        if service_us:
-            self._in_service = True
-            self._scheduler.after(service_us, self._hand_over)
-        else:
-            self._hand_over()
-
-    def _hand_over(self) -> None:
-        self._in_service = False
-        self._server(self.handled)
-        if self._waiting and type(self._waiting[0]) is not RequestReceived:
-            self._server(self._waiting.popleft())
 
 
 class Silence:
@@ -164,6 +96,26 @@ class Silence:
         return self.port in (None, link.port) and self.client in (None, link.owner)
 
 
+class SimulatedDoors:
+    """The connections that clients have to one broker."""
+
+    def __init__(self, network: Network, port: int) -> None:
+        self._network = network
+        self._port = port
+
+    def respond(self, response: Respond) -> None:
+        """Carry an answer to its client."""
+        self._network.respond(response)
+
+    def hang_up(self, output: HangUp) -> None:
+        """Close a client's connection."""
+        self._network.hang_up(output)
+
+    def close(self, *, silently: bool) -> None:
+        """The broker is no more: who connects is refused, its clients are told, unless it went `silently`."""
+        self._network.remove_broker(self._port, silently=silently)
+
+
 class Network:
     """All links of a world; brokers are found by the port they were added with; `owners` says whose a client is."""
 
@@ -173,7 +125,7 @@ class Network:
         self._scheduler = scheduler
         self._rng = rng
         self._randrange = rng.randrange
-        self._crossed = crossed
+        self.crossed = crossed
         self._through_bytes = through_bytes
         self._brokers: dict[int, tuple[str, Deliver]] = {}
         self._by_client: dict[tuple[int, int], Link] = {}
@@ -186,8 +138,6 @@ class Network:
         self._stall_us_max = 0
         self.owners: dict[int, str] = {}
         self.stalled = 0
-        # How long the broker at a port takes for a request; None: no broker takes any time.
-        self.service_us: Callable[[int, Any], int] | None = None
 
     def stall(self, chance: float, stall_us_max: int) -> None:
         """From now on hold up this share of what passes, for up to so long, and all behind it on its connection.
@@ -223,6 +173,10 @@ class Network:
             self.stalled += 1
             delay_us += self._rng.randint(0, self._stall_us_max)
         return delay_us
+
+    def copy(self, message: Any) -> Any:
+        """A Fetch answer as it arrives, also between brokers: a wire never shares memory."""
+        return copied_fetch(message)
 
     # ---- silence ------------------------------------------------------------------------------------------------
 
@@ -341,7 +295,7 @@ class Network:
             client(Transmitted(output.connection_id, output.correlation_id))
         now_us, arrives_us = self._scheduler.now_us, self._to_broker(link, request)
         number = output.correlation_id
-        self._crossed(Crossing(now_us, "request", link.client_name, link.server_name, number, message, arrives_us))
+        self.crossed(Crossing(now_us, "request", link.client_name, link.server_name, number, message, arrives_us))
 
     # ---- what a broker core asks for ----------------------------------------------------------------------------
 
@@ -350,8 +304,6 @@ class Network:
         link = self._by_number.get(output.connection_id)
         if link is None or not link.is_open:
             return
-        if link.station is not None:
-            link.station.answered(output.correlation_id)
         message = output.message
         if message is None:
             return
@@ -367,7 +319,7 @@ class Network:
             message = copied_fetch(message)
         now_us, number = self._scheduler.now_us, output.correlation_id
         arrives_us = self._to_client(link, Received(link.connection_id, number, message))
-        self._crossed(Crossing(now_us, "answer", link.server_name, link.client_name, number, message, arrives_us))
+        self.crossed(Crossing(now_us, "answer", link.server_name, link.client_name, number, message, arrives_us))
 
     def hang_up(self, output: HangUp) -> None:
         """A broker closes a connection: what it sent before still arrives, nothing after."""
@@ -376,7 +328,7 @@ class Network:
             return
         arrives_us = self._to_client(link, Disconnected(link.connection_id, "closed by the broker"))
         now_us = self._scheduler.now_us
-        self._crossed(Crossing(now_us, "hang up", link.server_name, link.client_name, 0, None, arrives_us))
+        self.crossed(Crossing(now_us, "hang up", link.server_name, link.client_name, 0, None, arrives_us))
         self._end(link)
         self._to_broker(link, ConnectionLost(link.number))
 
@@ -390,14 +342,8 @@ class Network:
         if (link.is_deaf or link.held is not None) and self._is_silent(link, True, event):
             return NEVER
         link.to_broker_us = due_us = max(link.to_broker_us, self._scheduler.now_us + self.delay_us())
-        if link.station is None and self.service_us is not None:
-            # Kept for good: waiting requests are handled in order, also if the broker needs no time any more.
-            link.station = Station(self._scheduler, link.server, partial(self._time_for, link.port))
-        self._scheduler.at(due_us, link.server if link.station is None else link.station.arrive, event)
+        self._scheduler.at(due_us, link.server, event)
         return due_us
-
-    def _time_for(self, port: int, request: Any) -> int:
-        return 0 if self.service_us is None else self.service_us(port, request)
 
     def _to_client(self, link: Link, event: Any) -> int:
         if (link.is_deaf or link.held is not None) and self._is_silent(link, False, event):
@@ -438,7 +384,7 @@ def _copied_produce(message: ProduceRequest) -> Any:
 
 
 def copied_fetch(message: FetchResponse) -> Any:
-    """A Fetch answer as it arrives, also between brokers."""
+    """The same answer with records in memory of their own."""
     if not any(part.records for topic in message.responses for part in topic.partitions):
         return message
     twin = _twin(message)

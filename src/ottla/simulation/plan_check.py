@@ -16,11 +16,11 @@ from ottla.broker.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTION
 from ottla.broker.topic_settings import topic_config_fault
 from ottla.errors import ConfigError
 from ottla.faults.rule import FaultRule
+from ottla.host.links import CONTROLLER
 from ottla.producer.settings import ProducerSettings
 from ottla.protocol.messages import MODULES
 from ottla.reader.settings import ReaderSettings
 from ottla.simulation.disk import OPERATIONS
-from ottla.simulation.interbroker import CONTROLLER
 from ottla.simulation.plan import (
     ABORT,
     ACTS,

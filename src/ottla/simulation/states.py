@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ottla.host.crossing import Crossing
 from ottla.protocol.error_codes import error_name
 from ottla.protocol.message import Message
 from ottla.protocol.messages.fetch import FetchResponse
-from ottla.simulation.trace import Crossing
 
 if TYPE_CHECKING:
     from ottla.audit.chronicle import Chronicle

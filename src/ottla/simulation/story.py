@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.audit.findings import Finding
+from ottla.host.crossing import Crossing
 from ottla.simulation.outcome import Outcome, evidence_of
 from ottla.simulation.plan import Mishap, Plan
 from ottla.simulation.run import Run, conclude
-from ottla.simulation.trace import Crossing
 from ottla.simulation.words import api_of, is_idle, runs, words_of
 
 WIDTH = 120

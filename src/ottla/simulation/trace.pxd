@@ -3,16 +3,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-
-@cython.final
-cdef class Crossing:
-    cdef public object at_us
-    cdef public object what
-    cdef public object sender
-    cdef public object receiver
-    cdef public object number
-    cdef public object message
-    cdef public object arrives_us
+from ottla.host.crossing cimport Crossing
 
 
 @cython.final

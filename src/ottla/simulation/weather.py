@@ -15,8 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.faults.rule import FaultRule
+from ottla.host.links import CONTROLLER
+from ottla.host.machine import Machine
 from ottla.simulation.forecast import is_trouble, stops_controller
-from ottla.simulation.interbroker import CONTROLLER
 from ottla.simulation.plan import SEVERE_WEATHER, Mishap
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ class Weather:
         return self._take_down(number, details["broker"], lambda broker_id: self._run.power_off([broker_id]))
 
     def _cut_power(self, number: int, details: dict[str, Any]) -> Undo:
-        machines = list(self._world.brokers)
+        machines: list[Machine] = list(self._world.brokers.values())
         if details.get("controller"):
             machines.append(self._world.controller)
             if not self._world.controller.is_dead:
@@ -338,10 +339,10 @@ class Weather:
         return undo
 
     def _slow_disk(self, number: int, details: dict[str, Any]) -> Undo:
-        world, before = self._world, self._world.slowed
-        world.slow_down(details["broker"], details["delay_us"])
-        self._counting[number] = lambda: world.slowed - before
-        return lambda: world.slow_down(details["broker"], 0)
+        host = self._world.host
+        slow = host.slow_down(details["broker"], details["delay_us"])
+        self._counting[number] = lambda: slow.fired
+        return lambda: host.speed_up(slow)
 
     def _fail_disk(self, number: int, details: dict[str, Any]) -> Undo | None:
         broker_id, operation = details["broker"], details["operation"]

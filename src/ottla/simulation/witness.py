@@ -152,7 +152,7 @@ class Witness:
         if end <= first:
             return
         held, synced = [], []
-        for each, machine in enumerate(self._world.brokers):
+        for each, machine in self._world.brokers.items():
             core: Any = machine.core
             replica = core.topics.get(name, {}).get(index)
             log = replica.log if replica is not None and (each, core.broker_epoch) not in self._dark else None

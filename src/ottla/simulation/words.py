@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ottla.host.crossing import Crossing
 from ottla.ledger.schema import SEQUENCE_HEADER, unpack_sequence
 from ottla.protocol.error_codes import error_name
 from ottla.records.plain import decode_batches
 from ottla.simulation.states import error_codes
-from ottla.simulation.trace import Crossing
 
 # Said without end and without news.
 _IDLE = ("BrokerHeartbeat", "ApiVersions", "ClusterImage", "GetTelemetrySubscriptions")

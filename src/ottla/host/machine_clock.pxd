@@ -1,11 +1,11 @@
-"""What of clock.py is C when it is compiled (see setup.py)."""
+"""What of machine_clock.py is C when it is compiled (see setup.py)."""
 
 cimport cython
 from libc.stdint cimport int64_t
 
 
 @cython.final
-cdef class Clock:
+cdef class OwnClock:
     cdef public int64_t ppm
     cdef public int64_t jump_us
     cdef public bint is_right

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ottla.cluster.commands import Commands
 from ottla.cluster.event_loop import EventLoop
-from ottla.cluster.host import ClusterHost
 from ottla.cluster.listener import Listener
 
 
@@ -20,20 +20,20 @@ def test_no_broker_touches_the_folder_after_the_cluster_was_stopped(
     """The turn in which it stops is not over: what was due in it, heartbeats and elections, finds closed logs."""
     folder = tmp_path / "data"
     loop = EventLoop()
-    host = ClusterHost(loop, loop.stop)
+    commands = Commands(loop, loop.stop)
     answers: list[Any] = []
     listeners = {"CLIENT": Listener().to_dict()}
     fields = {"data_dir": str(folder), "temporary": temporary, "listeners": listeners, "settings": {}}
-    host.handle("start", {"brokers": 3, **fields}, answers.append)
+    commands.handle("start", {"brokers": 3, **fields}, answers.append)
 
     def told(answer: Any) -> None:
         answers.append(answer)
         loop.stop()
 
     topic = {"name": "flights", "partitions": 3, "replication_factor": 3, "configs": {}}
-    host.handle("create_topic", topic, told)
+    commands.handle("create_topic", topic, told)
     loop.run_forever()
-    host.stop()
+    commands.stop()
     left = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
     an_hour_later_ns = time.monotonic_ns() + 3_600_000_000_000

@@ -1,7 +1,7 @@
-"""All brokers of one embedded cluster and their controller, in one event loop.
+"""What the holder of a `Cluster` can ask its brokers' process for, command by command.
 
-`start` takes the ports, claims the folder, makes the cores and opens the doors; `handle` carries out what the holder
-of the `Cluster` asks for over the control channel; `stop` closes everything in order: doors, logs, folder.
+`start` takes the ports, claims the folder, makes the cores and opens the doors; `handle` carries out what is asked
+for over the control channel; `stop` closes everything in order: doors, logs, folder.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from ottla.broker.core import BrokerCore
-from ottla.broker.events import BrokerAddress, Endpoint, MoveLeader, PartitionImage
+from ottla.broker.events import BrokerAddress, ClusterImage, Endpoint, MoveLeader, PartitionImage
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock
+from ottla.cluster.brokers import ALL_DOWN, EmbeddedBrokers
 from ottla.cluster.conditions import ImposedConditions
 from ottla.cluster.data_dir import DataDir, broker_folder, unusable
 from ottla.cluster.event_loop import EventLoop
-from ottla.cluster.links import Links, Node
 from ottla.cluster.listener import Listener
-from ottla.cluster.machines import ALL_DOWN, Machine, Machines
-from ottla.cluster.server import BrokerServer, Door, Entrance, open_doors
+from ottla.cluster.server import Door, Entrance, open_doors
 from ottla.errors import OttlaError, UserMistake
 from ottla.faults.condition import Condition
 from ottla.faults.plan import FaultPlan
@@ -39,7 +37,7 @@ Answer = Callable[[Any], None]
 Watch = Callable[[], bool]
 
 
-class ClusterHost:
+class Commands:
     """The brokers of one cluster; `stopped` is called when they have been closed."""
 
     def __init__(self, loop: EventLoop, stopped: Callable[[], None]) -> None:
@@ -48,10 +46,9 @@ class ClusterHost:
         # Shows what the clock shows that the `Cluster` was given, where it was given one.
         self._clock = Clock()
         self._faults = FaultPlan()
-        self._links = Links(loop)
         self._data_dir: DataDir | None = None
         self._temporary = False
-        self._machines: Machines | None = None
+        self._brokers: EmbeddedBrokers | None = None
         self._conditions: ImposedConditions | None = None
         self._watches: list[Watch] = []
         # Those that wait until a fault has struck.
@@ -87,15 +84,28 @@ class ClusterHost:
         }
 
     def handle(self, command: str, fields: dict[str, Any], answer: Answer) -> None:
-        """Carry out a command; `answer` gets its result or an OttlaError, or an OttlaError is raised."""
-        self._commands[command](answer, **fields)
+        """Carry out a command when no core is at work; `answer` gets its result or an OttlaError."""
+        if self._brokers is None:
+            self._commands[command](answer, **fields)
+        else:
+            self._brokers.schedule.post(self._carry_out, (command, fields, answer))
+
+    def _carry_out(self, asked: tuple[str, dict[str, Any], Answer]) -> None:
+        command, fields, answer = asked
+        try:
+            self._commands[command](answer, **fields)
+        except OttlaError as error:
+            answer(error)
+        except Exception as error:
+            logger.exception("the command %s failed", command)
+            answer(OttlaError(f"the cluster could not carry out {command}: {error!r}"))
 
     def stop(self) -> None:
         """Close doors, logs and folder, in this order. Stopping twice is allowed."""
-        machines, self._machines = self._machines, None
-        if machines is not None:
+        brokers, self._brokers = self._brokers, None
+        if brokers is not None:
             # Nobody comes back to a temporary folder, so nothing in it needs to reach the disk.
-            machines.close(sync=not self._temporary)
+            brokers.close(sync=not self._temporary)
         if self._data_dir is not None:
             self._data_dir.release()
             self._data_dir = None
@@ -123,10 +133,10 @@ class ClusterHost:
             for broker_id in range(1, brokers + 1):
                 doors.append(open_doors(entrances, broker_id))
             self._data_dir = DataDir(data_dir, temporary=temporary)
-            self._machines = self._make_machines(doors, broker_settings, self._data_dir)
-            self._machines.boot()
+            self._brokers = self._make_brokers(doors, broker_settings, self._data_dir)
+            self._brokers.boot()
         except BaseException as error:
-            self._machines = None
+            self._brokers = None
             for of_broker in doors:
                 for door in of_broker:
                     door.socket.close()
@@ -143,18 +153,20 @@ class ClusterHost:
         self._clock.follow(state)
         self._loop.call_soon(answer, None)
 
-    def _make_machines(self, doors: list[list[Door]], settings: BrokerSettings, data_dir: DataDir) -> Machines:
-        machines = [
-            Machine(_address(broker_id, of_broker), data_dir.storage(broker_folder(broker_id)), of_broker)
-            for broker_id, of_broker in enumerate(doors, start=1)
-        ]
-        seed = random.Random(int.from_bytes(os.urandom(16)))
-        self._links.image_published = self._look
-        controller = data_dir.storage("controller")
-        return Machines(self._links, self._open_server, settings, self._faults, seed, controller, machines)
-
-    def _open_server(self, machine: Machine, node: Node, core: BrokerCore) -> BrokerServer:
-        return BrokerServer(self._links, self._loop, node, machine.doors, core)
+    def _make_brokers(self, doors: list[list[Door]], settings: BrokerSettings, data_dir: DataDir) -> EmbeddedBrokers:
+        by_id = dict(enumerate(doors, start=1))
+        brokers = EmbeddedBrokers(
+            self._loop,
+            [_address(broker_id, of_broker) for broker_id, of_broker in by_id.items()],
+            by_id,
+            {broker_id: data_dir.storage(broker_folder(broker_id)) for broker_id in by_id},
+            data_dir.storage("controller"),
+            settings,
+            self._faults,
+            random.Random(int.from_bytes(os.urandom(16))),
+        )
+        brokers.host.links.published = self._look
+        return brokers
 
     def _stop(self, answer: Answer) -> None:
         self.stop()
@@ -186,18 +198,20 @@ class ClusterHost:
 
     def _order(self, request: Any, answer: Answer, outcome: Callable[[Any], Any]) -> None:
         """Have the controller do something, and answer with what came of it."""
-        if not self._links.has_controller:
-            raise UserMistake(ALL_DOWN)
-        self._links.order(
+        self._running().host.links.order(
             request, lambda response: answer(UserMistake(ALL_DOWN) if response is None else outcome(response))
         )
 
     # Breaking brokers.
 
-    def _running(self) -> Machines:
-        if self._machines is None:
+    def _running(self) -> EmbeddedBrokers:
+        if self._brokers is None:
             raise OttlaError("the cluster is not running.")
-        return self._machines
+        return self._brokers
+
+    @property
+    def _image(self) -> ClusterImage | None:
+        return self._running().host.links.image
 
     def _describe_brokers(self, answer: Answer) -> None:
         answer({str(broker_id): state for broker_id, state in self._running().states().items()})
@@ -247,7 +261,7 @@ class ClusterHost:
         """The partition whose leader coordinates a group or a transactional id."""
         from ottla.broker.internal_topics import partition_of_key
 
-        image = self._links.image
+        image = self._image
         found = None if image is None else image.topics.get(topic)
         if found is None:
             raise UserMistake(f"nothing is coordinated yet: {topic} is made when the first client asks.")
@@ -290,10 +304,10 @@ class ClusterHost:
         self._watches.append(look)
         self._loop.call_later(patience_s, late)
 
-    def _look(self) -> None:
+    def _look(self, image: ClusterImage) -> None:
         self._watches[:] = [look for look in self._watches if not look()]
-        if self._conditions is not None and self._links.image is not None:
-            self._conditions.look(self._links.image)
+        if self._conditions is not None:
+            self._conditions.look(image)
 
     def _describe_partition(self, answer: Answer, topic: str, partition: int) -> None:
         image = self._partition(topic, partition)
@@ -302,13 +316,13 @@ class ClusterHost:
     def _describe_replicas(self, answer: Answer, topic: str) -> None:
         """What each replica of a topic holds, all of one moment: nothing happens between two looks of this loop."""
         self._partition(topic, 0)
-        image = self._links.image
+        image = self._image
         parts = [] if image is None else image.topics[topic].partitions
         found: list[dict[str, Any]] = [
             {"leader": part.leader, "leader_epoch": part.leader_epoch, "isr": list(part.isr), "replicas": []}
             for part in parts
         ]
-        for core in self._running().cores():
+        for core in self._running().host.cores():
             for partition, replica in core.topics.get(topic, {}).items():
                 # A broker may know of a partition before this process does.
                 if replica.log is not None and partition < len(found):
@@ -327,7 +341,7 @@ class ClusterHost:
         answer(found)
 
     def _partition(self, topic: str, partition: int) -> PartitionImage:
-        image = self._links.image
+        image = self._image
         found = None if image is None else image.topics.get(topic)
         if found is None or not 0 <= partition < len(found.partitions):
             detail = f"the cluster has no partition {partition} of topic {topic!r}"
@@ -343,7 +357,7 @@ class ClusterHost:
     def _heal_fault(self, answer: Answer, fault_id: int) -> None:
         self._faults.heal(fault_id)
         if self._faults.rule(fault_id).kind == HOLD:
-            self._links.release(fault_id)
+            self._running().host.release(fault_id)
         self._count_fault(answer, fault_id)
 
     def _count_fault(self, answer: Answer, fault_id: int) -> None:
@@ -389,7 +403,7 @@ class ClusterHost:
 
     def _imposed(self) -> ImposedConditions:
         if self._conditions is None:
-            self._conditions = ImposedConditions(self._links, self._running())
+            self._conditions = ImposedConditions(self._running())
         return self._conditions
 
 

@@ -2,24 +2,25 @@
 
 cimport cython
 
-from ottla.simulation.clock cimport Clock
-from ottla.simulation.scheduler cimport Scheduler
+from ottla.host.machine_clock cimport OwnClock
+from ottla.host.schedule cimport Schedule
 
 
-@cython.final
 cdef class Machine:
     cdef public object core
-    cdef public Clock clock
-    cdef public Scheduler _scheduler
+    cdef public OwnClock clock
+    cdef public Schedule schedule
     cdef public object _perform
     cdef public object _armed_us
     cdef public object _frozen
     cdef public list _held
     cdef public bint is_dead
     cdef public object acted
+    cdef public object failed
 
     cpdef deliver(self, event)
     cpdef turn(self)
     cpdef ring(self)
+    cpdef perform(self, output)
     @cython.locals(outputs=list)
     cdef _carry_out(self, list outputs)

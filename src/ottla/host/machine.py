@@ -1,36 +1,32 @@
-"""One core on the simulated clock."""
+"""One core on a host's schedule: events in, outputs carried out, ticks when they are due."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from ottla.simulation.clock import Clock
-from ottla.simulation.scheduler import Scheduler
-
-
-class Core(Protocol):
-    """The surface all cores share."""
-
-    def receive(self, event: Any, now_us: int) -> None: ...
-    def outputs(self) -> list[Any]: ...
-    def deadline_us(self) -> int | None: ...
-    def tick(self, now_us: int) -> None: ...
+from ottla.host.machine_clock import OwnClock
+from ottla.host.ports import Core
+from ottla.host.schedule import Schedule
 
 
 class Machine:
-    """One core on the simulated clock: events in, outputs carried out, ticks when they are due.
+    """A core, its clock, and what carries out its outputs (`perform`).
 
     A machine that is dead does nothing ever again; a frozen one finds what happened meanwhile when it goes on. `clock`
     is its own, and outlives it where another core takes its place.
     """
 
     def __init__(
-        self, scheduler: Scheduler, core: Core, perform: Callable[[Any], None], clock: Clock | None = None
+        self,
+        schedule: Schedule,
+        core: Core,
+        perform: Callable[[Any], None] | None = None,
+        clock: OwnClock | None = None,
     ) -> None:
         self.core = core
-        self.clock = clock if clock is not None else Clock()
-        self._scheduler = scheduler
+        self.clock = clock if clock is not None else OwnClock()
+        self.schedule = schedule
         self._perform = perform
         self._armed_us: int | None = None
         self._frozen: list[Any] | None = None
@@ -38,6 +34,8 @@ class Machine:
         self.is_dead = False
         # Called whenever the core has done something.
         self.acted: Callable[[], None] | None = None
+        # Told of an exception in the core, with the event (None: time passed); without it the exception goes on.
+        self.failed: Callable[[Any, Any], None] | None = None
 
     @property
     def is_frozen(self) -> bool:
@@ -47,7 +45,7 @@ class Machine:
     @property
     def now_us(self) -> int:
         """The time as this machine has it."""
-        return self.clock.own_us(self._scheduler.now_us)
+        return self.clock.own_us(self.schedule.now_us)
 
     def die(self) -> None:
         """End this machine for good."""
@@ -78,7 +76,24 @@ class Machine:
         if self._frozen is not None:
             self._frozen.append(event)
             return
-        self.core.receive(event, self.clock.own_us(self._scheduler.now_us))
+        try:
+            self.core.receive(event, self.clock.own_us(self.schedule.now_us))
+        except Exception:
+            if self.failed is None:
+                raise
+            self.failed(self, event)
+        self.turn()
+
+    def ring(self) -> None:
+        """Let the core see what time it is."""
+        if self.is_dead or self._frozen is not None:
+            return
+        try:
+            self.core.tick(self.clock.own_us(self.schedule.now_us))
+        except Exception:
+            if self.failed is None:
+                raise
+            self.failed(self, None)
         self.turn()
 
     def turn(self) -> None:
@@ -94,7 +109,12 @@ class Machine:
         due = core.deadline_us()
         if due is not None and (self._armed_us is None or due < self._armed_us):
             self._armed_us = due
-            self._scheduler.at(self.clock.world_us(due), self._ring, due)
+            self.schedule.at(self.clock.world_us(due), self._ring, due)
+
+    def perform(self, output: Any) -> None:
+        """Carry out one output of the core."""
+        assert self._perform is not None
+        self._perform(output)
 
     def _carry_out(self, outputs: list[Any]) -> None:
         for number, output in enumerate(outputs):
@@ -103,14 +123,7 @@ class Machine:
             if self._frozen is not None:
                 self._held += outputs[number:]
                 return
-            self._perform(output)
-
-    def ring(self) -> None:
-        """Let the core see what time it is."""
-        if self.is_dead or self._frozen is not None:
-            return
-        self.core.tick(self.clock.own_us(self._scheduler.now_us))
-        self.turn()
+            self.perform(output)
 
     def _ring(self, due: int) -> None:
         if self._armed_us == due:

@@ -9,7 +9,7 @@ from __future__ import annotations
 _MILLION = 1_000_000
 
 
-class Clock:
+class OwnClock:
     """Right until told otherwise; times in microseconds, `ppm` is how many too many it counts in a million."""
 
     __slots__ = ("_begin_us", "_own_begin_us", "is_right", "jump_us", "ppm")

@@ -1,0 +1,211 @@
+"""The brokers of an embedded cluster: a `Host` with real sockets, files and a real clock, and what can be done to it.
+
+Nobody can connect to a broker that is down; its ports are kept for it. The controller lives as long as any broker of a
+whole cluster that was struck down together does: only `kill` and `power_off` of all of them end it, and what it had
+written always outlives them (see UNSUPPORTED.md).
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from ottla.broker.core import BrokerCore
+from ottla.broker.events import BrokerAddress, HangUp, RequestReceived
+from ottla.broker.settings import BrokerSettings
+from ottla.cluster.event_loop import EventLoop
+from ottla.cluster.loop_schedule import LoopSchedule
+from ottla.cluster.server import BrokerServer, Door
+from ottla.cluster.storage import DiskStorage
+from ottla.errors import UserMistake
+from ottla.faults.plan import FaultPlan
+from ottla.host.broker_machine import BrokerMachine
+from ottla.host.host import DOWN, PAUSED, RUNNING, Host
+from ottla.host.machine import Machine
+
+logger = logging.getLogger("ottla.cluster")
+
+ALL_DOWN = "the whole cluster is down: start() it first."
+
+
+class SharedMemory:
+    """Brokers and controller of one process: a message arrives at once, and is the object that was sent."""
+
+    crossed = None
+
+    def delay_us(self) -> int:
+        """Nothing is on its way for any time."""
+        return 0
+
+    def copy(self, message: Any) -> Any:
+        """Followers take batches from the leader's memory where they are still there."""
+        return message
+
+
+class EmbeddedBrokers:
+    """All brokers by id; verbs raise UserMistake where a broker is not in the state for it."""
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        addresses: list[BrokerAddress],
+        doors: Mapping[int, list[Door]],
+        disks: Mapping[int, DiskStorage],
+        controller_disk: DiskStorage,
+        settings: BrokerSettings,
+        faults: FaultPlan,
+        rng: Random,
+    ) -> None:
+        self._loop = loop
+        self.doors = doors
+        self.disks = disks
+        self._controller_disk = controller_disk
+        self._faults = faults
+        self._rng = rng
+        self._numbers = itertools.count(1)
+        self.schedule = LoopSchedule(loop)
+        self.host = Host(
+            self.schedule,
+            addresses,
+            disks,
+            controller_disk,
+            settings,
+            faults,
+            SharedMemory(),
+            self._open_doors,
+            fork=lambda: Random(rng.random()),
+            wall_offset_us=lambda: loop.clock.wall_us() - loop.now_us(),
+        )
+        self.host.failed = self._failed
+        self.host.struck = self._struck
+        self.host.fell = self._fell
+
+    def boot(self) -> None:
+        """Start all brokers and the controller; OSError, UserMistake."""
+        self.host.boot()
+
+    def states(self) -> dict[int, str]:
+        """RUNNING, PAUSED or DOWN by broker id."""
+        return {broker_id: self.host.state(broker_id) for broker_id in self.disks}
+
+    def server(self, broker_id: int) -> BrokerServer | None:
+        """The clients of a broker; None while it is down."""
+        machine = self.host.brokers.get(broker_id)
+        return None if machine is None or machine.is_dead else machine.doors  # type: ignore[return-value]
+
+    def servers(self) -> list[BrokerServer]:
+        """The clients of the brokers that run."""
+        return [server for broker_id in self.disks if (server := self.server(broker_id)) is not None]
+
+    def check(self, broker_id: int) -> None:
+        """UserMistake where there is no such broker."""
+        if broker_id not in self.disks:
+            known = ", ".join(map(str, self.disks))
+            raise UserMistake(f"there is no broker {broker_id}: this cluster's brokers are {known}.")
+
+    def start(self, broker_id: int | None) -> None:
+        """Start a broker that is down, or all that are."""
+        if broker_id is None:
+            down = [each for each, state in self.states().items() if state == DOWN]
+            if not down:
+                raise UserMistake("all brokers are running already.")
+        else:
+            self._check_state(broker_id, (DOWN,), "started")
+            down = [broker_id]
+        for each in down:
+            for door in self.doors[each]:
+                door.reopen()
+        self.host.boot(down)
+
+    def kill(self, broker_id: int | None, *, power: bool = False, seed: int | None = None) -> None:
+        """End a broker, or all of them and the controller, at once and without a word; with `power` also its disk's.
+
+        What of the unsynced bytes is left without power is drawn from `seed`, for each broker by itself. The power of
+        all is also that of the brokers that are down already: page caches outlive a killed process, and nothing else.
+        """
+        if broker_id is not None:
+            self._check_state(broker_id, (RUNNING, PAUSED), "killed")
+            self._end(broker_id, power=power, seed=seed)
+            return
+        self.host.kill_controller()
+        self._controller_disk.let_go()
+        for each, state in self.states().items():
+            if power or state != DOWN:
+                self._end(each, power=power, seed=seed)
+
+    def pause(self, broker_id: int) -> None:
+        """Freeze a broker."""
+        self._check_state(broker_id, (RUNNING,), "paused")
+        self.host.pause(broker_id)
+
+    def resume(self, broker_id: int) -> None:
+        """Let a paused broker go on."""
+        self._check_state(broker_id, (PAUSED,), "resumed")
+        self.host.resume(broker_id)
+
+    def stop(self, broker_id: int, stopped: Callable[[], None]) -> None:
+        """Let others lead what a broker leads, close its logs in order, and call `stopped`."""
+        self._check_state(broker_id, (RUNNING,), "stopped")
+        if self.host.is_shutting_down(broker_id):
+            raise UserMistake(f"broker {broker_id} is being stopped already.")
+        self.host.shut_down(broker_id, stopped)
+
+    def close(self, *, sync: bool) -> None:
+        """Close doors and logs of all brokers in order; without `sync` nothing needs to reach the disk."""
+        # The loop may turn once more; a core that hears of anything then would open its logs again.
+        self.schedule.clear()
+        self.host.close(sync=sync)
+        for doors in self.doors.values():
+            for door in doors:
+                door.socket.close()
+
+    def _open_doors(self, machine: BrokerMachine) -> BrokerServer:
+        doors = self.doors[machine.broker_id]
+        return BrokerServer(self.schedule, self._loop, machine, doors, self._numbers.__next__)
+
+    def _fell(self, broker_id: int, kind: str) -> None:
+        """Refuse whoever comes to a broker that has ended, and keep its ports."""
+        for door in self.doors[broker_id]:
+            door.shut()
+
+    def _failed(self, machine: Machine, event: Any) -> None:
+        """A bug, not bad input; the connection it showed on is given up and the broker goes on for the others."""
+        name = f"broker {machine.broker_id}" if isinstance(machine, BrokerMachine) else "the controller"
+        if event is None:
+            logger.exception("%s failed at the passing of time", name)
+            return
+        logger.exception("%s failed at %s", name, type(event).__name__)
+        if isinstance(event, RequestReceived):
+            machine.perform(HangUp(event.connection_id, "internal error of the broker"))
+
+    def _struck(self, rule_id: int, broker_id: int, kind: str) -> None:
+        """A fault hits while this broker's core is at work."""
+        if kind == "pause":
+            self.pause(broker_id)
+            return
+        # The same plan leaves the same bytes, whether it names a seed or not.
+        seed = self._faults.rule(rule_id).seed or 0
+        if kind == "cut_power":
+            self.kill(None, power=True, seed=seed)
+        else:
+            self._end(broker_id, power=kind == "power_off", seed=seed)
+
+    def _end(self, broker_id: int, *, power: bool, seed: int | None) -> None:
+        if power:
+            self.host.power_off(broker_id, self._rng if seed is None else Random(f"{seed} {broker_id}"))
+        else:
+            self.host.kill(broker_id)
+
+    def _check_state(self, broker_id: int, wanted: tuple[str, ...], what: str) -> None:
+        self.check(broker_id)
+        state = self.host.state(broker_id)
+        if state not in wanted:
+            raise UserMistake(f"broker {broker_id} is {state}: it cannot be {what} now.")
+
+
+def core_of(machine: BrokerMachine | None) -> BrokerCore | None:
+    """The core of a broker that runs."""
+    return None if machine is None or machine.is_dead else machine.core  # type: ignore[return-value]

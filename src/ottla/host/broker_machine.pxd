@@ -1,0 +1,22 @@
+"""What of broker_machine.py is C when it is compiled (see setup.py)."""
+
+from ottla.host.links cimport Links
+from ottla.host.machine cimport Machine
+
+
+cdef class BrokerMachine(Machine):
+    cdef public object broker_id
+    cdef public object doors
+    cdef public Links _links
+    cdef public object _ended
+    cdef public list slow_disks
+    cdef public object takes_us
+    cdef public dict _stations
+
+    cpdef arrive(self, event)
+    cpdef late_us(self, event)
+    cdef _respond(self, response)
+
+
+cdef class ControllerMachine(Machine):
+    cdef public Links _links

@@ -1,0 +1,332 @@
+"""The brokers of one cluster and their controller: started, killed, cut off from power, frozen and stopped in order.
+
+Each broker has a machine of its own: its disk and its clock outlive it. `kill` drops the broker as `kill -9` would:
+what it had written stays in the page cache. `power_off` takes from the disk what was not synced as well. `pause`
+freezes it: what is sent to it waits, nothing is answered, and `resume` goes on where it was. `shut_down` lets others
+lead first and closes the logs in order. The controller is a machine like the others, with a disk that never fails.
+
+The host knows no socket, file or clock: a cluster supplies real ones, the simulation made-up ones (`ports`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from ottla.broker.controller.core import ControllerCore
+from ottla.broker.core import BrokerCore
+from ottla.broker.events import BrokerAddress, Halted, LetGo, Released, Struck
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.storage import Storage
+from ottla.faults.plan import FaultPlan
+from ottla.host.broker_machine import BrokerMachine, ControllerMachine, SlowDisk
+from ottla.host.links import CONTROLLER, Links
+from ottla.host.machine_clock import OwnClock
+from ottla.host.ports import Disk, Doors, Wires
+from ottla.host.schedule import Schedule
+
+# Brokers' own words: the driver shows what is logged.
+logger = logging.getLogger("ottla.broker")
+
+RUNNING, PAUSED, DOWN = "running", "paused", "down"
+
+
+class Host:
+    """All brokers by id; `boot` starts them.
+
+    `open_doors` opens a broker's doors to clients, `fork` gives each core a generator of its own, `wall_offset_us` is
+    what a right clock must add to the schedule's time for the time since 1970.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        addresses: Sequence[BrokerAddress],
+        disks: Mapping[int, Disk],
+        controller_disk: Storage,
+        settings: BrokerSettings,
+        faults: FaultPlan,
+        wires: Wires,
+        open_doors: Callable[[BrokerMachine], Doors],
+        *,
+        fork: Callable[[], Random],
+        wall_offset_us: Callable[[], int],
+        cluster_id: str | None = None,
+    ) -> None:
+        self.schedule = schedule
+        self.addresses = addresses
+        self.disks = disks
+        self.controller_disk = controller_disk
+        self.settings = settings
+        self.faults = faults
+        self._open_doors = open_doors
+        self._fork = fork
+        self._wall_offset_us = wall_offset_us
+        self._cluster_id = cluster_id
+        self._starts = {each.broker_id: 0 for each in addresses}
+        self.clocks = {each.broker_id: OwnClock() for each in addresses}
+        self.controller_clock = OwnClock()
+        # The lists are those of the machines: a broker that is started anew has the same disk.
+        self._slow_disks: dict[int, list[SlowDisk]] = {each.broker_id: [] for each in addresses}
+        self._takes_us: dict[int, Callable[[Any], int] | None] = {}
+        self.links = Links(schedule, wires, fork(), settings.request_timeout_ms * 1000)
+        self._stopping: dict[int, Callable[[], None]] = {}
+        # Told whenever a broker did something, of each that starts, of each that ends and why, and of an exception in a
+        # core.
+        self.acted: Callable[[int], None] | None = None
+        self.started: Callable[[int], None] | None = None
+        self.fell: Callable[[int, str], None] | None = None
+        self.failed: Callable[[Any, Any], None] | None = None
+        # Carries out a fault that strikes a broker in the midst of a request: rule, broker, kind.
+        self.struck: Callable[[int, int, str], None] = _nobody
+
+    # ---- how things stand ---------------------------------------------------------------------------------------
+
+    @property
+    def brokers(self) -> dict[int, BrokerMachine]:
+        """The newest start of each broker that was started."""
+        return self.links.brokers
+
+    @property
+    def has_controller(self) -> bool:
+        """Whether there is a controller."""
+        return self.links.controller is not None and not self.links.controller.is_dead
+
+    def state(self, broker_id: int) -> str:
+        """RUNNING, PAUSED or DOWN."""
+        machine = self.brokers.get(broker_id)
+        if machine is None or machine.is_dead:
+            return DOWN
+        return PAUSED if machine.is_frozen else RUNNING
+
+    def cores(self) -> list[BrokerCore]:
+        """The cores of the brokers that run."""
+        return [machine.core for machine in self.brokers.values() if not machine.is_dead]  # type: ignore[misc]
+
+    # ---- begin --------------------------------------------------------------------------------------------------
+
+    def boot(self, broker_ids: Sequence[int] | None = None) -> None:
+        """Start these brokers (default: all), and the controller where there is none; OSError, UserMistake.
+
+        Where nothing runs, the controller takes the brokers that start with it for alive, so that nothing waits for
+        their first heartbeats.
+        """
+        starting = list(self._starts) if broker_ids is None else list(broker_ids)
+        if self.has_controller:
+            for broker_id in starting:
+                self.start(broker_id)
+            return
+        for broker_id in self._starts:
+            self._starts[broker_id] = 0
+        machines = [self._new_broker(broker_id) for broker_id in starting]
+        directories = {
+            machine.broker_id: machine.core.directory.identify(machine.broker_id, machine.core.rng)  # type: ignore[attr-defined]
+            for machine in machines
+        }
+        core = ControllerCore(
+            self.addresses,
+            self.controller_disk,
+            self.settings,
+            self._fork(),
+            cluster_id=self._cluster_id,
+            running=starting,
+            directories=directories,
+        )
+        # With the image that it publishes the brokers begin.
+        self._run_controller(core)
+
+    def start(self, broker_id: int) -> None:
+        """Start a broker that is down."""
+        self._new_broker(broker_id).ring()
+
+    def start_controller(self) -> None:
+        """Start a controller that was ended, from its disk, among brokers that went on without it."""
+        self._run_controller(
+            ControllerCore(self.addresses, self.controller_disk, self.settings, self._fork(), resumes=True)
+        )
+
+    def _run_controller(self, core: ControllerCore) -> None:
+        machine = ControllerMachine(self.schedule, core, self.controller_clock, self.links)
+        machine.failed = self.failed
+        self.links.controller = machine
+        machine.turn()
+
+    def _new_broker(self, broker_id: int) -> BrokerMachine:
+        self._starts[broker_id] += 1
+        clock = self.clocks[broker_id]
+        core = BrokerCore(
+            broker_id,
+            self.disks[broker_id],
+            self.settings,
+            self._fork(),
+            self.faults,
+            wall_offset_us=self._wall_offset_us() + clock.jump_us,
+            broker_epoch=self._starts[broker_id],
+        )
+        machine = BrokerMachine(self.schedule, core, clock, broker_id, self.links, self._ended)
+        machine.failed = self.failed
+        machine.slow_disks = self._slow_disks[broker_id]
+        machine.takes_us = self._takes_us.get(broker_id)
+        self._watch(machine)
+        self.links.join(broker_id, machine)
+        machine.doors = self._open_doors(machine)
+        if self.started is not None:
+            self.started(broker_id)
+        return machine
+
+    def watch(self, acted: Callable[[int], None]) -> None:
+        """Have this called with a broker's id whenever it did something."""
+        self.acted = acted
+        for machine in self.brokers.values():
+            self._watch(machine)
+
+    def _watch(self, machine: BrokerMachine) -> None:
+        acted, broker_id = self.acted, machine.broker_id
+        if acted is not None:
+            machine.acted = lambda: acted(broker_id)
+
+    def release(self, rule_id: int) -> None:
+        """A fault is healed: what it held back at any broker goes on."""
+        for machine in self.brokers.values():
+            self.schedule.at(0, machine.deliver, Released(rule_id))
+
+    # ---- end ----------------------------------------------------------------------------------------------------
+
+    def kill(self, broker_id: int, *, kind: str = "kill") -> None:
+        """End a broker; what it had written is still there when it is started again. `kind` is for who watches."""
+        self._end(broker_id, silently=False)
+        self._tell(broker_id, kind)
+
+    def power_off(self, broker_id: int, rng: Random) -> None:
+        """Cut a broker's power: its clients hear nothing, its disk has what was synced, or a little more.
+
+        Of a broker that has ended before, this takes what its page cache still had.
+        """
+        machine = self.brokers.get(broker_id)
+        if machine is not None and not machine.is_dead:
+            self._end(broker_id, silently=True)
+        disk = self.disks[broker_id]
+        disk.write_back.now_us = self.clocks[broker_id].own_us(self.schedule.now_us)
+        disk.power_off(rng)
+        self._tell(broker_id, "power_off")
+
+    def pause(self, broker_id: int) -> None:
+        """Freeze a broker; whatever is sent to it waits."""
+        self.brokers[broker_id].freeze()
+
+    def resume(self, broker_id: int) -> None:
+        """Let a paused broker go on."""
+        self.brokers[broker_id].thaw()
+
+    def shut_down(self, broker_id: int, stopped: Callable[[], None] | None = None) -> None:
+        """Ask a broker to end in order: it does when the controller has let it go; then `stopped` is called."""
+        machine = self.brokers[broker_id]
+        if stopped is not None:
+            self._stopping[broker_id] = stopped
+        machine.core.shut_down(machine.now_us)  # type: ignore[attr-defined]
+        machine.turn()
+
+    def is_shutting_down(self, broker_id: int) -> bool:
+        """Whether somebody waits for it to end in order."""
+        return broker_id in self._stopping
+
+    def kill_controller(self) -> None:
+        """End the controller; brokers go on with what they know. What it had written is safe."""
+        if self.links.controller is not None:
+            self.links.controller.die()
+        self.links.forget_controller()
+
+    def _ended(self, machine: BrokerMachine, output: Struck | Halted | LetGo) -> None:
+        """What ends a broker or freezes it while its core is at work; nothing it would have done next is done."""
+        broker_id = machine.broker_id
+        if type(output) is Struck:
+            self.struck(output.rule_id, broker_id, output.kind)
+        elif type(output) is Halted:
+            self.kill(broker_id, kind="failed_disk")
+        else:
+            self._close_core(machine, sync=True)
+            self.kill(broker_id, kind="stop")
+
+    def close(self, *, sync: bool) -> None:
+        """Close the logs of all brokers and the controller's in order; nothing happens to any of them afterwards."""
+        controller = self.links.controller
+        for machine in self.brokers.values():
+            if not machine.is_dead:
+                machine.die()
+                if machine.doors is not None:
+                    machine.doors.close(silently=False)
+                self._close_core(machine, sync=sync)
+        if controller is not None and not controller.is_dead:
+            controller.die()
+            if sync:
+                try:
+                    controller.core.close()  # type: ignore[attr-defined]
+                except OSError as error:
+                    logger.warning("the controller could not write what it knows: %s", error)
+
+    def _close_core(self, machine: BrokerMachine, *, sync: bool) -> None:
+        """With `sync` the logs outlive the loss of power."""
+        try:
+            machine.core.close(sync=sync)  # type: ignore[attr-defined]
+        except OSError as error:
+            # A disk that is full refuses some of what closing writes; the broker ends all the same.
+            logger.warning("broker %d could not close its logs in order: %s", machine.broker_id, error)
+
+    def _end(self, broker_id: int, *, silently: bool) -> None:
+        machine = self.brokers[broker_id]
+        machine.die()
+        if machine.doors is not None:
+            machine.doors.close(silently=silently)
+        self.links.forget(broker_id)
+        self.disks[broker_id].let_go()
+
+    def _tell(self, broker_id: int, kind: str) -> None:
+        if self.fell is not None:
+            self.fell(broker_id, kind)
+        # Who waits for it to stop: it is down, if not in order.
+        stopped = self._stopping.pop(broker_id, None)
+        if stopped is not None:
+            stopped()
+
+    # ---- what is wrong with disks and clocks --------------------------------------------------------------------
+
+    def slow_down(self, broker_id: int, delay_us: int) -> SlowDisk:
+        """From now on a broker takes so much longer for what makes it write, until `speed_up`."""
+        slow = SlowDisk(broker_id, delay_us)
+        self._slow_disks[broker_id].append(slow)
+        self.links.has_slow_disk = True
+        return slow
+
+    def speed_up(self, slow: SlowDisk) -> None:
+        """It makes nobody wait any longer; doing this twice is allowed."""
+        disks = self._slow_disks[slow.broker_id]
+        disks[:] = [each for each in disks if each is not slow]
+        self.links.has_slow_disk = any(self._slow_disks.values())
+
+    def take_time(self, broker_id: int, takes_us: Callable[[Any], int] | None) -> None:
+        """From now on a broker takes so long for each request of a client, one after the other of each connection."""
+        self._takes_us[broker_id] = takes_us
+        if broker_id in self.brokers:
+            self.brokers[broker_id].takes_us = takes_us
+
+    def jump_clock(self, broker_id: int, jump_us: int) -> None:
+        """Move the date of a broker's clock."""
+        self.clocks[broker_id].jump_us += jump_us
+        machine = self.brokers.get(broker_id)
+        if machine is not None:
+            machine.core.wall_offset_us += jump_us  # type: ignore[attr-defined]
+
+    def drift_clock(self, broker_id: int, ppm: int) -> None:
+        """From now on the clock of a broker (or the CONTROLLER) counts so many parts in a million too many."""
+        is_controller = broker_id == CONTROLLER
+        clock = self.controller_clock if is_controller else self.clocks[broker_id]
+        clock.run(ppm, self.schedule.now_us)
+        machine = self.links.controller if is_controller else self.brokers.get(broker_id)
+        if machine is not None:
+            machine.look_again()
+
+
+def _nobody(*_: Any) -> None:
+    """Nobody carries out what strikes a broker."""
