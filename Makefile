@@ -50,6 +50,7 @@ check: $(STAMP) ## style, types, layering, generated code
 	@$(PY) tools/generate_messages.py --check
 	@$(PY) tools/generate_settings.py --check
 	@$(PY) tools/generate_metrics.py --check
+	@$(PY) tools/generate_faults.py --check
 
 format: $(STAMP) ## let ruff put the source into shape
 	@$(PY) -m ruff check --fix .

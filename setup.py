@@ -84,6 +84,7 @@ TURNS = [
     "ottla.connection.traffic",
     "ottla.host.broker_machine",
     "ottla.host.crossing",
+    "ottla.host.disk_faults",
     "ottla.host.links",
     "ottla.host.machine",
     "ottla.host.machine_clock",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.faults.rule import FaultRule
+from ottla.faults.fault import make_fault
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.metadata import MetadataRequest
 
@@ -19,16 +19,16 @@ def values(world: World) -> list[bytes | None]:
 
 @pytest.mark.parametrize("acks", [1, -1])
 def test_lost_ack_is_stored_and_the_connection_cut(world: World, acks: int) -> None:
-    rule_id = world.faults.add(FaultRule("lose_ack", topic=TOPIC, nth=2))
+    fault_id = world.faults.add(make_fault("lose_ack", topic=TOPIC, nth=2))
     assert world.produce(batch_of(b"a"), acks=acks).error_code == 0
     assert world.produce(batch_of(b"b"), acks=acks) == "hung up"
     assert world.produce(batch_of(b"c"), acks=acks).base_offset == 2
     assert values(world) == [b"a", b"b", b"c"]
-    assert (world.faults.fired(rule_id), world.faults.matched(rule_id)) == (1, 3)
+    assert (world.faults.fired(fault_id), world.faults.matched(fault_id)) == (1, 3)
 
 
 def test_lost_ack_then_retry_with_a_sequence_stores_one_copy(world: World) -> None:
-    world.faults.add(FaultRule("lose_ack", nth=1))
+    world.faults.add(make_fault("lose_ack", nth=1))
     batch = batch_of(b"a", producer_id=4, sequence=0)
     assert world.produce(batch) == "hung up"
     assert world.produce(batch).base_offset == 0
@@ -36,25 +36,25 @@ def test_lost_ack_then_retry_with_a_sequence_stores_one_copy(world: World) -> No
 
 
 def test_lost_ack_then_retry_without_one_stores_two(world: World) -> None:
-    world.faults.add(FaultRule("lose_ack", nth=1))
+    world.faults.add(make_fault("lose_ack", nth=1))
     assert world.produce(batch_of(b"a")) == "hung up"
     assert world.produce(batch_of(b"a")).base_offset == 1
     assert values(world) == [b"a", b"a"]
 
 
 def test_lost_request_is_not_stored(world: World) -> None:
-    rule_id = world.faults.add(FaultRule("lose_request", nth=1))
+    fault_id = world.faults.add(make_fault("lose_request", nth=1))
     assert world.produce(batch_of(b"a")) == "hung up"
     assert values(world) == []
     assert world.produce(batch_of(b"a")).base_offset == 0
-    assert world.faults.fired(rule_id) == 1
+    assert world.faults.fired(fault_id) == 1
 
 
 def test_what_was_already_on_its_way_is_dropped_with_the_connection(world: World) -> None:
     """Requests behind the struck one on the same connection are never appended, as with a broken socket."""
     from ottla.broker.events import ConnectionLost, RequestReceived
 
-    world.faults.add(FaultRule("lose_ack", nth=1))
+    world.faults.add(make_fault("lose_ack", nth=1))
     core = world.brokers[1]
     for value in (b"a", b"b", b"c"):
         request = produce_request({(TOPIC, 0): batch_of(value)})
@@ -67,15 +67,15 @@ def test_what_was_already_on_its_way_is_dropped_with_the_connection(world: World
 
 @pytest.mark.parametrize(("kind", "stored"), [("lose_ack", [b"a", b"b"]), ("lose_request", [b"b"])])
 def test_without_an_answer_asked_for_nobody_learns_of_the_loss(world: World, kind: str, stored: list[bytes]) -> None:
-    rule_id = world.faults.add(FaultRule(kind, nth=1))
+    fault_id = world.faults.add(make_fault(kind, nth=1))
     assert world.produce(batch_of(b"a"), acks=0) is None
     assert world.produce(batch_of(b"b"), acks=0) is None
     assert values(world) == stored
-    assert world.faults.fired(rule_id) == 1
+    assert world.faults.fired(fault_id) == 1
 
 
 def test_refusal_before_the_append_stores_nothing(world: World) -> None:
-    world.faults.add(FaultRule("refuse", error=ErrorCode.NOT_ENOUGH_REPLICAS, times=1))
+    world.faults.add(make_fault("refuse", error=ErrorCode.NOT_ENOUGH_REPLICAS, times=1))
     answer = world.produce(batch_of(b"a"))
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
     assert values(world) == []
@@ -83,7 +83,7 @@ def test_refusal_before_the_append_stores_nothing(world: World) -> None:
 
 
 def test_refusal_after_the_append_stores_and_still_names_the_offset(world: World) -> None:
-    world.faults.add(FaultRule("refuse_after_append", times=1))
+    world.faults.add(make_fault("refuse_after_append", times=1))
     answer = world.produce(batch_of(b"a"))
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 0)
     assert values(world) == [b"a"]
@@ -92,7 +92,7 @@ def test_refusal_after_the_append_stores_and_still_names_the_offset(world: World
 @pytest.mark.parametrize("kind", ["refuse", "refuse_after_append"])
 def test_refusals_are_for_the_partitions_they_name(world: World, kind: str) -> None:
     world.create_topic("weather", partitions=2)
-    world.faults.add(FaultRule(kind, topic="weather", partition=1))
+    world.faults.add(make_fault(kind, topic="weather", partition=1))
     batches = {("weather", 0): batch_of(b"a"), ("weather", 1): batch_of(b"b"), (TOPIC, 0): batch_of(b"c")}
     response = world.ask(1, produce_request(batches))
     failed = [(t.name, p.index) for t in response.responses for p in t.partition_responses if p.error_code]
@@ -103,7 +103,7 @@ def test_refusals_are_for_the_partitions_they_name(world: World, kind: str) -> N
 def test_delayed_ack_comes_late_and_holds_the_connection(world: World) -> None:
     from ottla.broker.events import RequestReceived
 
-    world.faults.add(FaultRule("delay_ack", delay_ms=100, nth=1))
+    world.faults.add(make_fault("delay_ack", delay_ms=100, nth=1))
     connection = world.send(1, produce_request({(TOPIC, 0): batch_of(b"a")}))
     request = produce_request({(TOPIC, 0): batch_of(b"b")})
     world.brokers[1].receive(RequestReceived(connection, 2, 12, "test", request), world.now_us)
@@ -118,7 +118,7 @@ def test_delayed_ack_comes_late_and_holds_the_connection(world: World) -> None:
 def test_delayed_ack_for_a_connection_that_is_gone_is_dropped(world: World) -> None:
     from ottla.broker.events import ConnectionLost
 
-    world.faults.add(FaultRule("delay_ack", delay_ms=100))
+    world.faults.add(make_fault("delay_ack", delay_ms=100))
     connection = world.send(1, produce_request({(TOPIC, 0): batch_of(b"a")}))
     world.brokers[1].receive(ConnectionLost(connection), world.now_us)
     world.pass_time(200)
@@ -126,15 +126,15 @@ def test_delayed_ack_for_a_connection_that_is_gone_is_dropped(world: World) -> N
 
 
 def test_an_ack_is_not_lost_where_nothing_was_appended(world: World) -> None:
-    rule_id = world.faults.add(FaultRule("lose_ack", times=1))
+    fault_id = world.faults.add(make_fault("lose_ack", times=1))
     assert world.produce(b"rubbish").error_code == ErrorCode.INVALID_RECORD
-    assert world.faults.fired(rule_id) == 0
+    assert world.faults.fired(fault_id) == 0
     assert world.produce(batch_of(b"a")) == "hung up"
-    assert world.faults.fired(rule_id) == 1
+    assert world.faults.fired(fault_id) == 1
 
 
 def test_an_ack_of_all_replicas_is_lost_once_they_have_it(replicated: World) -> None:
-    replicated.faults.add(FaultRule("lose_ack"))
+    replicated.faults.add(make_fault("lose_ack"))
     assert replicated.produce(batch_of(b"a")) == "hung up"
     for core in replicated.brokers.values():
         assert core.topics[TOPIC][0].log.log_end_offset == 1
@@ -143,8 +143,8 @@ def test_an_ack_of_all_replicas_is_lost_once_they_have_it(replicated: World) -> 
 def test_one_plan_counts_for_all_brokers_and_not_for_followers() -> None:
     world = World(3)
     world.create_topic(partitions=3, replicas=3)
-    produce_rule = world.faults.add(FaultRule("lose_ack", nth=3))
-    fetch_rule = world.faults.add(FaultRule("lose_request", api="Fetch", nth=1))
+    produce_rule = world.faults.add(make_fault("lose_ack", nth=3))
+    fetch_rule = world.faults.add(make_fault("lose_request", api="Fetch", nth=1))
     seen: list[Any] = [world.produce(batch_of(b"a"), partition=index) for index in range(3)]
     assert [isinstance(answer, str) for answer in seen] == [False, False, True]
     assert (world.faults.fired(produce_rule), world.faults.matched(fetch_rule)) == (1, 0)
@@ -152,8 +152,8 @@ def test_one_plan_counts_for_all_brokers_and_not_for_followers() -> None:
 
 
 def test_other_apis_are_struck_before_and_after(world: World) -> None:
-    world.faults.add(FaultRule("lose_ack", api="Metadata", nth=1))
-    world.faults.add(FaultRule("delay_ack", api="Metadata", delay_ms=50, every=2))
+    world.faults.add(make_fault("lose_ack", api="Metadata", nth=1))
+    world.faults.add(make_fault("delay_ack", api="Metadata", delay_ms=50, every=2))
     assert world.ask(1, MetadataRequest(topics=None)) == "hung up"
     connection = world.send(1, MetadataRequest(topics=None))
     assert connection not in world.answers
@@ -162,8 +162,8 @@ def test_other_apis_are_struck_before_and_after(world: World) -> None:
 
 
 def test_after_healing_all_is_well(world: World) -> None:
-    rule_id = world.faults.add(FaultRule("lose_request"))
+    fault_id = world.faults.add(make_fault("lose_request"))
     assert world.produce(batch_of(b"a")) == "hung up"
-    world.faults.heal(rule_id)
+    world.faults.heal(fault_id)
     assert world.produce(batch_of(b"a")).error_code == 0
     assert len(records_of(world.fetch())) == 1

@@ -431,10 +431,10 @@ def test_sessions_are_counted_under_apache_kafkas_names(world: World) -> None:
 
 
 def test_a_fault_strikes_the_fetches_of_a_session_that_holds_its_partition(world: World) -> None:
-    from ottla.faults.rule import FaultRule
+    from ottla.faults.fault import make_fault
 
     number = world.ask(1, asked_for({TOPIC: {0: 0, 1: 0}}, session_epoch=0)).session_id
-    rule = world.faults.add(FaultRule(kind="lose_request", api="Fetch", topic=TOPIC, partition=1, nth=1))
+    rule = world.faults.add(make_fault(kind="lose_request", api="Fetch", topic=TOPIC, partition=1, nth=1))
     answer = world.ask(1, asked_for({TOPIC: {0: 0}}, session_id=number, session_epoch=1))
     assert answer == "hung up"
     assert world.faults.fired(rule) == 1

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ottla.faults.rule import FaultRule
+from ottla.faults.fault import make_fault
 
 from .world import TOPIC, World, batch_of, records_of
 
@@ -16,7 +16,7 @@ SETTINGS = {"log_segment_bytes": 1024, "recent_batches_bytes": 2000, "log_index_
 def change_the_weather(world: World, rng: random.Random) -> World:
     roll = rng.random()
     if roll < 0.10:
-        world.faults.add(FaultRule(rng.choice(["lose_ack", "lose_request", "refuse_after_append", "refuse"]), times=2))
+        world.faults.add(make_fault(rng.choice(["lose_ack", "lose_request", "refuse_after_append", "refuse"]), times=2))
     elif roll < 0.20:
         world.unreachable = {rng.randint(1, 3)}
     elif roll < 0.30:

@@ -92,10 +92,9 @@ def test_who_asks_the_wrong_broker_by_id_is_told_the_leader_and_where_it_is(worl
 
 
 def test_faults_that_name_a_topic_strike_requests_by_id(world: World) -> None:
-    from ottla.faults.rule import FaultRule
+    from ottla.faults.fault import make_fault
 
-    rule = FaultRule.from_dict({"kind": "refuse", "api": "Produce", "topic": TOPIC, "error": 6, "times": 1})
-    world.faults.add(rule)
+    world.faults.add(make_fault("refuse", topic=TOPIC, error=6, times=1))
     assert produce(world, id_of(world, "weather"), b"x", broker_id=world.leader("weather")).error_code == 0
     assert produce(world, id_of(world), b"a").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert produce(world, id_of(world), b"a").error_code == 0

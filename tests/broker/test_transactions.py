@@ -13,7 +13,7 @@ from ottla.broker.transactions.records import (
     transaction_value,
 )
 from ottla.broker.transactions.transaction import TransactionState, new_data
-from ottla.faults.rule import FaultRule
+from ottla.faults.fault import make_fault
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -416,7 +416,7 @@ def test_a_partition_with_a_newer_epoch_needs_no_marker_of_a_coordinator_that_ha
 
 
 def test_a_batch_that_comes_before_the_marker_of_the_transaction_before_waits_for_it(world: World) -> None:
-    world.faults.add(FaultRule("delay_request", api="WriteTxnMarkers", delay_ms=10))
+    world.faults.add(make_fault("delay_request", api="WriteTxnMarkers", delay_ms=10))
     producer = Producer(world)
     producer.init()
     place = next(index for index in (0, 1) if world.leader(TOPIC, index) != producer.node)
@@ -441,7 +441,7 @@ def test_how_long_a_batch_waits_for_the_marker_before_it_can_be_set(max_ms: int,
     producer = Producer(world)
     producer.init()
     assert producer.send(b"one") == 0
-    world.faults.add(FaultRule("delay_request", api="WriteTxnMarkers", delay_ms=200))
+    world.faults.add(make_fault("delay_request", api="WriteTxnMarkers", delay_ms=200))
     assert producer.commit() == 0
     connection = world.last_connection + 1
     assert producer.send(b"two") == "waiting"

@@ -152,7 +152,7 @@ def test_the_story_of_a_seed_is_written_as_a_page(tmp_path: Path) -> None:
     path = keep(tmp_path, small := draw(3), execute(small))
     content = json.loads(path.read_text())
     content["plan"]["producers"] = []
-    content["plan"]["mishaps"] = []
+    content["plan"]["faults"] = []
     path.write_text(json.dumps(content["plan"]))
     done = simulate("--plan", path, "--story", page)
     assert done.returncode == 0, done
@@ -203,7 +203,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(
             f"(written by ottla 9.9): this plan has format {FORMAT + 1}, and this ottla runs format {FORMAT}",
         ),
         (json.dumps({"ottla": "9.9", "plan": "seed 7"}), "this plan has format None"),
-        (json.dumps({**draw(1).to_dict(), "mishaps": [{"kind": "kill"}]}), "this is no plan of a simulation"),
+        (json.dumps({**draw(1).to_dict(), "faults": [{"fault": {"kind": "kill"}}]}), "this is no plan of a simulation"),
         (json.dumps({**draw(1).to_dict(), "brokers": "three"}), "Plan.brokers is 'three' and must be int"),
         (json.dumps({**draw(1).to_dict(), "settings": {"no_such_setting": 1}}), "no_such_setting"),
         (
@@ -211,8 +211,8 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(
             "plan.json: this plan cannot be run: brokers is 0 and",
         ),
         (
-            json.dumps({**draw(1).to_dict(), "mishaps": [{"kind": "kill", "at_us": 0, "details": {"broker": 7}}]}),
-            "mishap 1 of 1, 'kill': broker is 7 and must be a whole number from 0 to 2",
+            json.dumps({**draw(1).to_dict(), "faults": [{"at_us": 0, "fault": {"kind": "stop", "broker_id": 7}}]}),
+            "fault 1 of 1, 'stop': broker_id is 7 and must be one of 0, 1, 2",
         ),
         (json.dumps({"found": "x", "plan": draw(1).to_dict()}), "found is 'x' and must be an object"),
         (

@@ -268,7 +268,7 @@ def test_a_fault_that_cuts_the_power_leaves_the_same_bytes_again(tmp_path: Path,
                     sent = producer.send("flights", b"value %d" % number, timestamp_ms=1000)
                     assert sent.exception(30) is None or number == 19
                 assert fault.fired == 1
-            return (tmp_path / name / "broker-1" / "flights-0" / f"{0:020d}.log").read_bytes()
+                return (tmp_path / name / "broker-1" / "flights-0" / f"{0:020d}.log").read_bytes()
 
     assert left("a") == left("b") == left("c", seed=0)
     assert len({left(f"seed {seed}", seed=seed) for seed in range(4)}) > 1

@@ -60,5 +60,5 @@ def test_what_cannot_be_waited_for_is_refused(kafka_cluster: ottla.Cluster, kafk
         slow.await_fired()
     with kafka_cluster.faults.hold(topic=kafka_topic) as hold, pytest.raises(ConfigError, match="count=0"):
         hold.await_reached(0)
-    with pytest.raises(ConfigError, match="moment='append' must be one of request, ack"):
+    with pytest.raises(ConfigError, match="moment='append' must be one of 'request', 'ack'"):
         kafka_cluster.faults.hold(moment="append")

@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 from ottla.cluster.storage import DiskFile, DiskStorage, OpenFiles
+from ottla.faults.fields import OPERATIONS, READ, SYNC, WRITE
 from ottla.simulation.disk import Disk
 
 
@@ -304,19 +305,62 @@ def test_a_full_disk_takes_nothing_and_is_as_before_when_there_is_room_again(tmp
     storage = DiskStorage(str(tmp_path))
     file = storage.open("flights-0/00000000000000000000.log")
     file.append([b"abc"])
-    storage.space.is_full = True
+    full = storage.faults.fill()
     with pytest.raises(OSError, match="No space left"):
         file.append([b"def"])
     with pytest.raises(OSError, match="No space left"):
         storage.write_file("marks", b"1")
     with pytest.raises(OSError, match="No space left"):
         storage.make_folder("weather-0", [])
-    assert storage.space.refused == 3
-    storage.space.is_full = False
+    assert full.fired == 3
+    full.end()
     assert file.append([b"ghi"]) == 3
     assert file.read(0, 10) == b"abcghi"
     assert not storage.exists("marks")
     assert not storage.exists("weather-0")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_each_so_many_th_operation_of_a_failing_disk_fails(tmp_path: Path, operation: str) -> None:
+    storage = DiskStorage(str(tmp_path))
+    file = storage.open("flights-0/00000000000000000000.log")
+    file.append([b"abc"])
+    acts: dict[str, Callable[[], object]] = {
+        READ: lambda: file.read(0, 1),
+        WRITE: lambda: file.append([b"x"]),
+        SYNC: file.sync,
+    }
+    failing = storage.faults.fail(operation, 3)
+    failed = 0
+    for _ in range(9):
+        try:
+            acts[operation]()
+        except OSError as error:
+            failed += error.errno == errno.EIO
+    assert (failed, failing.fired) == (3, 3)
+    failing.end()
+    acts[operation]()
+    assert file.size == (10 if operation == WRITE else 3)
+
+
+@pytest.mark.parametrize("evicts", [True, False])
+def test_what_cannot_be_synced_is_lost_with_the_power_or_at_once(tmp_path: Path, evicts: bool) -> None:
+    storage = DiskStorage(str(tmp_path))
+    storage.write_back.set_interval(30_000_000)
+    file = storage.open("flights-0/00000000000000000000.log")
+    file.append([b"kept"])
+    file.sync()
+    file.append([b"lost"])
+    storage.faults.fail(SYNC, 1, evicts=evicts)
+    done = file.begin_sync()
+    with pytest.raises(OSError, match="Input/output error"):
+        done()
+    assert file.read(0, 8) == (b"kept" + bytes(4) if evicts else b"keptlost")
+    found = set()
+    for seed in range(20):
+        storage.power_off(Random(seed))
+        found.add((storage.read_file("flights-0/00000000000000000000.log") or b"")[:4])
+    assert found == {b"kept"}
 
 
 def test_a_folder_is_renamed_with_all_that_is_in_it(storage: DiskStorage) -> None:

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from ottla.errors import ConfigError
+from ottla.faults.fault import fault_from, make_fault
 from ottla.faults.plan import FaultContext, FaultPlan
-from ottla.faults.rule import FaultRule
 
 
 def strikes(plan: FaultPlan, requests: int, topic: str = "flights", partition: int = 0) -> list[str]:
@@ -23,38 +23,38 @@ def strikes(plan: FaultPlan, requests: int, topic: str = "flights", partition: i
 
 def test_nth_strikes_that_request_only() -> None:
     plan = FaultPlan()
-    rule_id = plan.add(FaultRule("lose_ack", topic="flights", nth=3))
+    fault_id = plan.add(make_fault("lose_ack", topic="flights", nth=3))
     assert strikes(plan, 7) == ["-", "-", "lose_ack", "-", "-", "-", "-"]
-    assert (plan.fired(rule_id), plan.matched(rule_id)) == (1, 7)
+    assert (plan.fired(fault_id), plan.matched(fault_id)) == (1, 7)
 
 
 def test_every_strikes_each_kth_and_times_ends_it() -> None:
     plan = FaultPlan()
-    rule_id = plan.add(FaultRule("lose_request", every=2, times=2))
+    fault_id = plan.add(make_fault("lose_request", every=2, times=2))
     assert strikes(plan, 7) == ["-", "lose_request", "-", "lose_request", "-", "-", "-"]
-    assert plan.fired(rule_id) == 2
+    assert plan.fired(fault_id) == 2
 
 
 def test_without_nth_and_every_each_request_is_struck_until_times() -> None:
     plan = FaultPlan()
-    plan.add(FaultRule("refuse", times=2))
+    plan.add(make_fault("refuse", times=2))
     assert strikes(plan, 4) == ["refuse", "refuse", "-", "-"]
 
 
-def test_a_rule_counts_only_its_own_topic_and_partition() -> None:
+def test_a_fault_counts_only_its_own_topic_and_partition() -> None:
     plan = FaultPlan()
-    rule_id = plan.add(FaultRule("lose_ack", topic="flights", partition=1, nth=2))
+    fault_id = plan.add(make_fault("lose_ack", topic="flights", partition=1, nth=2))
     assert strikes(plan, 3, partition=0) == ["-"] * 3
     assert strikes(plan, 3, topic="weather", partition=1) == ["-"] * 3
     assert strikes(plan, 2, partition=1) == ["-", "lose_ack"]
-    assert plan.matched(rule_id) == 2
+    assert plan.matched(fault_id) == 2
 
 
-def test_a_rule_for_another_api_does_not_count_produce_requests() -> None:
+def test_a_fault_for_another_api_does_not_count_produce_requests() -> None:
     plan = FaultPlan()
-    rule_id = plan.add(FaultRule("lose_request", api="Metadata"))
+    fault_id = plan.add(make_fault("lose_request", api="Metadata"))
     assert strikes(plan, 2) == ["-", "-"]
-    assert plan.matched(rule_id) == 0
+    assert plan.matched(fault_id) == 0
     action = plan.before_append(FaultContext("Metadata"))
     assert action is not None
     assert action.kind == "lose_request"
@@ -62,8 +62,8 @@ def test_a_rule_for_another_api_does_not_count_produce_requests() -> None:
 
 def test_before_the_append_wins_and_only_it_counts_as_fired() -> None:
     plan = FaultPlan()
-    after = plan.add(FaultRule("lose_ack", every=2))
-    before = plan.add(FaultRule("lose_request", every=4))
+    after = plan.add(make_fault("lose_ack", every=2))
+    before = plan.add(make_fault("lose_request", every=4))
     assert strikes(plan, 8) == ["-", "lose_ack", "-", "lose_request"] * 2
     assert (plan.fired(after), plan.matched(after)) == (2, 8)
     assert (plan.fired(before), plan.matched(before)) == (2, 8)
@@ -71,29 +71,29 @@ def test_before_the_append_wins_and_only_it_counts_as_fired() -> None:
 
 def test_the_rule_added_first_wins_among_equals() -> None:
     plan = FaultPlan()
-    first = plan.add(FaultRule("delay_ack", delay_ms=5))
-    second = plan.add(FaultRule("lose_ack"))
+    first = plan.add(make_fault("delay_ack", delay_ms=5))
+    second = plan.add(make_fault("lose_ack"))
     assert strikes(plan, 2) == ["delay_ack", "delay_ack"]
     assert (plan.fired(first), plan.fired(second)) == (2, 0)
 
 
 def test_an_answer_is_not_lost_where_nothing_was_appended() -> None:
     plan = FaultPlan()
-    rule_id = plan.add(FaultRule("lose_ack", topic="flights", times=1))
+    fault_id = plan.add(make_fault("lose_ack", topic="flights", times=1))
     context = FaultContext("Produce", (("flights", 0), ("flights", 1), ("weather", 0)))
     assert plan.before_append(context) is None
     assert plan.after_append(context, (("weather", 0),)) is None
-    assert plan.fired(rule_id) == 0
+    assert plan.fired(fault_id) == 0
     assert plan.before_append(context) is None
     action = plan.after_append(context, (("flights", 1), ("weather", 0)))
     assert action is not None
     assert action.partitions == (("flights", 1),)
-    assert plan.fired(rule_id) == 1
+    assert plan.fired(fault_id) == 1
 
 
 def test_refusal_names_the_partitions_it_is_about_and_its_error() -> None:
     plan = FaultPlan()
-    plan.add(FaultRule("refuse", topic="flights", partition=2, error=6))
+    plan.add(make_fault("refuse", topic="flights", partition=2, error=6))
     context = FaultContext("Produce", (("flights", 1), ("flights", 2)))
     action = plan.before_append(context)
     assert action is not None
@@ -102,26 +102,26 @@ def test_refusal_names_the_partitions_it_is_about_and_its_error() -> None:
 
 def test_healed_rule_strikes_no_more_and_keeps_its_counts() -> None:
     plan = FaultPlan()
-    rule_id = plan.add(FaultRule("lose_ack"))
+    fault_id = plan.add(make_fault("lose_ack"))
     assert plan.active
     strikes(plan, 2)
-    plan.heal(rule_id)
-    plan.heal(rule_id)
+    plan.heal(fault_id)
+    plan.heal(fault_id)
     assert not plan.active
     assert strikes(plan, 2) == ["-", "-"]
-    assert (plan.fired(rule_id), plan.matched(rule_id)) == (2, 2)
+    assert (plan.fired(fault_id), plan.matched(fault_id)) == (2, 2)
 
 
-def test_rules_survive_the_control_channel() -> None:
-    rules = [
-        FaultRule("lose_ack", topic="flights", partition=0, every=10),
-        FaultRule("refuse", error=6),
-        FaultRule("refuse_after_append", nth=2),
-        FaultRule("delay_ack", delay_ms=20, times=3, api="Fetch"),
+def test_faults_survive_the_control_channel() -> None:
+    faults = [
+        make_fault("lose_ack", topic="flights", partition=0, every=10),
+        make_fault("refuse", error=6),
+        make_fault("refuse_after_append", nth=2),
+        make_fault("delay_ack", delay_ms=20, times=3, api="Fetch"),
     ]
-    for rule in rules:
-        assert FaultRule.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
-    assert rules[2].error == 20
+    for fault in faults:
+        assert fault_from(json.loads(json.dumps(fault.to_dict()))) == fault
+    assert faults[2].error == 20
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_rules_survive_the_control_channel() -> None:
         ({"kind": "lose_ack", "when": "noon"}, "when"),
     ],
 )
-def test_impossible_rules_are_refused_with_the_reason(fields: dict[str, object], clue: str) -> None:
+def test_impossible_faults_are_refused_with_the_reason(fields: dict[str, object], clue: str) -> None:
     with pytest.raises(ConfigError, match=clue):
-        FaultRule.from_dict(fields)
+        fault_from(fields)
 
 
 def test_unknown_ids_are_refused() -> None:
@@ -152,32 +152,32 @@ def test_unknown_ids_are_refused() -> None:
         FaultPlan().fired(7)
 
 
-def test_a_rule_for_one_broker_counts_that_brokers_requests_only() -> None:
+def test_a_fault_for_one_broker_counts_that_brokers_requests_only() -> None:
     plan = FaultPlan()
-    rule_id = plan.add(FaultRule("lose_request", broker_id=2))
+    fault_id = plan.add(make_fault("lose_request", broker_id=2))
     assert plan.before_append(FaultContext("Produce", (("flights", 0),), 1)) is None
     assert plan.before_append(FaultContext("Produce", (("flights", 0),), 2)) is not None
-    assert plan.matched(rule_id) == 1
+    assert plan.matched(fault_id) == 1
 
 
 def test_chance_is_drawn_from_the_seed_alone() -> None:
     def run(seed: int) -> list[str]:
         plan = FaultPlan()
-        plan.add(FaultRule("lose_ack", probability=0.3, seed=seed))
+        plan.add(make_fault("lose_ack", probability=0.3, seed=seed))
         return strikes(plan, 200)
 
     assert run(1) == run(1) != run(2)
     assert 30 < run(1).count("lose_ack") < 90
 
 
-def test_a_rule_is_in_force_for_its_time_only() -> None:
+def test_a_fault_is_in_force_for_its_time_only() -> None:
     plan = FaultPlan()
-    rule_id = plan.add(FaultRule("lose_request", after_ms=10, duration_ms=5), 1_000_000)
+    fault_id = plan.add(make_fault("lose_request", after_ms=10, duration_ms=5), 1_000_000)
     struck = [
         plan.before_append(FaultContext("Produce"), 1_000_000 + ms * 1000) is not None for ms in (0, 9, 10, 14, 15, 99)
     ]
     assert struck == [False, False, True, True, False, False]
-    assert (plan.fired(rule_id), plan.matched(rule_id)) == (2, 2)
+    assert (plan.fired(fault_id), plan.matched(fault_id)) == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -188,20 +188,20 @@ def test_a_rule_is_in_force_for_its_time_only() -> None:
         ({"kind": "lose_ack", "seed": 3}, "goes with a probability"),
         ({"kind": "lose_ack", "moment": "append"}, "moment='append'"),
         ({"kind": "kill", "moment": "lunch"}, "moment='lunch'"),
-        ({"kind": "hold", "moment": "append"}, "moment='append' must be one of request, ack"),
+        ({"kind": "hold", "moment": "append"}, "moment='append' must be one of 'request', 'ack'"),
         ({"kind": "delay_request"}, "delay_ms=None"),
         ({"kind": "lose_ack", "delay_ms": 5}, "delay_ms=5"),
     ],
 )
-def test_a_rule_that_makes_no_sense_says_why(fields: dict[str, object], said: str) -> None:
+def test_a_fault_that_makes_no_sense_says_why(fields: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        FaultRule.from_dict(fields)
+        fault_from(fields)
 
 
 @pytest.mark.parametrize("moment", ["request", "append", "ack"])
 def test_a_crash_strikes_at_its_moment(moment: str) -> None:
     plan = FaultPlan()
-    plan.add(FaultRule("kill", nth=1, moment=moment))
+    plan.add(make_fault("kill", nth=1, moment=moment))
     context = FaultContext("Produce", (("flights", 0),))
     before = plan.before_append(context)
     assert (before is not None) == (moment == "request")

@@ -14,6 +14,7 @@ import ottla
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "docs" / "embedded-cluster.md").read_text()
+FAULTS = (ROOT / "docs" / "faults.md").read_text()
 ASYNCIO = (ROOT / "docs" / "asyncio.md").read_text()
 TABLES = (ROOT / "docs" / "tables.md").read_text()
 DELIVERY = (ROOT / "docs" / "delivery.md").read_text()
@@ -50,9 +51,14 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
         }
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL), ids=range(5))
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL), ids=range(4))
 def test_a_block_of_the_guide_to_the_cluster_runs(block: str) -> None:
     exec(compile(block, "embedded-cluster.md", "exec"), {})
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", FAULTS, flags=re.DOTALL), ids=range(2))
+def test_a_block_of_the_page_on_faults_runs(block: str) -> None:
+    exec(compile(block, "faults.md", "exec"), {})
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", ASYNCIO, flags=re.DOTALL), ids=range(3))
@@ -75,11 +81,10 @@ def test_a_block_of_the_guide_to_the_simulation_runs(block: str) -> None:
     exec(compile(block, "simulation.md", "exec"), {})
 
 
-def test_the_guide_names_every_fault_there_is() -> None:
-    from ottla.faults.condition import CONDITION_KINDS
-    from ottla.faults.rule import KINDS
+def test_the_page_on_faults_names_every_one_there_is() -> None:
+    from ottla.faults.fault import KINDS
 
-    assert [kind for kind in (*KINDS, *CONDITION_KINDS) if kind not in GUIDE] == []
+    assert [kind for kind in KINDS if f"`{kind}`" not in FAULTS] == []
 
 
 def test_the_readme_has_its_stories() -> None:

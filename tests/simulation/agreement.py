@@ -58,7 +58,7 @@ def facts(schedule: Schedule, chronicle: Chronicle) -> dict[str, Any]:
         if fault.kind in _BY_CHANCE:
             continue
         fired: int | bool = fault.fired if is_counted else fault.fired > 0
-        found[f"fault {number} ({schedule.plan.mishaps[number].kind} {fault.detail}) struck"] = fired
+        found[f"fault {number} ({schedule.plan.faults[number].kind} {fault.detail}) struck"] = fired
     found |= _logs(chronicle, is_counted)
     findings = judge(_seen_by_both(chronicle))
     found["judges"] = {each.kind: each.count for each in findings if each.count}

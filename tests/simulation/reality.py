@@ -1,7 +1,7 @@
 """A plan carried out by real processes: `ottla.Producer`s and `ottla.Reader`s, sockets, files, an `ottla.Cluster`.
 
 What `simulation.run` is in the simulated world: each producer acts out its plan on a thread, each reader reads on one,
-the plan's mishaps become faults and verbs of the cluster, and everything that is seen goes into a chronicle for the
+the plan's faults strike the cluster, and everything that is seen goes into a chronicle for the
 same judges. What only the simulated world shows (who led when, high watermarks) stays None there. The replicas' logs
 are read from the brokers' files once the cluster is closed.
 
@@ -15,7 +15,6 @@ import threading
 import time
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,10 @@ from ottla.audit.chronicle import (
     ReplicaSeen,
 )
 from ottla.cluster.data_dir import log_folder
-from ottla.errors import UserMistake
-from ottla.faults.rule import CRASHES
+from ottla.faults.broker_fault import BrokerFault
+from ottla.faults.fault import Fault
 from ottla.simulation.decoded import DecodedBatches
-from ottla.simulation.plan import Mishap, Plan, ReaderPlan
+from ottla.simulation.plan import Plan, ReaderPlan, TimedFault
 from ottla.simulation.run import Run
 from ottla.trial.witness import Clock, read_round, segments
 
@@ -43,8 +42,6 @@ _LEVELS = ("read_uncommitted", "read_committed")
 _PATIENCE_S = 60.0
 _LOOK_EVERY_S = 0.01
 _ROUNDS_MAX = 8
-
-Undo = Callable[[], Any]
 
 
 def carry_out(plan: Plan, folder: Path) -> Chronicle:
@@ -88,12 +85,12 @@ class Stage:
         for topic in self.plan.topics:
             configs = {key.replace("_", "."): str(value) for key, value in topic.settings.items()}
             self.cluster.create_topic(topic.name, topic.partitions, topic.replication_factor, configs)
-        rules = [mishap for mishap in self.plan.mishaps if mishap.kind == "rule"]
-        faults = {id(mishap): self.break_requests(mishap) for mishap in rules}
-        menders = [self._thread(self.mend_when_struck, each, faults[id(each)]) for each in rules if _ends_broker(each)]
-        by_the_clock = [mishap for mishap in self.plan.mishaps if mishap.kind != "rule"]
-        fired: dict[int, int] = {}
-        menders.append(self._thread(self.live_through, by_the_clock, fired))
+        at_requests = [each.fault for each in self.plan.faults if each.fault.strikes_requests]
+        faults = {id(fault): self.cluster.faults.add(_numbered(fault)) for fault in at_requests}
+        ending = [each for each in at_requests if isinstance(each, BrokerFault)]
+        menders = [self._thread(self.mend_when_struck, each, faults[id(each)]) for each in ending]
+        by_the_clock = [each for each in self.plan.faults if not each.fault.strikes_requests]
+        menders.append(self._thread(self.live_through, by_the_clock, faults))
         performers = [Performer(producer, self) for producer in self.plan.producers]
         writers = [self._thread(performer.perform) for performer in performers]
         readers = [self._thread(self.read_along, reader) for reader in self.plan.readers]
@@ -111,9 +108,9 @@ class Stage:
             raise self._errors[0]
         self._settle()
         self._take_stock()
-        for mishap in self.plan.mishaps:
-            struck = faults[id(mishap)].fired if id(mishap) in faults else fired[id(mishap)]
-            self.chronicle.faults.append(FaultSeen(mishap.kind, struck, f"{mishap.details} at {mishap.at_us} us"))
+        for each in self.plan.faults:
+            struck = faults[id(each.fault)].fired
+            self.chronicle.faults.append(FaultSeen(each.kind, struck, f"{each.fault} at {each.at_us} us"))
         self.chronicle.ended_us = self.now_us
 
     def _thread(self, act: Callable[..., None], *arguments: Any) -> threading.Thread:
@@ -128,74 +125,33 @@ class Stage:
         thread.start()
         return thread
 
-    # ---- mishaps ------------------------------------------------------------------------------------------------
+    # ---- faults -------------------------------------------------------------------------------------------------
 
-    def break_requests(self, mishap: Mishap) -> Any:
-        """A rule of the plan as a fault of the cluster."""
-        details = dict(mishap.details)
-        return getattr(self.cluster.faults, details.pop("kind"))(**details)
-
-    def mend_when_struck(self, mishap: Mishap, fault: Any) -> None:
+    def mend_when_struck(self, fault: BrokerFault, real: Any) -> None:
         """Bring brokers back that this fault ends, once others lead what they led."""
-        while not fault.fired:
+        while not real.fired:
             if self.over.wait(_LOOK_EVERY_S):
                 return
-        rule = mishap.details
-        replicas = {topic.name: topic.replication_factor for topic in self.plan.topics}[rule["topic"]]
-        if rule["kind"] != "cut_power" and replicas > 1:
+        replicas = {topic.name: topic.replication_factor for topic in self.plan.topics}[fault.topic or ""]
+        if fault.kind != "cut_power" and replicas > 1:
             struck = next(broker for broker, state in self.cluster.brokers().items() if state != "running")
             for topic, partition in self.places:
-                if topic == rule["topic"]:
+                if topic == fault.topic:
                     self.cluster.await_leader(topic, partition, other_than=struck, timeout=_PATIENCE_S)
-        for broker, state in self.cluster.brokers().items():
-            if state == "paused":
-                self.cluster.resume(broker)
-        with suppress(UserMistake):  # all are running
-            self.cluster.start()
+        real.heal()
 
-    def live_through(self, mishaps: list[Mishap], fired: dict[int, int]) -> None:
-        """One mishap after the other, at its time."""
+    def live_through(self, planned: list[TimedFault], faults: dict[int, Any]) -> None:
+        """One fault after the other, at its time."""
         waiting = threading.Event()
-        for mishap in mishaps:
-            waiting.wait(max(0, mishap.at_us - self.now_us) / 1e6)
-            fault, undo = self._impose(mishap)
-            waiting.wait(mishap.lasts_us / 1e6)
-            undo()
-            fired[id(mishap)] = 1 if fault is None else fault.fired
-
-    def _impose(self, mishap: Mishap) -> tuple[Any, Undo]:
-        """What a mishap is here: the fault that counts, where it is one, and how it ends."""
-        cluster, kind, details = self.cluster, mishap.kind, mishap.details
-        broker = details.get("broker", 0) + 1
-        verbs: dict[str, tuple[Undo, Undo]] = {
-            "kill": (lambda: cluster.kill(broker), lambda: cluster.start(broker)),
-            "pause": (lambda: cluster.pause(broker), lambda: cluster.resume(broker)),
-            "restart": (lambda: cluster.stop(broker), lambda: cluster.start(broker)),
-            "power_off": (lambda: self._cut_power_when_whole(broker), lambda: cluster.start(broker)),
-            "move_leader": (lambda: cluster.move_leader(details["topic"], details["partition"]), lambda: None),
-        }
-        if kind in verbs:
-            act, undo = verbs[kind]
-            act()
-            return None, undo
-        faults = cluster.faults
-        conditions: dict[str, Callable[[], Any]] = {
-            "isolate": lambda: faults.isolate(broker),
-            "cut_link": lambda: faults.cut_link(details["one"] + 1, details["other"] + 1),
-            "unplug": lambda: faults.unplug(broker),
-            "half_open": lambda: faults.half_open(broker),
-            "full_disk": lambda: faults.full_disk(broker),
-            "slow_disk": lambda: faults.slow_disk(broker, delay_ms=details["delay_us"] // 1000),
-            "jump_clock": lambda: faults.jump_clock(broker, jump_ms=details["jump_ms"]),
-        }
-        fault = conditions[kind]()
-        return fault, fault.heal
-
-    def _cut_power_when_whole(self, broker: int) -> None:
-        """As in mild weather: nobody counts on what is lost."""
-        for topic, partition in self.places:
-            self.cluster.await_isr(topic, partition, timeout=_PATIENCE_S)
-        self.cluster.power_off(broker, seed=self.plan.seed)
+        for each in planned:
+            waiting.wait(max(0, each.at_us - self.now_us) / 1e6)
+            if each.kind == "power_off":
+                # As in a mild plan: nobody counts on what is lost.
+                for topic, partition in self.places:
+                    self.cluster.await_isr(topic, partition, timeout=_PATIENCE_S)
+            faults[id(each.fault)] = self.cluster.faults.add(_numbered(each.fault))
+            waiting.wait(each.lasts_us / 1e6)
+            faults[id(each.fault)].heal()
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -273,8 +229,10 @@ class Stage:
         return content, self.decoded.seen_in(content)
 
 
-def _ends_broker(mishap: Mishap) -> bool:
-    return mishap.details["kind"] in CRASHES
+def _numbered(fault: Fault) -> Fault:
+    """The same fault where brokers count from 1 in place of 0."""
+    ids = {name: getattr(fault, name, None) for name in ("broker_id", "other_id")}
+    return fault.but(**{name: number + 1 for name, number in ids.items() if number is not None})
 
 
 def _end(batches: list[BatchSeen]) -> int:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ottla.faults.rule import MOMENTS
+from ottla.faults.fault import fault_from, make_fault
+from ottla.faults.fields import MOMENTS
 from ottla.simulation.chance import Chance
 from ottla.simulation.draw import add_headers
 from ottla.simulation.plan import (
@@ -31,10 +32,10 @@ from ottla.simulation.plan import (
     REPLACE,
     SEND,
     Act,
-    Mishap,
     Plan,
     ProducerPlan,
     ReaderPlan,
+    TimedFault,
     TopicPlan,
 )
 from ottla.simulation.run import Run
@@ -101,18 +102,22 @@ def draw_schedule(seed: int, kind: str | None = None) -> Schedule:
     add_headers(plan, Chance(f"headers {seed}"))
     run = Run(plan)
     struck = [fault.fired > 0 for fault in run.go().faults]
-    plan.mishaps = [mishap for mishap, has_struck in zip(plan.mishaps, struck, strict=True) if has_struck]
+    plan.faults = [timed for timed, has_struck in zip(plan.faults, struck, strict=True) if has_struck]
     return Schedule(plan, kind)
 
 
 def _plan(
-    seed: int, settings: dict[str, Any], topics: list[TopicPlan], producers: list[ProducerPlan], mishaps: list[Mishap]
+    seed: int,
+    settings: dict[str, Any],
+    topics: list[TopicPlan],
+    producers: list[ProducerPlan],
+    faults: list[TimedFault],
 ) -> Plan:
     readers = [
         ReaderPlan("r0", topics[0].name, "read_uncommitted", 200_000),
         ReaderPlan("r1", topics[-1].name, "read_committed", 200_000),
     ]
-    return Plan(seed, 3, False, settings, topics, producers, readers, mishaps)
+    return Plan(seed, 3, False, settings, topics, producers, readers, faults)
 
 
 # ---- counted ----------------------------------------------------------------------------------------------------
@@ -131,10 +136,10 @@ def _counted(chance: Chance, seed: int) -> Plan:
     ]
     for producer in producers:
         producer.settings["request_timeout_ms"] = _PATIENT_MS
-    mishaps = _struck_batches(chance, producers[0], topics[0], chance.randint(2, 5))
-    mishaps += _struck_batches(chance, producers[1], topics[1], chance.randint(1, 3))
-    mishaps += _struck_calls(chance, producers, chance.randint(0, 3))
-    return _plan(seed, settings, topics, producers, mishaps)
+    faults = _struck_batches(chance, producers[0], topics[0], chance.randint(2, 5))
+    faults += _struck_batches(chance, producers[1], topics[1], chance.randint(1, 3))
+    faults += _struck_calls(chance, producers, chance.randint(0, 3))
+    return _plan(seed, settings, topics, producers, faults)
 
 
 def _settings(chance: Chance) -> dict[str, Any]:
@@ -205,16 +210,16 @@ def _transactional_acts(chance: Chance, topic: TopicPlan) -> list[Act]:
     return acts
 
 
-def _struck_batches(chance: Chance, producer: ProducerPlan, topic: TopicPlan, count: int) -> list[Mishap]:
+def _struck_batches(chance: Chance, producer: ProducerPlan, topic: TopicPlan, count: int) -> list[TimedFault]:
     """Faults on Produce requests to one partition of this producer's topic; now and then on retries, too."""
     sent = [act for act in producer.acts if act.do == SEND]
-    drawn: dict[tuple[int, int], Mishap] = {}
+    drawn: dict[tuple[int, int], TimedFault] = {}
     for _ in range(count):
         partition = chance.choice(sent).partition
         assert partition is not None
         nth = chance.randint(1, sum(act.partition == partition for act in sent))
         for each in range(nth, nth + chance.choice((1, 1, 1, 3))):
-            may_be_silent = all(mishap.details["kind"] not in _SILENT for mishap in drawn.values())
+            may_be_silent = all(each.kind not in _SILENT for each in drawn.values())
             struck = _struck(chance, producer.settings, topic.name, partition, each, may_be_silent)
             drawn.setdefault((partition, each), struck)
     return list(drawn.values())
@@ -222,27 +227,27 @@ def _struck_batches(chance: Chance, producer: ProducerPlan, topic: TopicPlan, co
 
 def _struck(
     chance: Chance, settings: dict[str, Any], topic: str, partition: int, nth: int, may_be_silent: bool
-) -> Mishap:
-    rule: dict[str, Any] = {"api": "Produce", "topic": topic, "partition": partition, "nth": nth}
+) -> TimedFault:
+    given: dict[str, Any] = {"api": "Produce", "topic": topic, "partition": partition, "nth": nth}
     # Where it is no duplicate to the broker, what comes again is stored whenever it comes.
     comes_again = settings["enable_idempotence"] and "transactional_id" not in settings
     if settings["acks"] == 0:
         # Nobody waits: what is late, or ends the connection, is a matter of time.
-        rule["kind"] = chance.choice(("lose_request", "lose_request", "lose_ack"))
+        given["kind"] = chance.choice(("lose_request", "lose_request", "lose_ack"))
     elif may_be_silent and chance.random() < 0.05:
-        rule["kind"] = chance.choice(_SILENT)
+        given["kind"] = chance.choice(_SILENT)
     elif comes_again and chance.random() < 0.15:
-        rule["kind"] = "redeliver"
+        given["kind"] = "redeliver"
     else:
-        kind = rule["kind"] = chance.choice(BEFORE_APPEND + AFTER_APPEND)
+        kind = given["kind"] = chance.choice(BEFORE_APPEND + AFTER_APPEND)
         if kind.startswith("refuse"):
-            rule["error"] = chance.choice(_RETRIED if chance.random() < 0.75 else _FINAL)
+            given["error"] = chance.choice(_RETRIED if chance.random() < 0.75 else _FINAL)
         elif kind.startswith("delay"):
-            rule["delay_ms"] = chance.choice((1, 30))
-    return Mishap("rule", 0, _IN_FORCE_US, rule)
+            given["delay_ms"] = chance.choice((1, 30))
+    return TimedFault(fault_from(given), 0, _IN_FORCE_US)
 
 
-def _struck_calls(chance: Chance, producers: list[ProducerPlan], count: int) -> list[Mishap]:
+def _struck_calls(chance: Chance, producers: list[ProducerPlan], count: int) -> list[TimedFault]:
     """Faults on what the transactional producer says to coordinators, and nobody else does."""
     # When a replaced one asks for its end is a matter of time, too; and how often an end is asked for again while the
     # markers are written, so that one of them is struck and no later one.
@@ -250,14 +255,14 @@ def _struck_calls(chance: Chance, producers: list[ProducerPlan], count: int) -> 
     apis = [*_FIRST_ONLY_APIS, *(() if is_replaced else _COUNTED_APIS * 3)]
     if not producers[0].settings["enable_idempotence"]:
         apis += ["InitProducerId"] * 2
-    drawn: dict[str, Mishap] = {}
+    drawn: dict[str, TimedFault] = {}
     for _ in range(count):
         api = chance.choice(apis)
         nth = chance.randint(1, 3) if api in _COUNTED_APIS else 1
-        rule = {"api": api, "nth": nth, "kind": chance.choice(("lose_ack", "lose_ack", "lose_request", "delay_ack"))}
-        if rule["kind"] == "delay_ack":
-            rule["delay_ms"] = 20
-        drawn.setdefault(api, Mishap("rule", 0, _IN_FORCE_US, rule))
+        given = {"api": api, "nth": nth, "kind": chance.choice(("lose_ack", "lose_ack", "lose_request", "delay_ack"))}
+        if given["kind"] == "delay_ack":
+            given["delay_ms"] = 20
+        drawn.setdefault(api, TimedFault(fault_from(given), 0, _IN_FORCE_US))
     return list(drawn.values())
 
 
@@ -278,12 +283,12 @@ def _crashing(chance: Chance, seed: int) -> Plan:
             ProducerPlan("p1", _settings(chance) | _transactional(seed), _transactions(chance, topics[1], 0))
         )
     nth = chance.randint(2, 10)
-    rule = {"kind": kind, "topic": "plain", "partition": 0, "nth": nth, "moment": chance.choice(MOMENTS)}
-    mishaps = [Mishap("rule", 0, _DOWN_US, rule)]
+    given = {"kind": kind, "topic": "plain", "partition": 0, "nth": nth, "moment": chance.choice(MOMENTS)}
+    faults = [TimedFault(fault_from(given), 0, _DOWN_US)]
     if chance.random() < 0.5:
         kind, before = chance.choice(("lose_ack", "lose_request")), chance.randint(1, nth - 1)
-        mishaps.append(Mishap("rule", 0, _DOWN_US, {"kind": kind, "topic": "plain", "nth": before}))
-    return _plan(seed, settings, topics, producers, mishaps)
+        faults.append(TimedFault(make_fault(kind, topic="plain", nth=before), 0, _DOWN_US))
+    return _plan(seed, settings, topics, producers, faults)
 
 
 def _steady_acts(chance: Chance, topic: TopicPlan, count: int, pause_us: int) -> list[Act]:
@@ -310,7 +315,7 @@ def _transactions(chance: Chance, topic: TopicPlan, pause_us: int) -> list[Act]:
 _TIMED_KINDS = (
     "kill",
     "pause",
-    "restart",
+    "stop",
     "power_off",
     "isolate",
     "cut_link",
@@ -330,31 +335,29 @@ def _timed(chance: Chance, seed: int) -> Plan:
         ProducerPlan("p0", _settings(chance), _steady_acts(chance, topics[0], 40, 50_000)),
         ProducerPlan("p1", _settings(chance) | _transactional(seed), _transactions(chance, topics[1], 120_000)),
     ]
-    mishaps: list[Mishap] = []
+    faults: list[TimedFault] = []
     at_us = 200_000
     for _ in range(2):
         lasts_us = chance.choice((300_000, 1_200_000))
-        mishaps.append(_by_the_clock(chance, at_us, lasts_us, topics))
+        faults.append(_by_the_clock(chance, at_us, lasts_us, topics))
         at_us += lasts_us + 100_000
-    return _plan(seed, settings, topics, producers, mishaps)
+    return _plan(seed, settings, topics, producers, faults)
 
 
-def _by_the_clock(chance: Chance, at_us: int, lasts_us: int, topics: list[TopicPlan]) -> Mishap:
+def _by_the_clock(chance: Chance, at_us: int, lasts_us: int, topics: list[TopicPlan]) -> TimedFault:
     kind, broker = chance.choice(_TIMED_KINDS), chance.randrange(3)
-    details: dict[str, Any] = {"broker": broker}
-    if kind == "power_off":
-        details["anywhere"] = False
-    elif kind == "isolate":
-        details["silently"] = True
+    given: dict[str, Any] = {"broker_id": broker}
+    if kind in ("kill", "pause"):
+        given["moment"] = "now"
+    elif kind == "power_off":
+        given |= {"moment": "now", "in_sync_only": True, "seed": 1}
     elif kind == "cut_link":
-        details = {"one": broker, "other": (broker + 1) % 3, "silently": True}
-    elif kind in ("unplug", "half_open"):
-        details["client"] = None
+        given["other_id"] = (broker + 1) % 3
     elif kind == "slow_disk":
-        details["delay_us"] = chance.choice((5_000, 200_000))
+        given["delay_ms"] = chance.choice((5, 200))
     elif kind == "jump_clock":
-        details["jump_ms"] = chance.choice(_JUMPS_MS)
+        given["jump_ms"] = chance.choice(_JUMPS_MS)
     elif kind == "move_leader":
         topic = chance.choice(topics)
-        details = {"topic": topic.name, "partition": chance.randrange(topic.partitions)}
-    return Mishap(kind, at_us, lasts_us, details)
+        given = {"topic": topic.name, "partition": chance.randrange(topic.partitions)}
+    return TimedFault(make_fault(kind, **given), at_us, lasts_us)

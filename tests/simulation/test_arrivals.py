@@ -99,7 +99,7 @@ def test_what_comes_after_hours_is_stored_once_whether_its_producer_is_forgotten
 def test_plans_are_drawn_in_which_brokers_take_their_time() -> None:
     busy = [plan for plan in drawn() if plan.service]
     assert 0.02 * DRAWN < len(busy) < 0.12 * DRAWN
-    assert {bool(plan.mishaps) for plan in busy} == {True, False}
+    assert {bool(plan.faults) for plan in busy} == {True, False}
     assert {each.least_us == each.most_us for plan in busy for each in plan.service} == {True, False}
     pauses = [sum(act.do == PAUSE for act in plan.producers[0].acts) for plan in busy]
     assert min(pauses) <= 2, "tight"

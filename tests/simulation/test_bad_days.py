@@ -1,6 +1,6 @@
 """Bad days nobody has seen before: every run takes a thousand fresh seeds, over all cores, and says which.
 
-Whatever the weather, no core raises anything, everything comes to an end once all is healed, and a seed repeats itself.
+Whatever goes wrong, no core raises anything, everything comes to an end once all is healed, and a seed repeats itself.
 What a judge finds is told with its seed, as a lead to follow: one in some twenty thousand seeds shows a chain of events
 that no judge knows yet. More of them than `LEADS` are a failure: most guarantees taken out of the cores show far more
 often than that. `ottla simulate --seed N` tells the story of a seed.

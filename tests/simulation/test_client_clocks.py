@@ -8,8 +8,9 @@ import pytest
 
 from ottla.audit.case import Case
 from ottla.audit.deadlines import check_deadlines
+from ottla.faults.fault import make_fault
 from ottla.simulation.draw import draw
-from ottla.simulation.plan import PAUSE, SEND, Act, Mishap, Plan, ProducerPlan, TopicPlan
+from ottla.simulation.plan import PAUSE, SEND, Act, Plan, ProducerPlan, TimedFault, TopicPlan
 from ottla.simulation.run import Run
 
 DELIVERY_TIMEOUT_US = 6_000_000
@@ -24,10 +25,10 @@ def run_with_drift(ppm: int) -> Run:
         "retry_backoff_ms": 100,
     }
     acts = [Act(SEND, 0, "t", 0, None, 8), Act(PAUSE, pause_us=20_000_000), Act(SEND, 1, "t", 0, None, 8)]
-    mishaps = [Mishap("rule", 0, 19_000_000, {"kind": "drop_request", "api": "Produce"})]
+    faults = [TimedFault(make_fault("drop_request"), 0, 19_000_000)]
     if ppm:
-        mishaps.append(Mishap("drift_clock", 0, 25_000_000, {"client": "p", "ppm": ppm}))
-    plan = Plan(1, 3, False, {}, [TopicPlan("t")], [ProducerPlan("p", settings, acts)], [], mishaps)
+        faults.append(TimedFault(make_fault("drift_clock", client_id="p", drift_ppm=ppm), 0, 25_000_000))
+    plan = Plan(1, 3, False, {}, [TopicPlan("t")], [ProducerPlan("p", settings, acts)], [], faults)
     run = Run(plan)
     run.go()
     return run
@@ -59,17 +60,17 @@ def test_dates_come_from_the_clients_clock() -> None:
 
 
 def test_some_seeds_have_clients_whose_clocks_drift() -> None:
-    drifting = [seed for seed in range(400) if any(_is_clients(mishap) for mishap in draw(seed).mishaps)]
+    drifting = [seed for seed in range(400) if any(_is_clients(timed) for timed in draw(seed).faults)]
     assert 20 <= len(drifting) <= 60
     for seed in drifting[:3]:
         run = Run(draw(seed))
         chronicle = run.go()
         fired = [
-            fault.fired for mishap, fault in zip(run.plan.mishaps, chronicle.faults, strict=True) if _is_clients(mishap)
+            seen.fired for timed, seen in zip(run.plan.faults, chronicle.faults, strict=True) if _is_clients(timed)
         ]
         assert all(fired)
         assert not chronicle.stuck
 
 
-def _is_clients(mishap: Mishap) -> bool:
-    return mishap.kind == "drift_clock" and "client" in mishap.details
+def _is_clients(timed: TimedFault) -> bool:
+    return timed.kind == "drift_clock" and isinstance(timed.fault.victim, str)

@@ -1,4 +1,4 @@
-"""Crash rules of the fault plan in the simulated world: a broker struck down by a request, at each of its moments.
+"""Faults that end or freeze brokers in the simulated world: a broker struck down by a request, at each of its moments.
 
 A leader that is struck down is missed, somebody else leads, and it comes back; whatever the moment was, what an
 idempotent producer with acks=all was told is stored stands in every replica, once and in order. Where everybody's power
@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from tests.soak import IS_SOAK
 
-from ottla.faults.rule import FaultRule
+from ottla.faults.effect import Effect
+from ottla.faults.fault import make_fault
 from ottla.records.plain import decode_batches
 from ottla.simulation.world import World
 
@@ -26,7 +27,7 @@ MOMENTS = ("request", "append", "ack")
 
 
 class Struck:
-    """A cluster and a producer, struck once by a rule, in the middle of what is sent."""
+    """A cluster and a producer, struck once by a fault, in the middle of what is sent."""
 
     def __init__(self, kind: str, moment: str, seed: int) -> None:
         rng = Random(f"{kind} {moment} {seed}")
@@ -34,14 +35,12 @@ class Struck:
         configs = {"flush_messages": 1} if kind == "cut_power" else {}
         world.create_topic(TOPIC, min_insync_replicas=2, **configs)
         self.leader = self.image().leader
-        self.rule = world.break_on_purpose(
-            FaultRule(kind, moment=moment, topic=TOPIC, api="Produce", nth=rng.randint(1, 5))
-        )
+        self.fault = world.faults.add(make_fault(kind, moment=moment, topic=TOPIC, nth=rng.randint(1, 5)))
         self.producer = world.producer(
             enable_idempotence=True, acks="all", batch_size=rng.choice((100, 300)), request_timeout_ms=800
         )
         self.deliveries = [self.producer.send(TOPIC, value) for value in VALUES]
-        assert world.run_until(lambda: world.faults.fired(self.rule) > 0)
+        assert world.run_until(lambda: self.fault.fired > 0)
         world.run_until(lambda: False, limit_us=rng.choice((1_000, 500_000, 3_000_000)))
 
     def image(self) -> Any:
@@ -55,11 +54,7 @@ class Struck:
 
     def heal(self) -> None:
         """Bring everybody back, settle what was sent, wait until every replica is in sync."""
-        for broker_id, state in enumerate(self.states()):
-            if state == "dead":
-                self.world.start(broker_id)
-            elif state == "frozen":
-                self.world.resume(broker_id)
+        self.fault.heal()
         self.producer.flush()
         assert self.world.run_until(lambda: len(self.image().isr) == len(BROKERS), limit_us=60_000_000)
         self.world.run_until(lambda: False, limit_us=5_000_000)
@@ -82,23 +77,23 @@ def test_what_was_acked_outlives_a_crash_at_any_moment(kind: str, moment: str) -
         if kind == "power_off":
             assert run.world.run_until(lambda run=run: run.leader not in run.image().isr)  # type: ignore[misc]
         run.heal()
-        assert run.world.faults.fired(run.rule) == 1, seed
+        assert run.fault.fired == 1, seed
         assert [delivery.result(0).offset for delivery in run.deliveries] == list(range(RECORDS)), seed
         assert [run.stored(broker_id) for broker_id in BROKERS] == [VALUES] * 3, seed
 
 
-def lone(kind: str, moment: str, seed: int) -> tuple[World, Any]:
-    """One broker that is struck by the first record; the world, and what became of the record's batch by then."""
+def lone(kind: str, moment: str, seed: int) -> tuple[World, Any, Effect]:
+    """One broker that is struck by the first record; the world, the record's delivery and the fault."""
     world = World(seed, brokers=1)
     world.create_topic(TOPIC, replication_factor=1)
-    rule = world.break_on_purpose(FaultRule(kind, moment=moment, topic=TOPIC, api="Produce", nth=1))
+    fault = world.faults.add(make_fault(kind, moment=moment, topic=TOPIC, nth=1))
     producer = world.producer(enable_idempotence=True, acks="all", request_timeout_ms=30_000)
     delivery = producer.send(TOPIC, b"value")
     producer.feed(flushes=True)
-    assert world.run_until(lambda: world.faults.fired(rule) == 1)
+    assert world.run_until(lambda: fault.fired == 1)
     world.run_until(lambda: False, limit_us=200_000)
     assert not delivery.done()
-    return world, delivery
+    return world, delivery, fault
 
 
 @pytest.mark.parametrize(
@@ -117,15 +112,12 @@ def lone(kind: str, moment: str, seed: int) -> tuple[World, Any]:
 def test_a_crash_leaves_what_its_moment_says(kind: str, moment: str, is_there: bool) -> None:
     # Without power any part of the batch may be left, the whole of it too: with some seed it is not.
     for seed in range(1, 21 if kind == "cut_power" else 2):
-        world, delivery = lone(kind, moment, seed)
+        world, delivery, fault = lone(kind, moment, seed)
         log = world.disks[0].read_file(f"{TOPIC}-0/{0:020d}.log") or b""
         is_whole = len(log) >= 12 and len(log) >= 12 + int.from_bytes(log[8:12])
         if is_whole is is_there:
             break
     assert is_whole is is_there
-    if kind == "pause":
-        world.resume(0)
-    else:
-        world.start(0)
+    fault.heal()
     assert world.run_until(delivery.done)
     assert delivery.result(0).offset == 0

@@ -70,7 +70,7 @@ def test_a_run_has_more_than_a_thousand_messages() -> None:
 
 
 def test_a_run_is_forgotten_with_the_producers_that_died_in_it() -> None:
-    plan = draw(20, records=20, mishaps=0)
+    plan = draw(20, records=20, faults=0)
     plan.producers[0].acts = [
         Act(SEND, 0, "t0", 0, None, 8),
         Act(CRASH, pause_us=1_000),

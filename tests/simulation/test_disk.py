@@ -7,9 +7,10 @@ import errno
 import pytest
 from tests.broker.world import batch_of
 
+from ottla.faults.fields import OPERATIONS, READ, SYNC, WRITE
 from ottla.records.batch_header import CRC_BEGIN
 from ottla.simulation.chance import Chance
-from ottla.simulation.disk import OPERATIONS, PAGE_BYTES, READ, SYNC, WRITE, Disk
+from ottla.simulation.disk import PAGE_BYTES, Disk
 
 PATH = "t-0/00000000000000000000.log"
 
@@ -23,7 +24,9 @@ def spoilt_positions(synced: int, content: bytes) -> set[int]:
         file.append([content[:synced]])
         file.sync()
         file.append([content[synced:]])
-        assert disk.spoil(PATH, Chance(seed))
+        position = disk.spoilt_byte(PATH, Chance(seed))
+        assert position is not None
+        disk.flip_byte(PATH, position)
         after = disk.log_content("t-0")
         found |= {at for at, (old, new) in enumerate(zip(content, after, strict=True)) if old != new}
     return found
@@ -45,7 +48,7 @@ def test_what_is_synced_or_no_whole_batch_is_not_spoilt() -> None:
     file.append([first])
     file.sync()
     file.append([second[:-1]])
-    assert not disk.spoil(PATH, Chance(1))
+    assert disk.spoilt_byte(PATH, Chance(1)) is None
 
 
 def written(disk: Disk, size: int) -> bytes:
@@ -96,10 +99,10 @@ def test_what_a_sync_has_failed_to_write_never_gets_to_the_disk(evicts: bool) ->
         file = disk.open(PATH)
         file.sync()
         file.append([b"dropped"])
-        disk.fail(SYNC, 1, evicts=evicts)
-        with pytest.raises(OSError, match="cannot sync"):
+        failing = disk.faults.fail(SYNC, 1, evicts=evicts)
+        with pytest.raises(OSError, match="Input/output error"):
             file.sync()
-        disk.work(SYNC)
+        failing.end()
         assert (file.read(100, 7) == b"dropped") is not evicts
         assert disk.has_lost_pages is evicts
         file.append([b"kept"])
@@ -111,19 +114,19 @@ def test_what_a_sync_has_failed_to_write_never_gets_to_the_disk(evicts: bool) ->
 def test_a_failed_sync_in_the_background_is_told_when_it_is_asked_about() -> None:
     disk = Disk()
     written(disk, 10)
-    disk.fail(SYNC, 1)
+    disk.faults.fail(SYNC, 1)
     done = disk.open(PATH).begin_sync()
-    with pytest.raises(OSError, match="cannot sync"):
+    with pytest.raises(OSError, match="Input/output error"):
         done()
 
 
 def test_what_is_written_anew_and_synced_outlives_a_power_cut() -> None:
     disk = Disk()
     content = written(disk, 100)
-    disk.fail(SYNC, 1)
-    with pytest.raises(OSError, match="cannot sync"):
+    failing = disk.faults.fail(SYNC, 1)
+    with pytest.raises(OSError, match="Input/output error"):
         disk.open(PATH).sync()
-    disk.work(SYNC)
+    failing.end()
     disk.write_file(PATH, content, synced=True)
     disk.power_off(Chance(1))
     assert disk.log_content("t-0") == content
@@ -135,15 +138,15 @@ def test_each_so_many_th_operation_fails_and_changes_nothing(operation: str) -> 
     written(disk, 10)
     file = disk.open(PATH)
     act = {READ: lambda: file.read(0, 1), WRITE: lambda: file.append([b"x"]), SYNC: file.sync}[operation]
-    disk.fail(operation, 3)
+    failing = disk.faults.fail(operation, 3)
     failed = 0
     for _ in range(9):
         try:
             act()
         except OSError as error:
             failed += error.errno == errno.EIO
-    assert (failed, disk.failed) == (3, 3)
-    disk.work(operation)
+    assert (failed, failing.fired) == (3, 3)
+    failing.end()
     act()
     assert file.size == disk.used == (17 if operation == WRITE else 10)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.errors import KafkaError, OttlaError
+from ottla.faults.fields import SYNC
 from ottla.records.plain import decode_batches
-from ottla.simulation.disk import SYNC
 from ottla.simulation.world import World
 
 COUNT = 20
@@ -32,7 +32,7 @@ def test_acknowledged_records_outlive_a_sync_that_failed_and_the_power_of_all(se
     for number in range(COUNT):
         if number == COUNT // 2:
             struck = leader_of(world)
-            world.disks[struck].fail(SYNC, 1, evicts=evicts)
+            failing = world.disks[struck].faults.fail(SYNC, 1, evicts=evicts)
         value = b"%d" % number
         try:
             producer.send("t", value, partition=0).result()
@@ -41,7 +41,7 @@ def test_acknowledged_records_outlive_a_sync_that_failed_and_the_power_of_all(se
             continue
     assert world.brokers[struck].is_dead, "it has ended"
     assert len(acked) > COUNT // 2
-    world.disks[struck].work(SYNC)
+    failing.end()
     world.start(struck)
     assert world.run_until(world.is_whole, limit_us=60_000_000)
     for broker_id in range(3):
@@ -63,10 +63,10 @@ def test_a_broker_that_goes_on_after_a_failed_sync_would_serve_pages_that_are_go
     world.create_topic("t", replication_factor=1, flush_messages=1)
     producer = world.producer(linger_ms=0, retries=0, enable_idempotence=False)
     producer.send("t", b"0", partition=0).result()
-    world.disks[0].fail(SYNC, 1)
+    failing = world.disks[0].faults.fail(SYNC, 1)
     with pytest.raises(OttlaError):
         producer.send("t", b"1", partition=0).result()
-    world.disks[0].work(SYNC)
+    failing.end()
     producer.send("t", b"2", partition=0).result()
     assert not world.brokers[0].is_dead
     world.power_off(0)

@@ -15,6 +15,7 @@ import pytest
 from tests.soak import IS_SOAK
 
 from ottla.errors import BufferFull, KafkaError
+from ottla.host.links import Cut
 from ottla.ledger.schema import ACKED, UNKNOWN
 from ottla.records.plain import decode_batches
 from ottla.simulation.world import CONTROLLER, World
@@ -49,6 +50,7 @@ class Storm:
         self._high_watermarks: dict[tuple[int, int, int, int], int] = {}
         self._epochs: dict[int, int] = {}
         self.sent: list[tuple[bytes, Any]] = []
+        self.cuts: list[Cut] = []
         # The start of a broker that lost power.
         self._dark: tuple[int, int] | None = None
         self.producer = self.world.producer(
@@ -62,7 +64,7 @@ class Storm:
         )
 
     def run(self) -> list[str]:
-        """Weather, then calm; all breaches in sentences."""
+        """Faults, then none; all breaches in sentences."""
         rng = self.rng
         for number in range(rng.randint(30, 120)):
             try:
@@ -99,17 +101,21 @@ class Storm:
         elif kind == "pause" and not machine.is_dead and not machine.is_frozen:
             world.pause(broker_id)
         elif kind == "cut":
-            world.cut_link(broker_id, rng.choice([*BROKERS, CONTROLLER]))
+            self.cuts.append(world.links.cut(broker_id, rng.choice([*BROKERS, CONTROLLER])))
         elif kind == "start" and machine.is_dead:
             world.start(broker_id)
         elif kind == "resume" and machine.is_frozen and not machine.is_dead:
             world.resume(broker_id)
         elif kind == "heal":
-            world.heal_links()
+            self.heal_links()
         self.look()
 
+    def heal_links(self) -> None:
+        for cut in self.cuts:
+            cut.end()
+
     def heal(self) -> None:
-        self.world.heal_links()
+        self.heal_links()
         for broker_id in BROKERS:
             if self.world.brokers[broker_id].is_dead:
                 self.world.start(broker_id)

@@ -37,7 +37,7 @@ ALTERATIONS: dict[str, Change] = {
 
 
 def run_with_headers(change: Change) -> Outcome:
-    run = Run(draw(3, records=60, mishaps=0))
+    run = Run(draw(3, records=60, faults=0))
 
     def alter(crossing: Crossing) -> None:
         if type(crossing.message).__name__ == "ProduceRequest":

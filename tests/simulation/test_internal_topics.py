@@ -19,7 +19,7 @@ BOTH = (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
 
 def quiet_run() -> Run:
     """Transactions with offsets in them, and nothing goes wrong."""
-    plan = draw(7, records=40, mishaps=0)
+    plan = draw(7, records=40, faults=0)
     acts = plan.producers[1].acts
     acts.insert(1, Act(OFFSETS, 1, "t0", 0))
     return Run(plan)

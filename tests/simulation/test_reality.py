@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from tests.soak import IS_SOAK
 
+from ottla.faults.jump_clock import JumpClock
 from ottla.simulation.run import Run
 from ottla.weaknesses import Weakness
 
@@ -105,10 +106,10 @@ def test_no_clock_is_moved_so_far_that_a_transaction_may_have_had_its_time() -> 
     for seed in range(40, 60):
         plan = draw_schedule(seed, TIMED).plan
         timeout_ms = min(each.settings.get("transaction_timeout_ms", 1 << 31) for each in plan.producers)
-        for mishap in plan.mishaps:
-            if mishap.kind == "jump_clock":
-                jumps_ms[mishap.details["jump_ms"]] = None
-                assert abs(mishap.details["jump_ms"]) < timeout_ms, f"seed {seed}"
+        for timed in plan.faults:
+            if isinstance(timed.fault, JumpClock):
+                jumps_ms[timed.fault.jump_ms] = None
+                assert abs(timed.fault.jump_ms) < timeout_ms, f"seed {seed}"
     assert min(jumps_ms) < 0 < max(jumps_ms)
 
 
@@ -116,6 +117,6 @@ def test_schedules_strike_in_many_ways() -> None:
     kinds: dict[Any, None] = {}
     for seed in range(15):
         schedule = draw_schedule(seed)
-        assert schedule.plan.mishaps, f"nothing goes wrong in schedule {seed}"
-        kinds |= {(mishap.kind, mishap.details.get("kind")): None for mishap in schedule.plan.mishaps}
+        assert schedule.plan.faults, f"nothing goes wrong in schedule {seed}"
+        kinds |= dict.fromkeys(timed.kind for timed in schedule.plan.faults)
     assert len(kinds) >= 10

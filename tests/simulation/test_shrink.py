@@ -11,9 +11,10 @@ from ottla.audit import judgement
 from ottla.audit.chronicle import Chronicle
 from ottla.audit.findings import DUPLICATED, LOST, Finding
 from ottla.broker.core import BrokerCore
+from ottla.faults.fault import make_fault
 from ottla.simulation.draw import draw
 from ottla.simulation.outcome import Outcome, kinds_of
-from ottla.simulation.plan import BEGIN, Mishap, Plan
+from ottla.simulation.plan import BEGIN, Plan, TimedFault
 from ottla.simulation.run import execute
 from ottla.simulation.shrink import shrink
 
@@ -23,16 +24,16 @@ def outcome(plan: Plan, *kinds: str) -> Outcome:
 
 
 def fails_with_two_parts(plan: Plan) -> Outcome:
-    """Made up: record 150, which lies in a transaction, is lost where the third mishap of seed 4 is there."""
+    """Made up: record 150, which lies in a transaction, is lost where the stall of seed 4 is there."""
     numbers = [act.number for producer in plan.producers for act in producer.acts]
-    is_lost = 150 in numbers and any(mishap == draw(4).mishaps[2] for mishap in plan.mishaps)
-    return outcome(plan, *([LOST] if is_lost else []), *([DUPLICATED] if len(plan.mishaps) < 5 else []))
+    is_lost = 150 in numbers and any(timed == draw(4).faults[3] for timed in plan.faults)
+    return outcome(plan, *([LOST] if is_lost else []), *([DUPLICATED] if len(plan.faults) < 5 else []))
 
 
 def test_only_what_the_finding_needs_is_left() -> None:
     plan = draw(4)
     shrunk = shrink(plan, fails_with_two_parts(plan), run=fails_with_two_parts)
-    assert (shrunk.kind, len(shrunk.plan.mishaps), shrunk.plan.records) == (LOST, 1, 1)
+    assert (shrunk.kind, len(shrunk.plan.faults), shrunk.plan.records) == (LOST, 1, 1)
     assert [producer.name for producer in shrunk.plan.producers] == ["p1"]
     assert shrunk.plan.readers == []
     assert [topic.name for topic in shrunk.plan.topics] == [shrunk.plan.producers[0].acts[-1].topic]
@@ -68,7 +69,7 @@ def test_when_it_is_enough_the_smallest_found_until_then_is_what_there_is() -> N
         plan, fails_with_two_parts(plan), run=fails_with_two_parts, goes_on=lambda: next(asked, None) is not None
     )
     assert (shrunk.runs, shrunk.stopped_early) == (10, True)
-    assert len(shrunk.plan.mishaps) < len(plan.mishaps)
+    assert len(shrunk.plan.faults) < len(plan.faults)
     assert LOST in kinds_of(fails_with_two_parts(shrunk.plan))
     assert LOST in kinds_of(shrunk.outcome)
     never = shrink(plan, fails_with_two_parts(plan), run=fails_with_two_parts, goes_on=lambda: False)
@@ -94,25 +95,25 @@ def test_a_judge_that_breaks_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_plan_in_which_nobody_does_anything_is_clean() -> None:
     plan = draw(2)
-    plan.producers, plan.mishaps = [], []
+    plan.producers, plan.faults = [], []
     assert execute(plan).is_clean
 
 
 def test_what_is_made_small_may_be_kept_and_run_again() -> None:
     befalls = [
-        Mishap("unplug", 0, 1_000, {"broker": 0, "client": "p0"}),
-        Mishap("drift_clock", 0, 1_000, {"client": "r1", "ppm": 200}),
-        Mishap("move_leader", 0, 0, {"topic": "t1", "partition": 0}),
-        Mishap("rule", 0, 1_000, {"kind": "lose_ack", "topic": "t0", "partition": 1}),
+        TimedFault(make_fault("unplug", broker_id=0, client_id="p0"), 0, 1_000),
+        TimedFault(make_fault("drift_clock", client_id="r1", drift_ppm=200), 0, 1_000),
+        TimedFault(make_fault("move_leader", topic="t1", partition=0), 0, 0),
+        TimedFault(make_fault("lose_ack", topic="t0", partition=1), 0, 1_000),
     ]
     plan = next(each for each in map(draw, range(100)) if each.topics[0].partitions > 1)
-    plan.mishaps = befalls
+    plan.faults = befalls
     tried: list[Plan] = []
 
     def run(smaller: Plan) -> Outcome:
-        """Made up: something is lost for as long as mishaps are left or nobody else is."""
+        """Made up: something is lost for as long as faults are left or nobody else is."""
         tried.append(smaller)
-        is_lost = len(smaller.mishaps) == 4 or not (smaller.producers and smaller.readers) or len(smaller.topics) < 2
+        is_lost = len(smaller.faults) == 4 or not (smaller.producers and smaller.readers) or len(smaller.topics) < 2
         return outcome(smaller, *([LOST] if is_lost else []))
 
     shrink(plan, outcome(plan, LOST), run=run, runs_max=100)
@@ -133,7 +134,7 @@ def test_a_seed_that_fails_for_a_bug_in_a_core_is_shrunk_to_a_handful_and_still_
     plan, found = first_with(DUPLICATED, range(100))
     found.findings = [finding for finding in found.findings if finding.kind == DUPLICATED]
     shrunk = shrink(plan, found, run=weak)
-    assert len(shrunk.plan.mishaps) <= 2
+    assert len(shrunk.plan.faults) <= 2
     assert shrunk.plan.records <= 5
     again = weak(Plan.from_dict(shrunk.plan.to_dict()))
     assert DUPLICATED in kinds_of(again)
@@ -155,5 +156,5 @@ def test_an_exception_inside_a_core_is_a_finding_and_is_shrunk(monkeypatch: pyte
     assert found.crashed is not None
     assert kinds_of(found) == ["ZeroDivisionError in test_shrink.py, receive"]
     shrunk = shrink(plan, found)
-    assert shrunk.plan.mishaps == []
+    assert shrunk.plan.faults == []
     assert [act.do for producer in shrunk.plan.producers for act in producer.acts] == [BEGIN]

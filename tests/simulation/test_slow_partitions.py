@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.faults.rule import FaultRule
+from ottla.faults.fault import make_fault
 from ottla.simulation.world import World
 
 TOPIC = "flights"
@@ -18,7 +18,7 @@ def shares(seed: int, late_ms: int, **settings: Any) -> tuple[float, World]:
     """The part of the records that went to partition 0, whose acknowledgements come late; all are stored."""
     world = World(seed)
     world.create_topic(TOPIC, partitions=3)
-    world.break_on_purpose(FaultRule("delay_ack", topic=TOPIC, partition=0, every=1, delay_ms=late_ms))
+    world.faults.add(make_fault("delay_ack", topic=TOPIC, partition=0, every=1, delay_ms=late_ms))
     # Memory for a hundred batches: sending goes on at the pace of the brokers.
     producer = world.producer(batch_size=500, linger_ms=0, buffer_memory=50_000, **settings)
     deliveries = [producer.send(TOPIC, b"x" * 100) for _ in range(RECORDS)]

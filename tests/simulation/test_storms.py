@@ -17,7 +17,7 @@ from ottla.audit import findings as kinds
 from ottla.audit.history import PartitionHistory, Sent, Stored
 from ottla.audit.partition import Audit, audit_partition
 from ottla.errors import BufferFull, DeliveryFailed, DeliveryUnknown, KafkaError
-from ottla.faults.rule import FaultRule
+from ottla.faults.fault import Fault, make_fault
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import ACKED, FAILED, SEQUENCE_HEADER, UNKNOWN, pack_sequence, unpack_sequence
 from ottla.simulation.clients import SimulatedProducer
@@ -64,7 +64,7 @@ def settings_drawn(rng: Random) -> dict[str, Any]:
     return settings
 
 
-def fault_drawn(rng: Random, topics: list[str]) -> FaultRule:
+def fault_drawn(rng: Random, topics: list[str]) -> Fault:
     details: dict[str, Any] = {}
     if rng.random() < 0.3:
         details["nth"] = rng.randint(1, 12)
@@ -79,9 +79,9 @@ def fault_drawn(rng: Random, topics: list[str]) -> FaultRule:
     elif kind == "refuse_after_append":
         details["error"] = rng.choice(REFUSALS_AFTER_APPEND)
     elif rng.random() < 0.15:
-        return FaultRule(kind, api=rng.choice(("InitProducerId", "Metadata")), **details)
+        return make_fault(kind, api=rng.choice(("InitProducerId", "Metadata")), **details)
     topic = rng.choice((None, *topics))
-    return FaultRule(kind, topic=topic, partition=rng.choice((None, 0)) if topic else None, **details)
+    return make_fault(kind, topic=topic, partition=rng.choice((None, 0)) if topic else None, **details)
 
 
 def storm(seed: int) -> tuple[World, list[Sender], list[str], int, bool]:
@@ -99,7 +99,7 @@ def storm(seed: int) -> tuple[World, list[Sender], list[str], int, bool]:
     stalls = rng.random() < 0.4
     if stalls:
         world.network.stall(rng.choice((0.02, 0.1)), rng.choice((50_000, 2_000_000)))
-    rules = [world.break_on_purpose(fault_drawn(rng, topics)) for _ in range(rng.randint(1, 5))]
+    faults = [world.faults.add(fault_drawn(rng, topics)) for _ in range(rng.randint(1, 5))]
     drawn = [settings_drawn(rng) for _ in range(rng.randint(1, 3))]
     senders = [Sender(world.producer(**settings), settings, {}) for settings in drawn]
     for sequence in range(rng.randint(20, 150)):
@@ -115,9 +115,10 @@ def storm(seed: int) -> tuple[World, list[Sender], list[str], int, bool]:
             world.run_until(lambda: False, limit_us=rng.choice((100, 2_000, 50_000, 400_000)))
     for sender in senders:
         sender.producer.flush()
-    for rule in rules:
-        world.faults.heal(rule)
-    world.network.stall(0, 0)
+    for fault in faults:
+        fault.heal()
+    for stall in world.network.stalls:
+        stall.end()
     world.run_until(lambda: False, limit_us=10_000_000)
     return world, senders, topics, partitions, stalls
 

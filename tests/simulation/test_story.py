@@ -7,24 +7,26 @@ from html.parser import HTMLParser
 
 import pytest
 
+from ottla.faults.fault import make_fault
 from ottla.simulation.draw import draw
 from ottla.simulation.outcome import verdict_of
-from ottla.simulation.plan import BEGIN, COMMIT, CRASH, PAUSE, SEND, Act, Mishap, Plan, ProducerPlan, TopicPlan
+from ottla.simulation.plan import BEGIN, COMMIT, CRASH, PAUSE, SEND, Act, Plan, ProducerPlan, TimedFault, TopicPlan
 from ottla.simulation.run import execute
-from ottla.simulation.story import FINDING, FOLD, MISHAP, Story, as_text, mishap_words, tell
+from ottla.simulation.story import FAULT, FINDING, FOLD, Story, as_text, fault_words, tell
 from ottla.simulation.story_page import as_page
 
 TOPIC = TopicPlan("t0", 1, 3, {"min_insync_replicas": 2})
-LOSE_ACK = Mishap("rule", 0, 5_000_000, {"kind": "lose_ack", "api": "Produce", "times": 1})
+LOSE_ACK = TimedFault(make_fault("lose_ack", times=1), 0, 5_000_000)
+KILL = make_fault("kill", moment="now", broker_id=1)
 
 
 def sends(*numbers: int) -> list[Act]:
     return [Act(SEND, number, "t0", 0) for number in numbers]
 
 
-def small(*acts: Act, mishaps: tuple[Mishap, ...] = (LOSE_ACK,), **settings: object) -> Plan:
+def small(*acts: Act, faults: tuple[TimedFault, ...] = (LOSE_ACK,), **settings: object) -> Plan:
     producer = ProducerPlan("p0", {"enable_idempotence": True, **settings}, [Act(PAUSE, pause_us=1000), *acts])
-    return Plan(1, 3, False, {}, [TOPIC], [producer], [], list(mishaps))
+    return Plan(1, 3, False, {}, [TOPIC], [producer], [], list(faults))
 
 
 def words(story: Story) -> list[str]:
@@ -39,7 +41,7 @@ def position(story: Story, start: str, after: int = 0) -> int:
 def test_a_lost_ack_is_told_message_by_message_in_order() -> None:
     story = tell(small(*sends(7)))
     asked = position(story, "Produce: t0-0: record 7")
-    struck = position(story, "mishap 0: lose_ack of Produce (times 1)", asked)
+    struck = position(story, "fault 0: lose ack of Produce (times=1), for 5 s", asked)
     again = position(story, "Produce: t0-0: record 7", asked + 1)
     answered = position(story, "Produce answered: t0-0: offset 0", again)
     told = position(story, "told acked in t0-0: record 7", answered)
@@ -51,7 +53,7 @@ def test_a_lost_ack_is_told_message_by_message_in_order() -> None:
 
 
 def test_a_transaction_is_told_by_its_coordinator_too() -> None:
-    story = tell(small(Act(BEGIN), *sends(3), Act(COMMIT), mishaps=(), transactional_id="tx"))
+    story = tell(small(Act(BEGIN), *sends(3), Act(COMMIT), faults=(), transactional_id="tx"))
     committed = position(story, "EndTxn: commit tx producer 0/0")
     markers = position(story, "WriteTxnMarkers: commit producer 0/", committed)
     assert position(story, "told: committed") > committed
@@ -59,33 +61,32 @@ def test_a_transaction_is_told_by_its_coordinator_too() -> None:
 
 
 def test_deaths_and_outages_stand_where_they_happened() -> None:
-    kill = Mishap("kill", 300_000, 1_000_000, {"broker": 1})
+    kill = TimedFault(KILL, 300_000, 1_000_000)
     acts = [*sends(1), Act(PAUSE, pause_us=600_000), Act(CRASH, pause_us=1000), *sends(2)]
-    story = tell(small(*acts, mishaps=(kill,)))
-    killed = position(story, "mishap 0: kill broker-1 for 1 s")
+    story = tell(small(*acts, faults=(kill,)))
+    killed = position(story, "fault 0: broker 1 is killed, for 1 s")
     died = position(story, "dies", killed)
     born = position(story, "is born", died)
-    assert story.lines[killed].kind == MISHAP
+    assert story.lines[killed].kind == FAULT
     assert story.lines[born].sender == "p0.2"
     assert "p0.2" in story.participants
     assert "everything has healed" in words(story)
 
 
-def test_a_mishap_is_told_by_those_it_befalls() -> None:
-    assert mishap_words(Mishap("cut_link", 0, 500_000, {"one": 1, "other": -2})) == (
-        "cut link between broker-1 and controller for 0.5 s"
-    )
-    stall = Mishap("stall", 0, 0, {"chance": 0.1, "most_us": 50_000})
-    assert mishap_words(stall) == "stall (chance 0.1, most_us 50000)"
+def test_a_fault_is_told_in_words_with_how_long_it_lasts() -> None:
+    cut = TimedFault(make_fault("cut_link", broker_id=1, other_id=-2), 0, 500_000)
+    assert fault_words(cut) == "broker 1 and the controller cannot reach each other, for 0.5 s"
+    stall = TimedFault(make_fault("stall", probability=0.1, delay_max_ms=50), 0, 0)
+    assert fault_words(stall) == "10 % of all messages are held up for at most 50 ms"
 
 
 def test_what_is_found_stands_where_it_happened() -> None:
     unclean = ("unclean_election_always",)
-    kill = Mishap("kill", 500_000, 2_000_000, {"broker": 2})
+    kill = TimedFault(make_fault("kill", moment="now", broker_id=2), 500_000, 2_000_000)
     cuts = [
-        Mishap("cut_link", 3_000_000, 2_000_000, {"one": broker, "other": -2, "silently": False}) for broker in (0, 1)
+        TimedFault(make_fault("cut_link", broker_id=broker, other_id=-2), 3_000_000, 2_000_000) for broker in (0, 1)
     ]
-    story = tell(small(mishaps=(kill, *cuts)), weaknesses=unclean)
+    story = tell(small(faults=(kill, *cuts)), weaknesses=unclean)
     found = position(story, "broken leader epoch: broker 2 was elected")
     elected = position(story, "t0-0 led by 2, epoch 1, in sync 2, an unclean election")
     assert elected < found < position(story, "everything has healed")
@@ -188,6 +189,6 @@ def test_an_exception_is_named_and_leads_to_its_trace() -> None:
     assert [told for told in words(story) if not told.strip(" ^~")] == []
 
 
-def test_mishaps_stand_under_the_numbers_by_which_the_rows_call_them() -> None:
-    page = as_page(tell(small(*sends(7), mishaps=(LOSE_ACK, Mishap("kill", 300_000, 1_000_000, {"broker": 1})))))
-    assert "<dd>0: lose_ack of Produce (times 1)</dd><dd>1: kill broker-1 for 1 s</dd>" in page
+def test_faults_stand_under_the_numbers_by_which_the_rows_call_them() -> None:
+    page = as_page(tell(small(*sends(7), faults=(LOSE_ACK, TimedFault(KILL, 300_000, 1_000_000)))))
+    assert "<dd>0: lose ack of Produce (times=1), for 5 s</dd><dd>1: broker 1 is killed, for 1 s</dd>" in page

@@ -1,4 +1,4 @@
-"""Every mishap of a plan strikes, or says why there was nothing to strike; one that does neither is found."""
+"""Every fault of a plan strikes, or says why there was nothing to strike; one that does neither is found."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ from typing import Any
 import pytest
 
 from ottla.audit.findings import FAULTLESS
-from ottla.faults import plan as faults
+from ottla.faults import plan as plans
+from ottla.faults.fault import make_fault
+from ottla.host.site import HostSite
 from ottla.simulation.draw import draw
 from ottla.simulation.outcome import Outcome
-from ottla.simulation.plan import SEVERE_WEATHER, Mishap, Plan
+from ottla.simulation.plan import SEVERE, Plan, TimedFault
 from ottla.simulation.run import Run, execute
-from ottla.simulation.world import World
-
-LOSE_REQUEST = Mishap("rule", 0, 2_000_000, {"kind": "lose_request", "api": "Produce", "times": 1})
 
 
-def befallen(*mishaps: Mishap) -> Plan:
-    plan = draw(7, records=20, mishaps=0)
-    plan.weather = SEVERE_WEATHER
-    plan.mishaps = list(mishaps)
+def timed(kind: str, at_us: int, lasts_us: int, **fields: Any) -> TimedFault:
+    return TimedFault(make_fault(kind, **fields), at_us, lasts_us)
+
+
+LOSE_REQUEST = timed("lose_request", 0, 2_000_000, times=1)
+KILL, PAUSE = {"broker_id": 1, "moment": "now"}, {"broker_id": 1, "moment": "now"}
+
+
+def struck(*faults: TimedFault) -> Plan:
+    plan = draw(7, records=20, faults=0)
+    plan.severity = SEVERE
+    plan.faults = list(faults)
     return plan
 
 
@@ -29,50 +36,47 @@ def faultless(outcome: Outcome) -> list[str]:
     return [each.detail for finding in outcome.findings if finding.kind == FAULTLESS for each in finding.evidence]
 
 
-@pytest.mark.parametrize(
-    ("mishap", "does"),
-    [
-        (Mishap("kill", 0, 200_000, {"broker": 1}), "kill"),
-        (Mishap("pause", 0, 200_000, {"broker": 1}), "pause"),
-        (Mishap("power_off", 0, 200_000, {"broker": 1, "anywhere": True}), "power_off"),
-        (Mishap("cut_power", 0, 200_000), "power_off"),
-        (Mishap("cut_power", 0, 200_000, {"controller": True}), "kill_controller"),
-        (Mishap("stop_controller", 0, 200_000), "kill_controller"),
-    ],
-)
-def test_a_mishap_that_does_nothing_is_found(mishap: Mishap, does: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert execute(befallen(mishap)).is_clean
+class Nothing:
+    """What a fault does that does nothing."""
 
-    def do_nothing(*_: Any) -> None:
-        pass
+    fired = 0
 
-    monkeypatch.setattr(World, does, do_nothing)
-    assert faultless(execute(befallen(mishap))) == [f"{mishap.kind} never struck: {mishap.details} at 0 us"]
-
-
-def test_a_rule_whose_requests_come_and_are_not_struck_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert execute(befallen(LOSE_REQUEST)).fired == {"rule": 1}
-    monkeypatch.setattr(faults._Entry, "is_due", lambda entry: False)
-    (told,) = faultless(execute(befallen(LOSE_REQUEST)))
-    assert told.startswith("rule never struck: {'kind': 'lose_request'")
+    def end(self) -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("mishaps", "why"),
+    ("fault", "does"),
     [
-        ([Mishap("kill", 0, 900_000, {"broker": 1}), Mishap("kill", 9, 0, {"broker": 1})], "its broker was down"),
-        ([Mishap("pause", 0, 900_000, {"broker": 1}), Mishap("pause", 9, 0, {"broker": 1})], "its broker was frozen"),
-        ([Mishap("stop_controller", at_us, 900_000) for at_us in (0, 9)], "the controller was down"),
-        ([Mishap("kill", 900_000_000, 0, {"broker": 1})], "all healed before its time"),
-        ([Mishap("rule", 59_000_000, 9, LOSE_REQUEST.details)], "all producers were done"),
-        ([Mishap("rule", 0, 9, {**LOSE_REQUEST.details, "api": "ElectLeaders"})], "none of its requests came"),
-        ([Mishap("rule", 0, 0, {**LOSE_REQUEST.details, "every": 9_000})], "none of its requests came"),
-        ([Mishap("rule", 0, 60_000_000, {**LOSE_REQUEST.details, "every": 9_000})], "too few of its requests came"),
-        ([Mishap("full_disk", 0, 0, {"broker": 1})], "nothing came its way"),
+        (timed("kill", 0, 200_000, broker_id=1, moment="now"), "kill"),
+        (timed("pause", 0, 200_000, broker_id=1, moment="now"), "pause"),
+        (timed("power_off", 0, 200_000, broker_id=1, moment="now"), "power_off"),
+        (timed("cut_power", 0, 200_000, moment="now"), "power_off"),
+        (timed("stop_controller", 0, 200_000), "stop_controller"),
     ],
 )
-def test_a_mishap_that_finds_nothing_to_strike_says_why(mishaps: list[Mishap], why: str) -> None:
-    plan = befallen(*mishaps)
+def test_a_fault_that_does_nothing_is_found(fault: TimedFault, does: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert execute(struck(fault)).is_clean
+
+    monkeypatch.setattr(HostSite, does, lambda *_, **__: Nothing())
+    assert faultless(execute(struck(fault))) == [f"{fault.kind} never struck: {fault.fault} at 0 us"]
+
+
+@pytest.mark.parametrize(
+    ("faults", "why"),
+    [
+        ([timed("kill", 0, 900_000, **KILL), timed("kill", 9, 0, **KILL)], "its broker was down"),
+        ([timed("pause", 0, 900_000, **PAUSE), timed("pause", 9, 0, **PAUSE)], "its broker was frozen"),
+        ([timed("stop_controller", at_us, 900_000) for at_us in (0, 9)], "the controller was down"),
+        ([timed("kill", 900_000_000, 0, **KILL)], "all healed before its time"),
+        ([timed("lose_request", 59_000_000, 9, times=1)], "all producers were done"),
+        ([timed("lose_request", 0, 9, times=1, api="ElectLeaders")], "none of its requests came"),
+        ([timed("lose_request", 0, 0, times=1, every=9_000)], "none of its requests came"),
+        ([timed("lose_request", 0, 60_000_000, times=1, every=9_000)], "too few of its requests came"),
+        ([timed("full_disk", 0, 0, broker_id=1)], "nothing came its way"),
+    ],
+)
+def test_a_fault_that_finds_nothing_to_strike_says_why(faults: list[TimedFault], why: str) -> None:
+    plan = struck(*faults)
     run = Run(plan)
     last = run.go().faults[-1]
     assert (last.fired, last.must_fire, last.missed) == (0, False, why)
@@ -82,16 +86,22 @@ def test_a_mishap_that_finds_nothing_to_strike_says_why(mishaps: list[Mishap], w
     assert f"seen while looking for “{FAULTLESS}”: {last.kind} did not strike: {why}" in outcome.states
 
 
+def test_a_fault_whose_requests_come_and_are_not_struck_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert execute(struck(LOSE_REQUEST)).fired == {"lose_request": 1}
+    monkeypatch.setattr(plans._Entry, "is_due", lambda entry: False)
+    (told,) = faultless(execute(struck(LOSE_REQUEST)))
+    assert told.startswith("lose_request never struck: lose_request(times=1)")
+
+
 def test_who_is_not_connected_has_the_next_connection_half_open() -> None:
-    silent = {"broker": None, "client": "r0"}
-    plan = befallen(Mishap("half_open", 0, 10_000_000, silent), Mishap("half_open", 0, 0, silent))
+    plan = struck(timed("half_open", 0, 10_000_000, client_id="r0"), timed("half_open", 0, 0, client_id="r0"))
     plan.readers[0].pause_us = 500_000
     first, last = Run(plan).go().faults
     assert (first.fired, last.fired, last.missed) == (1, 0, "nobody was connected")
-    every = Run(befallen(Mishap("half_open", 100_000, 0, {"broker": None, "client": "p0"}))).go().faults
+    every = Run(struck(timed("half_open", 100_000, 0, client_id="p0"))).go().faults
     assert every[0].fired > 1, "all of its connections at once"
 
 
-def test_two_rules_about_the_same_requests_excuse_each_other() -> None:
-    outcome = execute(befallen(LOSE_REQUEST, Mishap("rule", 0, 2_000_000, {**LOSE_REQUEST.details, "times": 500})))
+def test_two_faults_about_the_same_requests_excuse_each_other() -> None:
+    outcome = execute(struck(LOSE_REQUEST, timed("lose_request", 0, 2_000_000, times=500)))
     assert outcome.is_clean

@@ -16,7 +16,7 @@ from tests.soak import IS_SOAK
 from tests.tiers import some_tested
 
 from ottla.errors import BufferFull, OttlaError, TransactionUnfinished, TransactionUnknown
-from ottla.faults.rule import FaultRule
+from ottla.faults.fault import Fault, make_fault
 from ottla.records.plain import Record
 from ottla.simulation.clients import SimulatedProducer
 from ottla.simulation.world import World
@@ -161,7 +161,7 @@ class Writer:
 
 
 class Storm:
-    """One seed's cluster, writers and weather."""
+    """One seed's cluster, writers and faults."""
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = Random(seed)
@@ -184,7 +184,7 @@ class Storm:
         self.writers = [Writer(self, f"w{number}") for number in range(rng.randint(1, 3))]
         if rng.random() < 0.3:
             self.world.network.stall(rng.choice((0.02, 0.1)), rng.choice((50_000, 2_000_000)))
-        self.rules = [self.world.break_on_purpose(self.rule_drawn()) for _ in range(rng.randint(0, 4))]
+        self.faults = [self.world.faults.add(self.fault_drawn()) for _ in range(rng.randint(0, 4))]
         self.has_outages = rng.random() < 0.6
 
     def new_producer(self, name: str) -> SimulatedProducer:
@@ -201,7 +201,7 @@ class Storm:
             max_in_flight_requests_per_connection=rng.choice((1, 5)),
         )
 
-    def rule_drawn(self) -> FaultRule:
+    def fault_drawn(self) -> Fault:
         rng = self.rng
         details: dict[str, Any] = {"every": rng.randint(2, 9), "times": rng.choice((None, 1, 5))}
         if rng.random() < 0.3:
@@ -217,8 +217,8 @@ class Storm:
                 kind = rng.choice(("refuse", "refuse_after_append"))
                 details.pop("delay_ms", None)
                 details["error"] = rng.choice((3, 6, 7, 10, 19, 20, 45, 47, 87, -1))
-            return FaultRule(kind, topic=rng.choice((None, TOPIC)), **details)
-        return FaultRule(kind, api=api, **details)
+            return make_fault(kind, topic=rng.choice((None, TOPIC)), **details)
+        return make_fault(kind, api=api, **details)
 
     def run(self) -> list[str]:
         for _ in range(self.rng.randint(6, 25)):
@@ -256,9 +256,10 @@ class Storm:
             self.world.resume(broker_id)
 
     def heal(self) -> None:
-        for rule in self.rules:
-            self.world.faults.heal(rule)
-        self.world.network.stall(0, 0)
+        for fault in self.faults:
+            fault.heal()
+        for stall in self.world.network.stalls:
+            stall.end()
         for broker_id in BROKERS:
             self.mend(broker_id)
         self.wait(10_000_000)
@@ -272,7 +273,7 @@ class Storm:
                 told.append(f"{transaction.name} was never answered: {producer.core.transaction_trouble()}")
         for writer in self.writers:
             if not any(self.succeeds(writer) for _ in range(3)):
-                told.append(f"{writer.name} cannot commit in fair weather: {writer.transactions[-1].verdict}")
+                told.append(f"{writer.name} cannot commit after all has healed: {writer.transactions[-1].verdict}")
         self.wait(2 * self.timeout_ms * 1000)
         return told
 

@@ -13,7 +13,7 @@ from ottla.audit.partition import Audit, add_audits, audit_partition
 from ottla.audit.verdict import judge
 from ottla.broker.controller.state import CHANGES_FILE
 from ottla.errors import DeliveryFailed, DeliveryUnknown
-from ottla.faults.rule import FaultRule
+from ottla.faults.fault import make_fault
 from ottla.host.links import CONTROLLER
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import (
@@ -44,8 +44,8 @@ def run(seed: int, guarantee: str, *, through_bytes: bool = False, in_flight: in
     world = World(seed, through_bytes=through_bytes)
     world.create_topic(TOPIC, partitions=3)
     faults = [
-        world.break_on_purpose(FaultRule("lose_ack", topic=TOPIC, every=4)),
-        world.break_on_purpose(FaultRule("lose_request", topic=TOPIC, every=7)),
+        world.faults.add(make_fault("lose_ack", topic=TOPIC, every=4)),
+        world.faults.add(make_fault("lose_request", topic=TOPIC, every=7)),
     ]
     producer = world.producer(batch_size=300, max_in_flight_requests_per_connection=in_flight, **SETTINGS[guarantee])
     records = [(b"N%05d" % (number % 40), b"value %d" % number) for number in range(RECORDS)]
@@ -56,7 +56,7 @@ def run(seed: int, guarantee: str, *, through_bytes: bool = False, in_flight: in
     producer.flush()
     # Answers to acks=0 never come; what was sent still has to arrive before anybody looks.
     world.run_until(lambda: False, limit_us=1_000_000)
-    assert all(world.faults.fired(fault) > 0 for fault in faults), "a fault that never fired voids the run"
+    assert all(fault.fired > 0 for fault in faults), "a fault that never fired voids the run"
     reader = world.reader()
     audits = []
     for partition in range(3):
@@ -201,11 +201,13 @@ def test_a_controller_that_begins_anew_lets_partitions_be_led_again_whose_last_r
         image = world.controller.core.image  # type: ignore[attr-defined]
         return [part.leader >= 0 for part in image.topics[TOPIC].partitions]
 
+    cuts = []
     for broker_id in range(3):
-        world.cut_link(broker_id, CONTROLLER)
+        cuts.append(world.links.cut(broker_id, CONTROLLER))
     assert world.run_until(lambda: not any(led()))
     world.kill_controller()
-    world.heal_links()
+    for cut in cuts:
+        cut.end()
     world.start_controller()
     assert not any(led())
     assert world.run_until(lambda: all(led()), limit_us=5_000_000)

@@ -155,7 +155,7 @@ class BrokerCore:
         elif kind is ImagePublished:
             self._apply(event.image, now_us)
         elif kind is Released:
-            for operation in self.held.pop(event.rule_id, ()):
+            for operation in self.held.pop(event.fault_id, ()):
                 operation.expire(now_us)
         else:
             raise TypeError(f"a broker core knows no event {kind.__name__}")
@@ -279,13 +279,13 @@ class BrokerCore:
         """The id of a connection that does not exist: what is answered there reaches nobody."""
         return -1 - (self.next_number() << 64)
 
-    def hold(self, rule_id: int, operation: DelayedOperation) -> None:
+    def hold(self, fault_id: int, operation: DelayedOperation) -> None:
         """Keep a request, or an answer, until the fault with this id is healed."""
-        self.held.setdefault(rule_id, []).append(operation)
+        self.held.setdefault(fault_id, []).append(operation)
 
     def crash(self, action: Action) -> None:
         """Have the driver do to this broker what a fault says."""
-        self._outputs.append(Struck(action.kind, action.rule_id))
+        self._outputs.append(Struck(action.kind, action.fault_id))
 
     def park(self, request: Request, waiter: Cancellable) -> None:
         """Let `waiter` be cancelled when the connection is lost."""

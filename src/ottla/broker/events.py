@@ -127,28 +127,28 @@ class HangUp(Value):
 
 
 class Struck(Value):
-    """Output: a fault ends or freezes this broker here: `kind` is one of `faults.rule.CRASHES`.
+    """Output: a fault ends or freezes this broker here: `kind` is one of `faults.fault.OF_BROKERS`.
 
     For "pause" what comes behind it in the outputs is carried out when the broker goes on, otherwise never.
     """
 
     __slots__ = (
+        "fault_id",
         "kind",
-        "rule_id",
     )
 
-    def __init__(self, kind: str, rule_id: int) -> None:
+    def __init__(self, kind: str, fault_id: int) -> None:
         self.kind = kind
-        self.rule_id = rule_id
+        self.fault_id = fault_id
 
 
 class Released(Value):
     """Event: the fault with this id is healed; what it held back goes on."""
 
-    __slots__ = ("rule_id",)
+    __slots__ = ("fault_id",)
 
-    def __init__(self, rule_id: int) -> None:
-        self.rule_id = rule_id
+    def __init__(self, fault_id: int) -> None:
+        self.fault_id = fault_id
 
 
 class LetGo(Value):

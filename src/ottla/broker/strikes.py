@@ -12,8 +12,9 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.request import Request
+from ottla.faults.fault import OF_BROKERS
+from ottla.faults.fields import ACK, APPEND
 from ottla.faults.plan import Action
-from ottla.faults.rule import ACK, APPEND, CRASHES, HOLD
 
 if TYPE_CHECKING:
     from ottla.broker.core import BrokerCore
@@ -56,13 +57,13 @@ def before(core: BrokerCore, request: Request, now_us: int) -> bool:
     action = core.faults.before_append(request.context, now_us)
     if action is None:
         return False
-    if action.kind in CRASHES:
+    if action.kind in OF_BROKERS:
         core.crash(action)
         if action.kind == "pause":
             core.purgatory.add(DelayedRequest(core, request), now_us)
         return True
-    if action.kind == HOLD:
-        core.hold(action.rule_id, DelayedRequest(core, request))
+    if action.kind == "hold":
+        core.hold(action.fault_id, DelayedRequest(core, request))
         return True
     if action.kind == "delay_request":
         core.purgatory.add(DelayedRequest(core, request), now_us + action.delay_us)
@@ -94,8 +95,8 @@ def instead_of_answer(core: BrokerCore, request: Request, message: Any, now_us: 
     action = request.after
     if action is None:
         return False
-    if action.kind == HOLD:
-        core.hold(action.rule_id, DelayedAnswer(core, request, message if request.expects_answer else None))
+    if action.kind == "hold":
+        core.hold(action.fault_id, DelayedAnswer(core, request, message if request.expects_answer else None))
         return True
     if action.moment == ACK:
         core.crash(action)
@@ -116,7 +117,7 @@ def _end_connection(core: BrokerCore, request: Request, action: Action, what: st
     if not request.expects_answer:
         core.send(request, None)
     elif action.kind.startswith("lose_"):
-        core.hang_up(request.connection_id, f"{what} lost by fault {action.rule_id}")
+        core.hang_up(request.connection_id, f"{what} lost by fault {action.fault_id}")
     else:
         core.go_deaf(request.connection_id)
 

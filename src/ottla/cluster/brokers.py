@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from ottla.broker.core import BrokerCore
-from ottla.broker.events import BrokerAddress, HangUp, RequestReceived
+from ottla.broker.events import BrokerAddress, ClusterImage, HangUp, RequestReceived
 from ottla.broker.settings import BrokerSettings
+from ottla.cluster.client_network import EmbeddedClients
 from ottla.cluster.event_loop import EventLoop
 from ottla.cluster.loop_schedule import LoopSchedule
 from ottla.cluster.server import BrokerServer, Door
@@ -23,8 +23,10 @@ from ottla.cluster.storage import DiskStorage
 from ottla.errors import UserMistake
 from ottla.faults.plan import FaultPlan
 from ottla.host.broker_machine import BrokerMachine
+from ottla.host.faults_in_force import FaultsInForce
 from ottla.host.host import DOWN, PAUSED, RUNNING, Host
 from ottla.host.machine import Machine
+from ottla.host.site import HostSite
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -36,9 +38,12 @@ class SharedMemory:
 
     crossed = None
 
+    def __init__(self, clients: EmbeddedClients) -> None:
+        self._clients = clients
+
     def delay_us(self) -> int:
-        """Nothing is on its way for any time."""
-        return 0
+        """Nothing is on its way for any time, unless a fault holds it up."""
+        return self._clients.delay_us() if self._clients.stalls else 0
 
     def copy(self, message: Any) -> Any:
         """Followers take batches from the leader's memory where they are still there."""
@@ -63,9 +68,9 @@ class EmbeddedBrokers:
         self.doors = doors
         self.disks = disks
         self._controller_disk = controller_disk
-        self._faults = faults
         self._rng = rng
         self._numbers = itertools.count(1)
+        self.clients = EmbeddedClients(self.server, list(disks), Random(rng.random()))
         self.schedule = LoopSchedule(loop)
         self.host = Host(
             self.schedule,
@@ -74,14 +79,20 @@ class EmbeddedBrokers:
             controller_disk,
             settings,
             faults,
-            SharedMemory(),
+            SharedMemory(self.clients),
             self._open_doors,
             fork=lambda: Random(rng.random()),
             wall_offset_us=lambda: loop.clock.wall_us() - loop.now_us(),
         )
         self.host.failed = self._failed
-        self.host.struck = self._struck
         self.host.fell = self._fell
+        self.host.starting = self._reopen
+        self.host.started = self.clients.broker_started
+        self._site = HostSite(self.host, self.clients, rng)
+        self.faults = FaultsInForce(self.host, self._site, faults)
+        # Told when the cluster's metadata have changed.
+        self.published: Callable[[], None] = _nothing
+        self.host.links.published = self._image_published
 
     def boot(self) -> None:
         """Start all brokers and the controller; OSError, UserMistake."""
@@ -115,9 +126,6 @@ class EmbeddedBrokers:
         else:
             self._check_state(broker_id, (DOWN,), "started")
             down = [broker_id]
-        for each in down:
-            for door in self.doors[each]:
-                door.reopen()
         self.host.boot(down)
 
     def kill(self, broker_id: int | None, *, power: bool = False, seed: int | None = None) -> None:
@@ -162,9 +170,18 @@ class EmbeddedBrokers:
             for door in doors:
                 door.socket.close()
 
+    def _image_published(self, image: ClusterImage) -> None:
+        self.published()
+        self._site.image_published()
+
     def _open_doors(self, machine: BrokerMachine) -> BrokerServer:
         doors = self.doors[machine.broker_id]
-        return BrokerServer(self.schedule, self._loop, machine, doors, self._numbers.__next__)
+        return BrokerServer(self.schedule, self._loop, machine, doors, self._numbers.__next__, self.clients)
+
+    def _reopen(self, broker_id: int) -> None:
+        """Listen again before a broker that was down is started; UserMistake where another program has a port now."""
+        for door in self.doors[broker_id]:
+            door.reopen()
 
     def _fell(self, broker_id: int, kind: str) -> None:
         """Refuse whoever comes to a broker that has ended, and keep its ports."""
@@ -181,18 +198,6 @@ class EmbeddedBrokers:
         if isinstance(event, RequestReceived):
             machine.perform(HangUp(event.connection_id, "internal error of the broker"))
 
-    def _struck(self, rule_id: int, broker_id: int, kind: str) -> None:
-        """A fault hits while this broker's core is at work."""
-        if kind == "pause":
-            self.pause(broker_id)
-            return
-        # The same plan leaves the same bytes, whether it names a seed or not.
-        seed = self._faults.rule(rule_id).seed or 0
-        if kind == "cut_power":
-            self.kill(None, power=True, seed=seed)
-        else:
-            self._end(broker_id, power=kind == "power_off", seed=seed)
-
     def _end(self, broker_id: int, *, power: bool, seed: int | None) -> None:
         if power:
             self.host.power_off(broker_id, self._rng if seed is None else Random(f"{seed} {broker_id}"))
@@ -206,6 +211,5 @@ class EmbeddedBrokers:
             raise UserMistake(f"broker {broker_id} is {state}: it cannot be {what} now.")
 
 
-def core_of(machine: BrokerMachine | None) -> BrokerCore | None:
-    """The core of a broker that runs."""
-    return None if machine is None or machine.is_dead else machine.core  # type: ignore[return-value]
+def _nothing() -> None:
+    """Nobody has asked to be told."""

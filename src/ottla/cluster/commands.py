@@ -16,15 +16,15 @@ from ottla.broker.events import BrokerAddress, ClusterImage, Endpoint, MoveLeade
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock
 from ottla.cluster.brokers import ALL_DOWN, EmbeddedBrokers
-from ottla.cluster.conditions import ImposedConditions
 from ottla.cluster.data_dir import DataDir, broker_folder, unusable
 from ottla.cluster.event_loop import EventLoop
 from ottla.cluster.listener import Listener
 from ottla.cluster.server import Door, Entrance, open_doors
 from ottla.errors import OttlaError, UserMistake
-from ottla.faults.condition import Condition
+from ottla.faults.effect import Effect
+from ottla.faults.fault import fault_from
+from ottla.faults.fields import CONTROLLER
 from ottla.faults.plan import FaultPlan
-from ottla.faults.rule import HOLD, FaultRule
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -49,7 +49,6 @@ class Commands:
         self._data_dir: DataDir | None = None
         self._temporary = False
         self._brokers: EmbeddedBrokers | None = None
-        self._conditions: ImposedConditions | None = None
         self._watches: list[Watch] = []
         # Those that wait until a fault has struck.
         self._fault_watches: list[Watch] = []
@@ -78,9 +77,6 @@ class Commands:
             "heal_fault": self._heal_fault,
             "count_fault": self._count_fault,
             "await_fault": self._await_fault,
-            "add_condition": self._add_condition,
-            "heal_condition": self._heal_condition,
-            "count_condition": self._count_condition,
         }
 
     def handle(self, command: str, fields: dict[str, Any], answer: Answer) -> None:
@@ -165,7 +161,7 @@ class Commands:
             self._faults,
             random.Random(int.from_bytes(os.urandom(16))),
         )
-        brokers.host.links.published = self._look
+        brokers.published = self._look
         return brokers
 
     def _stop(self, answer: Answer) -> None:
@@ -304,10 +300,8 @@ class Commands:
         self._watches.append(look)
         self._loop.call_later(patience_s, late)
 
-    def _look(self, image: ClusterImage) -> None:
+    def _look(self) -> None:
         self._watches[:] = [look for look in self._watches if not look()]
-        if self._conditions is not None:
-            self._conditions.look(image)
 
     def _describe_partition(self, answer: Answer, topic: str, partition: int) -> None:
         image = self._partition(topic, partition)
@@ -351,23 +345,38 @@ class Commands:
     def _metrics(self, answer: Answer) -> None:
         answer([[server.broker_id, server.read_metrics()] for server in self._running().servers()])
 
-    def _add_fault(self, answer: Answer, rule: dict[str, Any]) -> None:
-        answer(self._faults.add(FaultRule.from_dict(rule), self._loop.now_us()))
+    def _add_fault(self, answer: Answer, fault: dict[str, Any]) -> None:
+        """Put a fault in force, and answer with its id once that is known."""
+        made = fault_from(fault)
+        brokers = self._running()
+        for broker_id in (getattr(made, "broker_id", None), getattr(made, "other_id", None)):
+            if broker_id is not None and broker_id != CONTROLLER:
+                brokers.check(broker_id)
+
+        def began(effect: Effect) -> None:
+            if effect.missed:
+                answer(UserMistake(f"the fault {effect.fault} finds nothing to strike: {effect.missed}."))
+            else:
+                answer(effect.fault_id)
+
+        try:
+            brokers.faults.add(made, began)
+        except OSError as error:
+            raise OttlaError(f"the fault cannot be put into effect: {error.strerror}") from error
 
     def _heal_fault(self, answer: Answer, fault_id: int) -> None:
-        self._faults.heal(fault_id)
-        if self._faults.rule(fault_id).kind == HOLD:
-            self._running().host.release(fault_id)
+        self._running().faults.heal(fault_id)
         self._count_fault(answer, fault_id)
 
     def _count_fault(self, answer: Answer, fault_id: int) -> None:
-        answer({"fired": self._faults.fired(fault_id), "matched": self._faults.matched(fault_id)})
+        answer(self._running().faults.counts(fault_id))
 
     def _await_fault(self, answer: Answer, fault_id: int, count: int, patience_s: float) -> None:
         """Answer when the fault has struck so often."""
+        effect = self._running().faults.effect(fault_id)
 
         def look() -> bool:
-            if self._faults.fired(fault_id) < count:
+            if effect.fired < count:
                 return False
             # Once the broker has done what it is at: what is held can be released then.
             self._loop.call_soon(self._count_fault, answer, fault_id)
@@ -376,9 +385,9 @@ class Commands:
         def late() -> None:
             if look in self._fault_watches:
                 self._fault_watches.remove(look)
-                fired, matched = self._faults.fired(fault_id), self._faults.matched(fault_id)
-                told = f"it struck {fired} of {matched} requests in {patience_s:g} s, and was to strike {count}"
-                answer(OttlaError(f"fault {self._faults.rule(fault_id).kind}: {told}."))
+                counts = self._running().faults.counts(fault_id)
+                told = f"it struck {counts['fired']} of {counts['matched']} requests in {patience_s:g} s"
+                answer(OttlaError(f"fault {effect.fault.kind}: {told}, and was to strike {count}."))
 
         if not look():
             self._fault_watches.append(look)
@@ -387,24 +396,6 @@ class Commands:
     def _look_at_faults(self) -> None:
         if self._fault_watches:
             self._fault_watches[:] = [look for look in self._fault_watches if not look()]
-
-    def _add_condition(self, answer: Answer, rule: dict[str, Any]) -> None:
-        try:
-            self._imposed().impose(Condition.from_dict(rule), answer)
-        except OSError as error:
-            raise OttlaError(f"the fault cannot be put into effect: {error.strerror}") from error
-
-    def _heal_condition(self, answer: Answer, fault_id: int) -> None:
-        self._imposed().heal(fault_id)
-        self._count_condition(answer, fault_id)
-
-    def _count_condition(self, answer: Answer, fault_id: int) -> None:
-        answer(self._imposed().counts(fault_id))
-
-    def _imposed(self) -> ImposedConditions:
-        if self._conditions is None:
-            self._conditions = ImposedConditions(self._running())
-        return self._conditions
 
 
 def _address(broker_id: int, doors: list[Door]) -> BrokerAddress:

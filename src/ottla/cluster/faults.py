@@ -1,8 +1,9 @@
 """`cluster.faults`: let something go wrong on purpose, and see whether it did.
 
 One verb per fault. Each returns a `Fault`, which is in force at once and until `heal()`, or to the end of its `with`
-block. Verbs of the first kind strike requests and take the keywords of `Which`; counting is over the requests that
-match, of the whole cluster, and a retry is one more request. Verbs of the second kind put a broker into a bad way.
+block: then brokers that it has struck run again. Verbs of the first kind strike requests and take the keywords of
+`Which`; counting is over the requests that match, of the whole cluster, and a retry is one more request. Verbs of the
+second kind are about brokers, disks, clocks, links and leaders.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
 from ottla.errors import ConfigError, OttlaError, UserMistake
-from ottla.faults.condition import Condition
-from ottla.faults.rule import APPEND, REQUEST, FaultRule
+from ottla.faults import fault as kinds
+from ottla.faults.fields import APPEND, REQUEST
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -47,14 +48,13 @@ class Which(TypedDict, total=False):
 
 
 class Fault:
-    """A fault in force; a context manager that heals it at the end."""
+    """A fault in force; a context manager that heals it at the end. `what` is its kind with its fields."""
 
-    def __init__(self, ask: Callable[..., Any], rule: FaultRule | Condition) -> None:
-        self.rule = rule
+    def __init__(self, ask: Callable[..., Any], what: kinds.Fault) -> None:
+        self.what = what
         self._ask = ask
         self._last: dict[str, int] | None = None
-        self._of = "fault" if isinstance(rule, FaultRule) else "condition"
-        self._fault_id: int = ask(f"add_{self._of}", rule=rule.to_dict())
+        self._fault_id: int = ask("add_fault", fault=what.to_dict())
 
     @property
     def fired(self) -> int:
@@ -74,7 +74,9 @@ class Fault:
         if type(count) is not int or count < 1:
             raise ConfigError(f"count={count!r} must be an integer of at least 1")
         if self._last is None:
-            self._of_requests("await_fired")
+            if not self.what.strikes_requests:
+                told = f"await_fired is for faults that strike requests; {self.what.kind} does not"
+                raise UserMistake(f"{told}: look at `fired`.")
             fields = {"fault_id": self._fault_id, "count": count, "patience_s": timeout}
             counts: dict[str, int] = self._ask("await_fault", timeout + _ANSWER_S, **fields)
             return counts["fired"]
@@ -83,9 +85,9 @@ class Fault:
         return self.fired
 
     def heal(self) -> None:
-        """End the fault; its counts stay readable. Healing twice is allowed."""
+        """End the fault: brokers that it has struck run again, its counts stay readable. Healing twice is allowed."""
         if self._last is None:
-            self._last = self._ask(f"heal_{self._of}", fault_id=self._fault_id)
+            self._last = self._ask("heal_fault", fault_id=self._fault_id)
 
     def remember_counts(self) -> None:
         """Read the counts for the last time."""
@@ -98,17 +100,12 @@ class Fault:
         self.heal()
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self.rule.to_dict().items() if name != "kind")
-        return f"<Fault {self.rule.kind}({said})>"
-
-    def _of_requests(self, verb: str) -> None:
-        if isinstance(self.rule, Condition):
-            raise UserMistake(f"{verb} is for faults that strike requests; {self.rule.kind} does not: look at `fired`.")
+        return f"<Fault {self.what.kind}({self.what.shown()})>"
 
     def _counts(self) -> dict[str, int]:
         if self._last is not None:
             return self._last
-        counts: dict[str, int] = self._ask(f"count_{self._of}", fault_id=self._fault_id)
+        counts: dict[str, int] = self._ask("count_fault", fault_id=self._fault_id)
         return counts
 
 
@@ -134,6 +131,10 @@ class Faults:
         # Which partition's leader coordinates a group, or a transactional id.
         self._coordinating = coordinating
         self._made: list[Fault] = []
+
+    def add(self, what: kinds.Fault) -> Fault:
+        """Put a fault in force that was made apart (`ottla.faults`), as from a file."""
+        return self._made_known(Fault(self._ask, what))
 
     # Requests, before anything is appended.
 
@@ -177,28 +178,39 @@ class Faults:
 
     def hold(self, *, moment: str = REQUEST, **which: Unpack[Which]) -> Hold:
         """Keep the request ("request": nothing appended yet), or its answer ("ack"), until `release()`."""
-        return self._made_known(Hold(self._ask, FaultRule("hold", moment=moment, **which)))
+        return self._made_known(Hold(self._ask, kinds.make_fault("hold", moment=moment, **which)))
 
     # Brokers struck down by a request. `moment`: "request" (nothing appended yet), "append" (in the leader's log, no
-    # follower has it) or "ack" (replicated as `acks` asks, not answered). `Cluster.start` brings them back.
+    # follower has it), "ack" (replicated as `acks` asks, not answered) or "now" (no request: the broker `broker_id`).
 
     def kill(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
-        """Kill the broker that handles the request; what it wrote survives in the page cache."""
+        """Kill the broker that handles the request; what it wrote survives in the page cache. Healed, it runs again."""
         return self._strike("kill", which, moment=moment)
 
-    def power_off(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
-        """Cut the power of the broker that handles the request; what was not synced is lost, but what `seed` leaves."""
-        return self._strike("power_off", which, moment=moment)
+    def power_off(self, *, moment: str = APPEND, in_sync_only: bool = False, **which: Unpack[Which]) -> Fault:
+        """Cut the power of the broker that handles the request; what was not synced is lost, but what `seed` leaves.
+
+        Healed, the broker runs again.
+        """
+        return self._strike("power_off", which, moment=moment, in_sync_only=in_sync_only)
 
     def pause(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
-        """Freeze the broker that handles the request until `Cluster.resume`."""
+        """Freeze the broker that handles the request until the fault is healed, or `Cluster.resume`."""
         return self._strike("pause", which, moment=moment)
 
-    def cut_power(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
+    def cut_power(self, *, moment: str = APPEND, controller: bool = True, **which: Unpack[Which]) -> Fault:
         """Cut the power of all brokers at once, of those that are down already, too; as `power_off`."""
-        return self._strike("cut_power", which, moment=moment)
+        return self._strike("cut_power", which, moment=moment, controller=controller)
 
-    # Brokers in a bad way until healed.
+    # Brokers, the controller, disks and clocks until healed.
+
+    def stop(self, broker_id: int) -> Fault:
+        """Shut this broker down in order; healed, it is started again."""
+        return self._impose("stop", broker_id=broker_id)
+
+    def stop_controller(self) -> Fault:
+        """Let the controller lose power; brokers go on with what they know. Healed, it starts from its disk."""
+        return self._impose("stop_controller")
 
     def full_disk(self, broker_id: int) -> Fault:
         """Let every append of this broker fail: no space left on the device."""
@@ -208,27 +220,60 @@ class Faults:
         """Let this broker be `delay_ms` late with whatever makes it write, as leader and as follower."""
         return self._impose("slow_disk", broker_id=broker_id, delay_ms=delay_ms)
 
+    def failing_disk(self, broker_id: int, *, operation: str, every: int = 1, evicts: bool = False) -> Fault:
+        """Let each so many-th "read", "write" or "sync" of this broker fail; one that cannot sync ends by itself.
+
+        `evicts`: what a sync that failed did not write is gone at once.
+        """
+        fields = {"operation": operation, "every": every, "evicts": evicts}
+        return self._impose("failing_disk", broker_id=broker_id, **fields)
+
     def jump_clock(self, broker_id: int, *, jump_ms: int) -> Fault:
         """Let this broker's clock show `jump_ms` more, or less where it is negative; healing sets it right."""
         return self._impose("jump_clock", broker_id=broker_id, jump_ms=jump_ms)
 
-    def cut_link(self, broker_id: int, other_id: int) -> Fault:
-        """Keep two brokers from reaching each other; a follower among them falls out of the replicas in sync."""
-        return self._impose("cut_link", broker_id=broker_id, other_id=other_id)
+    def drift_clock(self, broker_id: int, *, drift_ppm: int) -> Fault:
+        """Let this broker's clock (-2: the controller's) count so many parts in a million too many."""
+        return self._impose("drift_clock", broker_id=broker_id, drift_ppm=drift_ppm)
 
-    def isolate(self, broker_id: int) -> Fault:
+    # Links between brokers, and connections of clients.
+
+    def cut_link(self, broker_id: int, other_id: int, *, silently: bool = False) -> Fault:
+        """Keep two brokers (-2: the controller) from reaching each other; a follower falls out of the replicas in sync.
+
+        `silently`: who asks is not told, and waits until it gives up.
+        """
+        return self._impose("cut_link", broker_id=broker_id, other_id=other_id, silently=silently)
+
+    def isolate(self, broker_id: int, *, silently: bool = False) -> Fault:
         """Keep this broker from all others and the controller, while clients still reach it: a zombie leader."""
-        return self._impose("isolate", broker_id=broker_id)
+        return self._impose("isolate", broker_id=broker_id, silently=silently)
+
+    def lose_messages(self, *, probability: float) -> Fault:
+        """Lose this share of what brokers and controller say to each other, without a word."""
+        return self._impose("lose_messages", probability=probability)
 
     def unplug(self, broker_id: int, *, client_id: str | None = None) -> Fault:
         """Part this broker from its clients, or from one: connections, old and new, stay silent; healed, they go on."""
         return self._impose("unplug", broker_id=broker_id, client_id=client_id)
 
-    def half_open(self, broker_id: int, *, client_id: str | None = None) -> Fault:
+    def half_open(self, broker_id: int | None = None, *, client_id: str | None = None) -> Fault:
         """Leave the connections that clients, or one, have to this broker silent for good; new ones are well."""
         return self._impose("half_open", broker_id=broker_id, client_id=client_id)
 
-    # Leaders where they should not be.
+    def stall(self, *, probability: float, delay_max_ms: int) -> Fault:
+        """Hold up this share of what brokers are sent for at most `delay_max_ms`, and all that is behind it."""
+        return self._impose("stall", probability=probability, delay_max_ms=delay_max_ms)
+
+    # Logs, and leaders where they should not be.
+
+    def corrupt(self, topic: str, partition: int, offset: int, *, broker_id: int) -> Fault:
+        """Flip one byte of the batch that holds this offset, in the file of this broker's replica, for good."""
+        return self._impose("corrupt", topic=topic, partition=partition, offset=offset, broker_id=broker_id)
+
+    def corrupt_unsynced(self, topic: str, partition: int, *, broker_id: int) -> Fault:
+        """Kill this broker, and flip one byte of what it had not synced of that log; healed, it runs again."""
+        return self._impose("corrupt_unsynced", topic=topic, partition=partition, broker_id=broker_id)
 
     def unclean_election(self, topic: str, partition: int) -> Fault:
         """Whenever no replica in sync is left to lead, let a living one lead all the same: what it lacks is lost."""
@@ -243,10 +288,6 @@ class Faults:
         """Let another replica in sync lead a partition from now on; UserMistake where there is none."""
         return self._impose("move_leader", topic=topic, partition=partition)
 
-    def corrupt(self, topic: str, partition: int, offset: int, *, broker_id: int) -> Fault:
-        """Flip one byte of the batch that holds this offset, in the file of this broker's replica, for good."""
-        return self._impose("corrupt", topic=topic, partition=partition, offset=offset, broker_id=broker_id)
-
     def remember_counts(self) -> None:
         """Read the counts of all faults for the last time, as far as the cluster still tells them."""
         for fault in self._made:
@@ -257,13 +298,10 @@ class Faults:
         self._made.clear()
 
     def _strike(self, kind: str, which: Which, **more: Any) -> Fault:
-        return self._make(FaultRule(kind, **which, **more))
+        return self._made_known(Fault(self._ask, kinds.make_fault(kind, **which, **more)))
 
     def _impose(self, kind: str, **fields: Any) -> Fault:
-        return self._make(Condition(kind, **fields))
-
-    def _make(self, rule: FaultRule | Condition) -> Fault:
-        return self._made_known(Fault(self._ask, rule))
+        return self._made_known(Fault(self._ask, kinds.make_fault(kind, **fields)))
 
     def _made_known(self, fault: F) -> F:
         self._made.append(fault)

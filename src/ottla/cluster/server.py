@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker import metrics
 from ottla.broker.core import BrokerCore
+from ottla.broker.events import ConnectionLost, RequestReceived
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.client_connection import ClientConnection, Clients
 from ottla.cluster.event_loop import EventLoop, Timer
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import ssl
 
     from ottla.broker.authentication import Users
+    from ottla.cluster.client_network import EmbeddedClients
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -150,6 +152,7 @@ class BrokerServer:
         machine: BrokerMachine,
         doors: list[Door],
         next_number: Callable[[], int],
+        clients: EmbeddedClients,
     ) -> None:
         core: Any = machine.core
         self.loop = loop
@@ -158,6 +161,10 @@ class BrokerServer:
         self.post = schedule.post
         self._arrive = machine.arrive
         self._next_number = next_number
+        self._schedule = schedule
+        self._network = clients
+        # When what was held up last of a connection arrives; what comes behind it arrives later.
+        self._held_up_us: dict[int, int] = {}
         # What all clients read into, one after the other.
         self.stage = bytearray(STAGE_BYTES)
         self.metrics = core.metrics
@@ -180,7 +187,24 @@ class BrokerServer:
 
     def receive(self, event: Any) -> None:
         """Hand an event of one of the clients to the core."""
-        self.post(self._arrive, event)
+        if self._network.stalls or self._held_up_us:
+            self._receive_late(event)
+        else:
+            self.post(self._arrive, event)
+
+    def _receive_late(self, event: RequestReceived | ConnectionLost) -> None:
+        """A fault holds up some of what arrives, and all that is behind it on its connection."""
+        now_us, connection_id = self.loop.now_us(), event.connection_id
+        due_us = max(now_us + self._network.delay_us(), self._held_up_us.get(connection_id, 0))
+        if type(event) is ConnectionLost:
+            self._held_up_us.pop(connection_id, None)
+        elif due_us > now_us:
+            self._held_up_us[connection_id] = due_us
+        self.post(self._schedule_at, (due_us, event))
+
+    def _schedule_at(self, late: tuple[int, Any]) -> None:
+        due_us, event = late
+        self._schedule.at(due_us, self._arrive, event)
 
     @property
     def failed_authentication_delay_ms(self) -> int:

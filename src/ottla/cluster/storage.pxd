@@ -1,27 +1,18 @@
 """What of storage.py is C when it is compiled (see setup.py)."""
 
-cimport cython
-
 from ottla.broker.write_back cimport WriteBack
-
-
-@cython.final
-cdef class Space:
-    cdef public bint is_full
-    cdef public object refused
-
-    cpdef check(self, path)
+from ottla.host.disk_faults cimport DiskFaults
 
 
 cdef class DiskFile:
     cdef public bint _closed
     cdef public object _descriptor
     cdef public bint _failing
+    cdef public DiskFaults _faults
     cdef public bint _is_named
     cdef public bint _lasts
     cdef public object _name
     cdef public object _open_files
-    cdef public Space _space
     cdef public object _syncing
     cdef public WriteBack _write_back
     cdef public object path

@@ -29,6 +29,7 @@ from random import Random
 
 from ottla.broker.storage import Buffer
 from ottla.broker.write_back import WriteBack
+from ottla.host.disk_faults import READ, SYNC, WRITE, DiskFaults, spoilt_byte
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -128,6 +129,16 @@ def _sync_in_turn(waiting: SimpleQueue[_BackgroundSync]) -> None:
         waiting.get().run()
 
 
+class _Failed:
+    """What became of a sync in the background that failed."""
+
+    def __init__(self, error: OSError) -> None:
+        self._error = error
+
+    def __call__(self) -> bool:
+        raise self._error
+
+
 def _done() -> bool:
     return True
 
@@ -197,22 +208,6 @@ class OpenFiles:
                 file.rest()
 
 
-class Space:
-    """The room on one storage's disk; a fault can say that there is none, and `refused` counts what that struck."""
-
-    __slots__ = ("is_full", "refused")
-
-    def __init__(self) -> None:
-        self.is_full = False
-        self.refused = 0
-
-    def check(self, path: str) -> None:
-        """OSError (ENOSPC) where nothing more may be written."""
-        if self.is_full:
-            self.refused += 1
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-
-
 class DiskFile:
     """An append-only file that can be cut; it must have no other writer. Made by `DiskStorage.open`."""
 
@@ -220,11 +215,11 @@ class DiskFile:
         "_closed",
         "_descriptor",
         "_failing",
+        "_faults",
         "_is_named",
         "_lasts",
         "_name",
         "_open_files",
-        "_space",
         "_syncing",
         "_write_back",
         "path",
@@ -233,7 +228,14 @@ class DiskFile:
     )
 
     def __init__(
-        self, path: str, name: str, size: int, open_files: OpenFiles, write_back: WriteBack, space: Space, lasts: bool
+        self,
+        path: str,
+        name: str,
+        size: int,
+        open_files: OpenFiles,
+        write_back: WriteBack,
+        faults: DiskFaults,
+        lasts: bool,
     ) -> None:
         self._lasts = lasts
         self._is_named = False
@@ -245,7 +247,7 @@ class DiskFile:
         self._name = name
         self._open_files = open_files
         self._write_back = write_back
-        self._space = space
+        self._faults = faults
         self._descriptor: _Descriptor | None = None
         self._closed = False
         self._failing = False
@@ -255,7 +257,7 @@ class DiskFile:
         begin = self.size
         wanted = sum(map(len, buffers))
         try:
-            self._space.check(self.path)
+            self._faults.check_append(self.path)
             fd = self._open_descriptor().fd
             if len(buffers) <= _BUFFERS_PER_WRITE:
                 written = os.writev(fd, buffers)
@@ -277,14 +279,17 @@ class DiskFile:
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`."""
+        self._faults.check(READ, self.path)
         return os.pread(self._open_descriptor().fd, size, position)
 
     def file_slice(self, position: int, size: int) -> DiskSlice:
         """A promise of these bytes."""
+        self._faults.check(READ, self.path)
         return DiskSlice(self._open_descriptor(), position, size)
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes."""
+        self._faults.check(WRITE, self.path)
         os.ftruncate(self._open_descriptor().fd, size)
         self.size = size
         self._write_back.cut(self._name, size)
@@ -292,6 +297,7 @@ class DiskFile:
     def sync(self) -> None:
         """Return once everything written so far would survive a power cut."""
         begin_ns = time.perf_counter_ns()
+        self._check_sync()
         if self._lasts:
             if self._syncing is not None:
                 self._syncing.wait()
@@ -305,14 +311,27 @@ class DiskFile:
 
     def begin_sync(self) -> Callable[[], bool]:
         """Begin what `sync` does in a thread of its own; the answer tells whether it is done, OSError if it failed."""
-        if not self._lasts:
-            self.sync()
+        if not self._lasts or self._faults.failing:
+            try:
+                self.sync()
+            except OSError as error:
+                return _Failed(error)
             return _done
         new_path = None if self._is_named else self.path
         syncing = _BackgroundSync(self._open_descriptor(), new_path, self._name, self.size, self._write_back)
         self._is_named = True
         self._syncing = syncing
         return syncing
+
+    def _check_sync(self) -> None:
+        """OSError where a fault makes this sync fail; what was not synced may be gone from the page cache then."""
+        try:
+            self._faults.check(SYNC, self.path)
+        except OSError:
+            synced = self._write_back.synced_bytes(self._name, self.size)
+            if self._faults.evicts and synced < self.size:
+                _overwrite(self.path, bytes(self.size - synced), synced)
+            raise
 
     def close(self) -> None:
         """Give the file back; slices of it stay readable. Closing twice is allowed."""
@@ -366,14 +385,14 @@ class DiskStorage:
     def __init__(self, root: str, open_files: OpenFiles | None = None, *, lasts: bool = True) -> None:
         self._lasts = lasts
         self.write_back = WriteBack()
-        self.space = Space()
+        self.faults = DiskFaults()
         self._root = root
         self._open_files = open_files if open_files is not None else OpenFiles()
 
     def make_folder(self, path: str, files: Sequence[tuple[str, bytes]]) -> bool:
         """Make a folder with these files in it; False where there is one. OSError: there is none."""
         full = os.path.join(self._root, path)
-        self.space.check(full)
+        self.faults.check_append(full)
         try:
             os.mkdir(full)
         except FileExistsError:
@@ -403,7 +422,7 @@ class DiskStorage:
             return file
 
     def _file(self, path: str, full: str, size: int) -> DiskFile:
-        return DiskFile(full, path, size, self._open_files, self.write_back, self.space, self._lasts)
+        return DiskFile(full, path, size, self._open_files, self.write_back, self.faults, self._lasts)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or a folder at `path`."""
@@ -429,6 +448,7 @@ class DiskStorage:
 
     def read_file(self, path: str) -> bytes | None:
         """The whole of a small file, or None."""
+        self.faults.check(READ, path)
         try:
             with open(os.path.join(self._root, path), "rb") as file:
                 return file.read()
@@ -441,7 +461,9 @@ class DiskStorage:
         `synced`: so does a power cut, and the new one after this returns; otherwise the file may be empty then.
         """
         full = os.path.join(self._root, path)
-        self.space.check(full)
+        self.faults.check_append(full)
+        if synced:
+            self.faults.check(SYNC, full)
         os.makedirs(os.path.dirname(full), exist_ok=True)
         fresh = full + ".new"
         try:
@@ -460,6 +482,7 @@ class DiskStorage:
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, in place of what is there, or a folder one that nothing has."""
+        self.faults.check(WRITE, old)
         os.replace(os.path.join(self._root, old), os.path.join(self._root, new))
         self.write_back.renamed(old, new)
 
@@ -480,11 +503,17 @@ class DiskStorage:
 
     def flip_byte(self, path: str, position: int) -> None:
         """Turn over all bits of one byte of a file, for good; OSError."""
-        fd = os.open(os.path.join(self._root, path), os.O_RDWR | os.O_CLOEXEC)
-        try:
-            os.pwrite(fd, bytes([os.pread(fd, 1, position)[0] ^ 0xFF]), position)
-        finally:
-            os.close(fd)
+        full = os.path.join(self._root, path)
+        with open(full, "rb") as file:
+            file.seek(position)
+            flipped = file.read(1)[0] ^ 0xFF
+        _overwrite(full, bytes([flipped]), position)
+
+    def spoilt_byte(self, path: str, rng: Random) -> int | None:
+        """Where a byte of what was not synced of a log can be wrong; None where there is none."""
+        with open(os.path.join(self._root, path), "rb") as file:
+            content = file.read()
+        return spoilt_byte(content, self.write_back.synced_bytes(path, len(content)), rng)
 
     def power_off(self, rng: Random) -> None:
         """Cut the files back to what counts as synced, or a little more, as a power cut would leave them."""
@@ -493,6 +522,13 @@ class DiskStorage:
                 os.truncate(os.path.join(self._root, path), size)
             except FileNotFoundError:
                 continue
+
+
+def _overwrite(path: str, content: bytes, position: int) -> None:
+    """By a descriptor of its own: those of logs append, whatever position they are given."""
+    with open(path, "r+b") as file:
+        file.seek(position)
+        file.write(content)
 
 
 def remove_tree(path: str) -> None:

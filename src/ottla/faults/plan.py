@@ -1,13 +1,13 @@
 """A fault plan: which of the requests that reach a broker are struck, by what, and whether that really happened.
 
-A `FaultRule` (`rule.py` lists the kinds) says what goes wrong and for which requests; a `FaultPlan` counts, per rule,
-the requests that match it (a retry is one more request) and answers two questions of the broker: what strikes this
-request before its records are appended, and what strikes it afterwards. All brokers of a cluster share one plan, so
-that "the third request" means the third of the cluster.
+A `RequestFault` says what goes wrong and for which requests; a `FaultPlan` counts, for each of them, the requests that
+match it (a retry is one more request) and answers two questions of the broker: what strikes this request before its
+records are appended, and what strikes it afterwards. All brokers of a cluster share one plan, so that "the third
+request" means the third of the cluster.
 
-Invariants: both questions are decided when the request arrives, from counts, the time and the rule's own seed alone,
-so that the same requests in the same order are struck in the same way; at most one rule strikes a request, one that
-strikes before the append first, then the rule added first; `fired` counts only what really happened: an answer is
+Invariants: both questions are decided when the request arrives, from counts, the time and the fault's own seed alone,
+so that the same requests in the same order are struck in the same way; at most one fault strikes a request, one that
+strikes before the append first, then the fault added first; `fired` counts only what really happened: an answer is
 lost only where something had been appended.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from random import Random
 
 from ottla.errors import ConfigError
-from ottla.faults.rule import FaultRule
+from ottla.faults.request_fault import RequestFault
 
 ANYWHERE: tuple[tuple[str, int], ...] = ()
 
@@ -41,68 +41,68 @@ class FaultContext:
 class Action:
     """What to do to a request, and to which of its partitions (for the kinds that answer with an error)."""
 
-    __slots__ = ("delay_us", "error", "kind", "moment", "partitions", "rule_id")
+    __slots__ = ("delay_us", "error", "fault_id", "kind", "moment", "partitions")
 
-    def __init__(self, rule_id: int, rule: FaultRule, partitions: tuple[tuple[str, int], ...]) -> None:
-        self.rule_id = rule_id
-        self.kind = rule.kind
-        self.error = rule.error or 0
-        self.delay_us = (rule.delay_ms or 0) * 1000
-        self.moment = rule.moment
+    def __init__(self, fault_id: int, fault: RequestFault, partitions: tuple[tuple[str, int], ...]) -> None:
+        self.fault_id = fault_id
+        self.kind = fault.kind
+        self.error = fault.error or 0
+        self.delay_us = (fault.delay_ms or 0) * 1000
+        self.moment = fault.moment
         self.partitions = partitions
 
 
 class _Entry:
-    """A rule with its counts."""
+    """A fault with its counts."""
 
-    __slots__ = ("_begin_us", "_chance", "_end_us", "fired", "matched", "rule", "rule_id")
+    __slots__ = ("_begin_us", "_chance", "_end_us", "fault", "fault_id", "fired", "matched")
 
-    def __init__(self, rule_id: int, rule: FaultRule, now_us: int) -> None:
-        self.rule_id = rule_id
-        self.rule = rule
-        self._chance = Random(rule.seed or 0) if rule.probability is not None else None
-        self._begin_us = now_us + rule.after_ms * 1000 if rule.after_ms is not None else None
+    def __init__(self, fault_id: int, fault: RequestFault, now_us: int) -> None:
+        self.fault_id = fault_id
+        self.fault = fault
+        self._chance = Random(fault.seed or 0) if fault.probability is not None else None
+        self._begin_us = now_us + fault.after_ms * 1000 if fault.after_ms is not None else None
         begin_us = self._begin_us or now_us
-        self._end_us = begin_us + rule.duration_ms * 1000 if rule.duration_ms is not None else None
+        self._end_us = begin_us + fault.duration_ms * 1000 if fault.duration_ms is not None else None
         self.matched = 0
         self.fired = 0
 
     def touched(self, context: FaultContext, now_us: int) -> tuple[tuple[str, int], ...] | None:
-        """The partitions of the request the rule is about; None where the rule is about another request."""
-        rule = self.rule
-        if rule.api != context.api or (rule.broker_id is not None and rule.broker_id != context.broker_id):
+        """The partitions of the request the fault is about; None where the fault is about another request."""
+        fault = self.fault
+        if fault.api != context.api or (fault.broker_id is not None and fault.broker_id != context.broker_id):
             return None
         if (self._begin_us is not None and now_us < self._begin_us) or (
             self._end_us is not None and now_us >= self._end_us
         ):
             return None
-        if rule.topic is None:
+        if fault.topic is None:
             return context.partitions
         found = tuple(
             pair
             for pair in context.partitions
-            if pair[0] == rule.topic and (rule.partition is None or pair[1] == rule.partition)
+            if pair[0] == fault.topic and (fault.partition is None or pair[1] == fault.partition)
         )
         return found or None
 
     def is_due(self) -> bool:
         """Whether the request just counted is one to strike."""
-        rule = self.rule
-        if rule.nth is not None:
-            return self.matched == rule.nth
-        if rule.times is not None and self.fired >= rule.times:
+        fault = self.fault
+        if fault.nth is not None:
+            return self.matched == fault.nth
+        if fault.times is not None and self.fired >= fault.times:
             return False
         if self._chance is not None:
-            return self._chance.random() < (rule.probability or 0)
-        return rule.every is None or self.matched % rule.every == 0
+            return self._chance.random() < (fault.probability or 0)
+        return fault.every is None or self.matched % fault.every == 0
 
     def strike(self, partitions: tuple[tuple[str, int], ...]) -> Action:
         self.fired += 1
-        return Action(self.rule_id, self.rule, partitions)
+        return Action(self.fault_id, self.fault, partitions)
 
 
 class FaultPlan:
-    """The rules in force and what became of them; `active` is False where there are none (nothing to ask then)."""
+    """The faults in force and what became of them; `active` is False where there are none (nothing to ask then)."""
 
     __slots__ = ("_entries", "_in_force", "active", "struck")
 
@@ -110,35 +110,35 @@ class FaultPlan:
         self._entries: dict[int, _Entry] = {}
         self._in_force: tuple[_Entry, ...] = ()
         self.active = False
-        # Called whenever a rule has struck.
+        # Called whenever a fault has struck.
         self.struck: Callable[[], None] | None = None
 
-    def add(self, rule: FaultRule, now_us: int = 0) -> int:
-        """Put a rule in force and return its id; times of the rule count from `now_us`."""
-        rule_id = len(self._entries) + 1
-        entry = _Entry(rule_id, rule, now_us)
-        self._entries[rule_id] = entry
+    def add(self, fault: RequestFault, now_us: int = 0, fault_id: int | None = None) -> int:
+        """Put a fault in force and return its id (the next one unless given); its times count from `now_us`."""
+        fault_id = len(self._entries) + 1 if fault_id is None else fault_id
+        entry = _Entry(fault_id, fault, now_us)
+        self._entries[fault_id] = entry
         self._in_force += (entry,)
         self.active = True
-        return rule_id
+        return fault_id
 
-    def heal(self, rule_id: int) -> None:
-        """Take a rule out of force; its counts stay readable. Healing twice is no mistake."""
-        healed = self._entry(rule_id)
+    def heal(self, fault_id: int) -> None:
+        """Take a fault out of force; its counts stay readable. Healing twice is no mistake."""
+        healed = self._entry(fault_id)
         self._in_force = tuple(entry for entry in self._in_force if entry is not healed)
         self.active = bool(self._in_force)
 
-    def rule(self, rule_id: int) -> FaultRule:
-        """The rule with this id, healed or not."""
-        return self._entry(rule_id).rule
+    def fault(self, fault_id: int) -> RequestFault:
+        """The fault with this id, healed or not."""
+        return self._entry(fault_id).fault
 
-    def fired(self, rule_id: int) -> int:
-        """How many requests the rule has struck."""
-        return self._entry(rule_id).fired
+    def fired(self, fault_id: int) -> int:
+        """How many requests the fault has struck."""
+        return self._entry(fault_id).fired
 
-    def matched(self, rule_id: int) -> int:
-        """How many requests the rule was about while it was in force, struck or not."""
-        return self._entry(rule_id).matched
+    def matched(self, fault_id: int) -> int:
+        """How many requests the fault was about while it was in force, struck or not."""
+        return self._entry(fault_id).matched
 
     def before_append(self, context: FaultContext, now_us: int = 0) -> Action | None:
         """Count the request and say what strikes it before anything is appended; call it once per request."""
@@ -151,7 +151,7 @@ class FaultPlan:
             entry.matched += 1
             if not entry.is_due():
                 continue
-            if entry.rule.is_before_append:
+            if entry.fault.is_before_append:
                 before = before or (entry, partitions)
             else:
                 context._after = context._after or (entry, partitions)
@@ -163,7 +163,7 @@ class FaultPlan:
     def after_append(self, context: FaultContext, appended: tuple[tuple[str, int], ...] | None = None) -> Action | None:
         """What strikes the request now that it has been handled.
 
-        `appended` names the partitions where its records are stored now: a rule that is about none of them does not
+        `appended` names the partitions where its records are stored now: a fault that is about none of them does not
         strike. None stands for all of them.
         """
         if context._after is None:
@@ -182,8 +182,8 @@ class FaultPlan:
             self.struck()
         return action
 
-    def _entry(self, rule_id: int) -> _Entry:
-        entry = self._entries.get(rule_id)
+    def _entry(self, fault_id: int) -> _Entry:
+        entry = self._entries.get(fault_id)
         if entry is None:
-            raise ConfigError(f"there is no fault with id {rule_id}; ids come from add()")
+            raise ConfigError(f"there is no fault with id {fault_id}; ids come from add()")
         return entry

@@ -34,12 +34,16 @@ if TYPE_CHECKING:
 class SlowDisk:
     """Makes everybody wait for so long who makes a broker write; `fired` counts how often it did."""
 
-    __slots__ = ("broker_id", "delay_us", "fired")
+    __slots__ = ("_ended", "delay_us", "fired")
 
-    def __init__(self, broker_id: int, delay_us: int) -> None:
-        self.broker_id = broker_id
+    def __init__(self, delay_us: int, ended: Callable[[SlowDisk], None]) -> None:
+        self._ended = ended
         self.delay_us = delay_us
         self.fired = 0
+
+    def end(self) -> None:
+        """Nobody waits any more for this."""
+        self._ended(self)
 
 
 class BrokerMachine(Machine):

@@ -17,12 +17,13 @@ from typing import Any
 
 from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
-from ottla.broker.events import BrokerAddress, Halted, LetGo, Released, Struck
+from ottla.broker.events import BrokerAddress, ClusterImage, Halted, LetGo, Released, Struck
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
+from ottla.faults.fields import CONTROLLER
 from ottla.faults.plan import FaultPlan
 from ottla.host.broker_machine import BrokerMachine, ControllerMachine, SlowDisk
-from ottla.host.links import CONTROLLER, Links
+from ottla.host.links import Links
 from ottla.host.machine_clock import OwnClock
 from ottla.host.ports import Disk, Doors, Wires
 from ottla.host.schedule import Schedule
@@ -73,12 +74,15 @@ class Host:
         self._takes_us: dict[int, Callable[[Any], int] | None] = {}
         self.links = Links(schedule, wires, fork(), settings.request_timeout_ms * 1000)
         self._stopping: dict[int, Callable[[], None]] = {}
-        # Told whenever a broker did something, of each that starts, of each that ends and why, and of an exception in a
-        # core.
+        # Told whenever a broker did something, before and after one that was down is started, of each that ends and
+        # why, and of an exception in a core.
         self.acted: Callable[[int], None] | None = None
+        self.starting: Callable[[int], None] | None = None
         self.started: Callable[[int], None] | None = None
         self.fell: Callable[[int, str], None] | None = None
         self.failed: Callable[[Any, Any], None] | None = None
+        # Told when the controller was killed, before it may be started from its disk.
+        self.controller_killed: Callable[[], None] | None = None
         # Carries out a fault that strikes a broker in the midst of a request: rule, broker, kind.
         self.struck: Callable[[int, int, str], None] = _nobody
 
@@ -105,6 +109,21 @@ class Host:
         """The cores of the brokers that run."""
         return [machine.core for machine in self.brokers.values() if not machine.is_dead]  # type: ignore[misc]
 
+    def is_whole(self) -> bool:
+        """Whether every replica is in sync, and in truth: this very start of every broker is the one that is meant."""
+        controller = self.links.controller
+        if controller is None:
+            return False
+        image: ClusterImage = controller.core.image  # type: ignore[attr-defined]
+        return all(
+            len(part.isr) == len(part.replicas) and part.leader >= 0
+            for topic in image.topics.values()
+            for part in topic.partitions
+        ) and all(
+            self.state(broker_id) == RUNNING and image.broker_epochs[broker_id] == machine.core.broker_epoch  # type: ignore[attr-defined]
+            for broker_id, machine in self.brokers.items()
+        )
+
     # ---- begin --------------------------------------------------------------------------------------------------
 
     def boot(self, broker_ids: Sequence[int] | None = None) -> None:
@@ -114,25 +133,27 @@ class Host:
         their first heartbeats.
         """
         starting = list(self._starts) if broker_ids is None else list(broker_ids)
-        if self.has_controller:
-            for broker_id in starting:
-                self.start(broker_id)
+        if not self.has_controller and not self.cores():
+            self._boot_all(starting)
             return
-        for broker_id in self._starts:
-            self._starts[broker_id] = 0
+        if not self.has_controller:
+            self.start_controller()
+        for broker_id in starting:
+            self.start(broker_id)
+
+    def _boot_all(self, starting: Sequence[int]) -> None:
         machines = [self._new_broker(broker_id) for broker_id in starting]
-        directories = {
-            machine.broker_id: machine.core.directory.identify(machine.broker_id, machine.core.rng)  # type: ignore[attr-defined]
-            for machine in machines
-        }
         core = ControllerCore(
             self.addresses,
             self.controller_disk,
             self.settings,
             self._fork(),
             cluster_id=self._cluster_id,
-            running=starting,
-            directories=directories,
+            running={machine.broker_id: machine.core.broker_epoch for machine in machines},  # type: ignore[attr-defined]
+            directories={
+                machine.broker_id: machine.core.directory.identify(machine.broker_id, machine.core.rng)  # type: ignore[attr-defined]
+                for machine in machines
+            },
         )
         # With the image that it publishes the brokers begin.
         self._run_controller(core)
@@ -154,6 +175,8 @@ class Host:
         machine.turn()
 
     def _new_broker(self, broker_id: int) -> BrokerMachine:
+        if self.starting is not None and broker_id in self.brokers:
+            self.starting(broker_id)
         self._starts[broker_id] += 1
         clock = self.clocks[broker_id]
         core = BrokerCore(
@@ -187,10 +210,10 @@ class Host:
         if acted is not None:
             machine.acted = lambda: acted(broker_id)
 
-    def release(self, rule_id: int) -> None:
+    def release(self, fault_id: int) -> None:
         """A fault is healed: what it held back at any broker goes on."""
         for machine in self.brokers.values():
-            self.schedule.at(0, machine.deliver, Released(rule_id))
+            self.schedule.at(0, machine.deliver, Released(fault_id))
 
     # ---- end ----------------------------------------------------------------------------------------------------
 
@@ -237,12 +260,14 @@ class Host:
         if self.links.controller is not None:
             self.links.controller.die()
         self.links.forget_controller()
+        if self.controller_killed is not None:
+            self.controller_killed()
 
     def _ended(self, machine: BrokerMachine, output: Struck | Halted | LetGo) -> None:
         """What ends a broker or freezes it while its core is at work; nothing it would have done next is done."""
         broker_id = machine.broker_id
         if type(output) is Struck:
-            self.struck(output.rule_id, broker_id, output.kind)
+            self.struck(output.fault_id, broker_id, output.kind)
         elif type(output) is Halted:
             self.kill(broker_id, kind="failed_disk")
         else:
@@ -293,17 +318,17 @@ class Host:
     # ---- what is wrong with disks and clocks --------------------------------------------------------------------
 
     def slow_down(self, broker_id: int, delay_us: int) -> SlowDisk:
-        """From now on a broker takes so much longer for what makes it write, until `speed_up`."""
-        slow = SlowDisk(broker_id, delay_us)
-        self._slow_disks[broker_id].append(slow)
+        """From now on a broker takes so much longer for what makes it write, until it ends."""
+        disks = self._slow_disks[broker_id]
+
+        def ended(slow: SlowDisk) -> None:
+            disks[:] = [each for each in disks if each is not slow]
+            self.links.has_slow_disk = any(self._slow_disks.values())
+
+        slow = SlowDisk(delay_us, ended)
+        disks.append(slow)
         self.links.has_slow_disk = True
         return slow
-
-    def speed_up(self, slow: SlowDisk) -> None:
-        """It makes nobody wait any longer; doing this twice is allowed."""
-        disks = self._slow_disks[slow.broker_id]
-        disks[:] = [each for each in disks if each is not slow]
-        self.links.has_slow_disk = any(self._slow_disks.values())
 
     def take_time(self, broker_id: int, takes_us: Callable[[Any], int] | None) -> None:
         """From now on a broker takes so long for each request of a client, one after the other of each connection."""

@@ -20,14 +20,13 @@ cdef class Links:
     cdef public object published
     cdef public bint has_slow_disk
     cdef public list _cuts
-    cdef public object _loss_chance
+    cdef public list _losses
     cdef public dict _questions
     cdef public dict _patience
     cdef public bint _is_timed
     cdef public dict _asked
     cdef public object _numbers
     cdef public object _orders
-    cdef public object lost
 
     cdef _lost_us(self, one, other)
     cpdef ask_peer(self, broker_id, question)

@@ -28,14 +28,15 @@ from ottla.broker.events import (
     PeerAnswered,
     RequestReceived,
 )
+from ottla.faults.fields import CONTROLLER
 from ottla.host.crossing import NEVER, Crossing
 from ottla.host.machine import Machine
 from ottla.host.ports import Wires
 from ottla.host.schedule import Schedule
 from ottla.protocol.messages.fetch import FetchResponse
 
-# In place of a broker's id: the controller, and whoever runs the cluster.
-CONTROLLER, OPERATOR = -2, -1
+# In place of a broker's id: whoever runs the cluster.
+OPERATOR = -1
 # How long one waits for an answer that is lost without a word.
 _SILENCE_US = 1_000_000
 
@@ -43,13 +44,33 @@ _SILENCE_US = 1_000_000
 class Cut:
     """Between two brokers, or a broker and the controller; `fired` counts the messages that did not pass."""
 
-    __slots__ = ("fired", "is_silent", "one", "other")
+    __slots__ = ("_links", "fired", "is_silent", "one", "other")
 
-    def __init__(self, one: int, other: int, is_silent: bool) -> None:
+    def __init__(self, links: Links, one: int, other: int, *, is_silent: bool) -> None:
+        self._links = links
         self.one = min(one, other)
         self.other = max(one, other)
         self.is_silent = is_silent
         self.fired = 0
+
+    def end(self) -> None:
+        """Everything passes again that this kept back."""
+        self._links.mend(self)
+
+
+class Loss:
+    """Loses a share of all messages without a word; `fired` counts them."""
+
+    __slots__ = ("_links", "fired", "probability")
+
+    def __init__(self, links: Links, probability: float) -> None:
+        self._links = links
+        self.probability = probability
+        self.fired = 0
+
+    def end(self) -> None:
+        """Nothing is lost any more for this."""
+        self._links.keep(self)
 
 
 class Links:
@@ -71,7 +92,7 @@ class Links:
         # Whether any broker's disk is slow.
         self.has_slow_disk = False
         self._cuts: list[Cut] = []
-        self._loss_chance = 0.0
+        self._losses: list[Loss] = []
         # By connection: who asked whom, and by which token it is to be answered.
         self._questions: dict[int, tuple[int, int, int]] = {}
         # Until when an answer may come; the oldest question first.
@@ -81,8 +102,6 @@ class Links:
         self._asked: dict[tuple[int, int], Callable[[Any], None] | None] = {}
         self._numbers = 0
         self._orders = 0
-        # How many messages were lost by chance.
-        self.lost = 0
 
     def join(self, broker_id: int, machine: Any) -> None:
         """Make a start of a broker known to the others."""
@@ -92,18 +111,24 @@ class Links:
     # ---- what keeps them from it --------------------------------------------------------------------------------
 
     def cut(self, one: int, other: int, *, silently: bool = False) -> Cut:
-        """Let nothing pass between these two until `mend`."""
-        cut = Cut(one, other, silently)
+        """Let nothing pass between these two until it ends."""
+        cut = Cut(self, one, other, is_silent=silently)
         self._cuts.append(cut)
         return cut
 
-    def mend(self, cut: Cut | None = None) -> None:
-        """Let everything pass again that this cut kept back; without one, that any did."""
-        self._cuts = [] if cut is None else [each for each in self._cuts if each is not cut]
+    def mend(self, cut: Cut) -> None:
+        """Let everything pass again that this cut kept back; an image that was missed comes with the next heartbeat."""
+        self._cuts = [each for each in self._cuts if each is not cut]
 
-    def lose(self, chance: float) -> None:
-        """From now on lose this share of all messages, without a word."""
-        self._loss_chance = chance
+    def lose(self, probability: float) -> Loss:
+        """From now on lose this share of all messages, without a word, until it ends."""
+        loss = Loss(self, probability)
+        self._losses.append(loss)
+        return loss
+
+    def keep(self, loss: Loss) -> None:
+        """Lose no message any more for this."""
+        self._losses = [each for each in self._losses if each is not loss]
 
     def _lost_us(self, one: int, other: int) -> int | None:
         """None where a message passes; otherwise how long it takes until somebody hears that it did not."""
@@ -113,9 +138,10 @@ class Links:
                 if cut.one == low and cut.other == high:
                     cut.fired += 1
                     return _SILENCE_US if cut.is_silent else 0
-        if self._loss_chance and self._rng.random() < self._loss_chance:
-            self.lost += 1
-            return _SILENCE_US
+        for loss in self._losses:
+            if self._rng.random() < loss.probability:
+                loss.fired += 1
+                return _SILENCE_US
         return None
 
     # ---- among brokers ------------------------------------------------------------------------------------------
@@ -252,11 +278,6 @@ class Links:
             lost = self._lost_us(broker_id, CONTROLLER) is not None
             arrives_us = NEVER if lost else self._deliver(broker_id, output)
             self._cross("image", CONTROLLER, broker_id, 0, output.image, arrives_us)
-
-    def publish_again(self) -> None:
-        """Tell everybody the newest image: some may have missed it."""
-        if self.image is not None:
-            self.publish(ImagePublished(self.image))
 
     # ---- on the way ---------------------------------------------------------------------------------------------
 

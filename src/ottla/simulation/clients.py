@@ -86,7 +86,7 @@ class SimulatedProducer:
         self._number = number
         self._unsettled: dict[SealedBatch, None] = {}
         self._troubles: dict[str, KafkaError | None] = {}
-        self._machine = Machine(world.scheduler, _FedByAppender(self), self._perform, world.clock_of(number))
+        self._machine = Machine(world.scheduler, _FedByAppender(self), self._perform, world.clients.clock_of(number))
         self.appender = Appender(
             batch_size=self.settings.batch_size,
             max_request_size=self.settings.max_request_size,
@@ -243,7 +243,7 @@ class SimulatedReader:
         self.bounds: dict[tuple[str, int], tuple[int, int | None]] = {}
         self._world = world
         self._number = number
-        self._machine = Machine(world.scheduler, self.core, self._perform, world.clock_of(number))
+        self._machine = Machine(world.scheduler, self.core, self._perform, world.clients.clock_of(number))
         self._fetched: dict[tuple[str, int], list[Fetched]] = {}
         self._finished: dict[tuple[str, int], OttlaError | None] = {}
 

@@ -3,10 +3,9 @@
 `power_off` takes away what was not synced, in the order in which a disk may write it: any. Of a file's unsynced pages
 nothing is left, or a part from their beginning, or any of them, with zeros in the others' place; a small file that was
 replaced without a sync has its new content, its old one or none. A full disk answers as a real one does, with ENOSPC
-and nothing written; `refused` counts how often. What was not synced can be spoilt (`spoil`), as by a sector torn in the
-middle.
+and nothing written. A byte of what was not synced can be wrong (`spoilt_byte`), as by a sector torn in the middle.
 
-Reads, writes and syncs can be made to fail with EIO (`fail`, counted in `failed`). A sync that failed leaves the file's
+Reads, writes and syncs can be made to fail with EIO (`faults`). A sync that failed leaves the file's
 pages marked clean, as Linux does: the next sync succeeds, and they are gone with the next power cut all the same. Until
 then they can be read, unless the disk `evicts` them at once.
 """
@@ -14,16 +13,14 @@ then they can be read, unless the disk `evicts` them at once.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
 from ottla.broker.storage import Buffer
 from ottla.broker.write_back import WriteBack
-from ottla.records.batch_header import CRC_BEGIN, BatchHeader, CorruptBatch, iterate_headers
+from ottla.host.disk_faults import READ, SYNC, WRITE, DiskFaults, spoilt_byte
 
-READ, WRITE, SYNC = OPERATIONS = "read", "write", "sync"
 # What a disk writes as a whole or not at all; small, as the logs of a simulation are.
 PAGE_BYTES = 512
 
@@ -68,7 +65,7 @@ class DiskFile:
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`."""
-        self._disk.check(READ)
+        self._disk.faults.check(READ)
         return bytes(self._content[position : position + size])
 
     def file_slice(self, position: int, size: int) -> DiskSlice:
@@ -77,7 +74,7 @@ class DiskFile:
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes."""
-        self._disk.check(WRITE)
+        self._disk.faults.check(WRITE)
         self._disk.used -= max(0, len(self._content) - size)
         del self._content[size:]
         self._disk.cut(self._path, size)
@@ -118,53 +115,30 @@ class Disk:
     def __init__(self, capacity: int = 1 << 30) -> None:
         self.capacity = capacity
         self.used = 0
-        self.is_full = False
-        self.refused = 0
-        self.failed = 0
+        self.faults = DiskFaults()
         # Whether pages that could not be synced have gone from the page cache, too, since somebody asked last.
         self.has_lost_pages = False
         self.write_back = WriteBack()
         self._files: dict[str, bytearray] = {}
-        # Operation -> [each which of them fails, how many there were]
-        self._failing: dict[str, list[int]] = {}
-        self._evicts = False
         # Path -> what of it was dropped by syncs that failed, and will never be on the disk.
         self._dropped: dict[str, list[tuple[int, int]]] = {}
         # Path -> what a small file held before it was replaced without a sync (None: it was not there), and when.
         self._replaced: dict[str, tuple[bytes | None, int]] = {}
 
-    def fail(self, operation: str, every: int, *, evicts: bool = False) -> None:
-        """From now on each so many-th of these operations fails; `evicts`: what cannot be synced is gone at once."""
-        self._failing[operation] = [every, 0]
-        self._evicts = evicts
-
-    def work(self, operation: str) -> None:
-        """From now on these operations succeed again."""
-        self._failing.pop(operation, None)
-
-    def check(self, operation: str) -> None:
-        """OSError (EIO) where the disk fails this time."""
-        if not self._failing:
-            return
-        failing = self._failing.get(operation)
-        if failing is not None:
-            failing[1] += 1
-            if failing[1] % failing[0] == 0:
-                self.failed += 1
-                raise OSError(errno.EIO, f"the simulated disk cannot {operation}")
-
     def take(self, size: int) -> None:
         """Count `size` more bytes, or fail as a disk does that is full, or broken."""
-        self.check(WRITE)
-        if size > 0 and (self.is_full or self.used + size > self.capacity):
-            self.refused += 1
-            raise OSError(errno.ENOSPC, "no space left on the simulated disk")
+        if size <= 0:
+            self.faults.check(WRITE)
+        else:
+            self.faults.check_append()
+            if self.used + size > self.capacity:
+                raise OSError(errno.ENOSPC, "no space left on the simulated disk")
         self.used += size
 
     def sync(self, path: str) -> None:
         """What was written to this file is on the disk; OSError: it never will be, and nobody hears of it again."""
         try:
-            self.check(SYNC)
+            self.faults.check(SYNC)
         except OSError:
             self._drop(path)
             raise
@@ -176,7 +150,7 @@ class Disk:
         content = self._files[path]
         begin, end = self.write_back.synced_bytes(path, len(content)), len(content)
         self.write_back.synced(path)
-        if begin < end and self._evicts:
+        if begin < end and self.faults.evicts:
             content[begin:end] = bytes(end - begin)
             self.has_lost_pages = True
         elif begin < end:
@@ -220,7 +194,7 @@ class Disk:
 
     def read_file(self, path: str) -> bytes | None:
         """The whole of a file, or None."""
-        self.check(READ)
+        self.faults.check(READ)
         content = self._files.get(path)
         return None if content is None else bytes(content)
 
@@ -233,7 +207,7 @@ class Disk:
         """Replace a small file at once; `synced`: it is on the disk then."""
         before = self._files.get(path)
         if synced:
-            self.check(SYNC)
+            self.faults.check(SYNC)
         self.take(len(content) - len(before or b""))
         if synced:
             self._replaced.pop(path, None)
@@ -252,7 +226,7 @@ class Disk:
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, or a folder."""
-        self.check(WRITE)
+        self.faults.check(WRITE)
         start = old + "/"
         inside = [path for path in self._files if path.startswith(start)]
         for path in inside:
@@ -281,22 +255,14 @@ class Disk:
             self._replaced.pop(name, None)
         self.write_back.removed(path)
 
-    def spoil(self, path: str, rng: Random) -> bool:
-        """Change one byte of what was not synced of a log; False where there is none.
-
-        Only what a CRC covers: nobody could know of an offset or a leader epoch that it is wrong.
-        """
+    def spoilt_byte(self, path: str, rng: Random) -> int | None:
+        """Where a byte of what was not synced of a log can be wrong; None where there is none."""
         content = self._files.get(path, bytearray())
-        begin = self.write_back.synced_bytes(path, len(content))
-        covered = [
-            at
-            for header in whole_headers(content)
-            for at in range(max(begin, header.position + CRC_BEGIN), header.position + header.size_bytes)
-        ]
-        if not covered:
-            return False
-        content[rng.choice(covered)] ^= 0xFF
-        return True
+        return spoilt_byte(content, self.write_back.synced_bytes(path, len(content)), rng)
+
+    def flip_byte(self, path: str, position: int) -> None:
+        """Change one byte of a file."""
+        self._files[path][position] ^= 0xFF
 
     def let_go(self) -> None:
         """The broker that wrote here is no more; nothing of it is open."""
@@ -355,9 +321,3 @@ class Disk:
         self.used += len(left or b"") - len(self._files.pop(path))
         if left is not None:
             self._files[path] = bytearray(left)
-
-
-def whole_headers(content: bytes | bytearray) -> Iterator[BatchHeader]:
-    """The headers of the batches at the beginning of a log file that are there as a whole."""
-    with suppress(CorruptBatch):
-        yield from iterate_headers(content)

@@ -1,9 +1,9 @@
 """From a seed to a plan: what a run is made of, drawn so that runs differ in kind and not only in detail.
 
-Swarm testing (Groce and others, "Swarm testing", ISSTA 2012): every seed first draws which kinds of mishap may happen
-at all; a run with everything in it finds less than many runs with something each (`forecast`). Two kinds
-of weather are told apart, since they promise different things: in *mild* weather nothing happens that Kafka does not
-survive without a sync, so nothing that was acked by all may be missing; in *severe* weather power fails anywhere, and
+Swarm testing (Groce and others, "Swarm testing", ISSTA 2012): every seed first draws which kinds of faults may happen
+at all; a run with everything in it finds less than many runs with something each (`drawing`). Two kinds
+of plans are told apart, since they promise different things: in a *mild* one nothing happens that Kafka does not
+survive without a sync, so nothing that was acked by all may be missing; in a *severe* one power fails anywhere, and
 what is missing must be put down to it.
 """
 
@@ -11,25 +11,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.faults.fault import make_fault
 from ottla.simulation.arrivals import idle_for_long, keep_brokers_busy
 from ottla.simulation.chance import Chance
-from ottla.simulation.forecast import draw_mishaps, draw_times
+from ottla.simulation.drawing import draw_faults, draw_times
 from ottla.simulation.plan import (
     ABORT,
     BEGIN,
     COMMIT,
     CRASH,
-    MILD_WEATHER,
+    MILD,
     OFFSETS,
     PAUSE,
     REPLACE,
     SEND,
-    SEVERE_WEATHER,
+    SEVERE,
     Act,
-    Mishap,
     Plan,
     ProducerPlan,
     ReaderPlan,
+    TimedFault,
     TopicPlan,
 )
 from ottla.simulation.timetable import Timetable, spread
@@ -80,11 +81,11 @@ _HEADER_VALUES = (None, "", "a", "b", "00-4bf92f3577b34da6-01")
 _CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
-def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
-    """The plan of a seed: three brokers, two producers (one transactional), so many records and mishaps."""
+def draw(seed: int, *, records: int = 200, faults: int = 10) -> Plan:
+    """The plan of a seed: three brokers, two producers (one transactional), so many records and faults."""
     plan = _plan(seed, records)
     if Chance(f"late {seed}").random() < 0.1:
-        plan.mishaps += _make_late(plan, Chance(f"hasty {seed}"))
+        plan.faults += _make_late(plan, Chance(f"hasty {seed}"))
     again = Chance(f"again {seed}")
     sends_again = again.random() < _SENT_AGAIN_SHARE
     if sends_again:
@@ -95,25 +96,25 @@ def draw(seed: int, *, records: int = 200, mishaps: int = 10) -> Plan:
     arrivals = Chance(f"arrivals {seed}")
     drawn = arrivals.random()
     if drawn < _BUSY_SHARE:
-        mishaps = arrivals.choice((0, 0, mishaps))
+        faults = arrivals.choice((0, 0, faults))
         keep_brokers_busy(plan, arrivals)
-    chance = Chance(f"mishaps {seed}")
-    times = draw_times(chance, mishaps)
+    chance = Chance(f"faults {seed}")
+    times = draw_times(chance, faults)
     for producer in plan.producers:
         # Whatever goes wrong is to find somebody at work.
         spread(chance.fork(producer.name), producer, max(times, default=0))
-    plan.mishaps += draw_mishaps(chance, times, plan)
+    plan.faults += draw_faults(chance, times, plan)
     if sends_again:
-        plan.mishaps += _fall_silent(plan, again)
+        plan.faults += _fall_silent(plan, again)
     disks = Chance(f"disks {seed}")
-    if mishaps and disks.random() < _FAILING_DISKS_SHARE:
+    if faults and disks.random() < _FAILING_DISKS_SHARE:
         _promise_to_flush(plan, disks)
-        plan.mishaps += draw_mishaps(disks, draw_times(disks, disks.choice((1, 2, 4))), plan, "failing_disk")
+        plan.faults += draw_faults(disks, draw_times(disks, disks.choice((1, 2, 4))), plan, "failing_disk")
     if _BUSY_SHARE <= drawn < _BUSY_SHARE + _IDLE_SHARE:
         idle_for_long(plan, arrivals)
     clocks = Chance(f"client clocks {seed}")
     if clocks.random() < _DRIFTING_SHARE:
-        plan.mishaps += _drifting(clocks, plan)
+        plan.faults += _drifting(clocks, plan)
     add_headers(plan, Chance(f"headers {seed}"))
     return plan
 
@@ -135,25 +136,27 @@ def add_headers(plan: Plan, chance: Chance) -> None:
                 act.headers = [[chance.choice(_HEADER_NAMES), chance.choice(_HEADER_VALUES)] for _ in range(count)]
 
 
-def _drifting(chance: Chance, plan: Plan) -> list[Mishap]:
-    """The machine of a producer, a reader or two has a clock that runs too fast or too slow for half of the weather."""
+def _drifting(chance: Chance, plan: Plan) -> list[TimedFault]:
+    """The machine of a producer, a reader or two has a clock that runs too fast or too slow for half of the run."""
     names = [producer.name for producer in plan.producers] + [reader.name for reader in plan.readers]
     return [
-        Mishap("drift_clock", 0, 30_000_000, {"client": name, "ppm": chance.choice(_CLIENT_DRIFTS_PPM)})
+        TimedFault(
+            make_fault("drift_clock", client_id=name, drift_ppm=chance.choice(_CLIENT_DRIFTS_PPM)), 0, 30_000_000
+        )
         for name in chance.sample(names, chance.randint(1, 2))
     ]
 
 
-def _make_late(plan: Plan, chance: Chance) -> list[Mishap]:
+def _make_late(plan: Plan, chance: Chance) -> list[TimedFault]:
     """What a producer gave up waiting for comes after all, when a transaction without an epoch of its own is over."""
     plan.settings["transaction_version"] = 1
     for producer in plan.producers:
         producer.settings["request_timeout_ms"] = 500
     if chance.random() >= _HASTY_SHARE:
-        return [Mishap("stall", 0, 30_000_000, {"chance": 0.1, "most_us": 2_000_000})]
+        return [TimedFault(make_fault("stall", probability=0.1, delay_max_ms=2_000), 0, 30_000_000)]
     _abort_in_haste(plan, chance)
-    details = {"kind": "delay_request", "api": "Produce", "every": chance.choice((2, 3, 5)), "delay_ms": 800}
-    return [Mishap("rule", 0, 30_000_000, details)]
+    late = make_fault("delay_request", every=chance.choice((2, 3, 5)), delay_ms=800)
+    return [TimedFault(late, 0, 30_000_000)]
 
 
 def _abort_in_haste(plan: Plan, chance: Chance) -> None:
@@ -192,7 +195,7 @@ def _send_in_bursts(plan: Plan, chance: Chance) -> None:
     producer.settings["request_timeout_ms"] = 500
 
 
-def _fall_silent(plan: Plan, chance: Chance) -> list[Mishap]:
+def _fall_silent(plan: Plan, chance: Chance) -> list[TimedFault]:
     """What is in flight comes a second time: now and then all connections of `p0` fall silent at once.
 
     What it has sent arrives and is stored; none of the answers does.
@@ -202,7 +205,7 @@ def _fall_silent(plan: Plan, chance: Chance) -> list[Mishap]:
     for _ in range(4):
         sending = table.next_sending(at_us + chance.randint(3_000, 30_000), chance, name)
         at_us = 0 if sending is None else sending.at_us
-        found.append(Mishap("half_open", at_us, 200_000, {"broker": None, "client": name}))
+        found.append(TimedFault(make_fault("half_open", client_id=name), at_us, 200_000))
         at_us += 500_000
     return found
 
@@ -221,7 +224,7 @@ def _hand_over_again(plan: Plan, chance: Chance) -> None:
 
 def _plan(seed: int, records: int) -> Plan:
     chance = Chance(f"plan {seed}")
-    weather = chance.choice((MILD_WEATHER, MILD_WEATHER, SEVERE_WEATHER))
+    severity = chance.choice((MILD, MILD, SEVERE))
     settings: dict[str, Any] = {
         **BROKER_SETTINGS,
         **chance.choice(_PACES),
@@ -234,7 +237,7 @@ def _plan(seed: int, records: int) -> Plan:
         TopicPlan("t1", chance.randint(1, 2), 3, {"min_insync_replicas": 2}),
     ]
     if chance.random() < 0.4:
-        topics.append(_other_topic(chance.fork("other topic"), settings, weather))
+        topics.append(_other_topic(chance.fork("other topic"), settings, severity))
     numbers = iter(range(records))
     share = records // 2
     plain = _producer_settings(chance)
@@ -255,13 +258,13 @@ def _plan(seed: int, records: int) -> Plan:
         ReaderPlan(f"r{number}", topics[number].name, level, chance.choice((500_000, 2_000_000, 5_000_000)))
         for number, level in enumerate(levels)
     ]
-    return Plan(seed, 3, seed % BYTES_EVERY == 0, settings, topics, producers, readers, [], weather)
+    return Plan(seed, 3, seed % BYTES_EVERY == 0, settings, topics, producers, readers, [], severity)
 
 
-def _other_topic(chance: Chance, settings: dict[str, Any], weather: str) -> TopicPlan:
+def _other_topic(chance: Chance, settings: dict[str, Any], severity: str) -> TopicPlan:
     """A topic that promises less than the others, or cleans itself up."""
     kinds = ["one replica", "two replicas", "compacted", "short-lived", "flushed"]
-    if weather == SEVERE_WEATHER:
+    if severity == SEVERE:
         kinds += ["unclean", "unclean"]
     kind = chance.choice(kinds)
     configs: dict[str, Any] = {"min_insync_replicas": 1}

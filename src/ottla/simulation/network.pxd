@@ -48,10 +48,8 @@ cdef class Network:
     cdef public list _silences
     cdef public list _awaited
     cdef public object _numbers
-    cdef public object _stall_chance
-    cdef public object _stall_us_max
     cdef public dict owners
-    cdef public object stalled
+    cdef public list stalls
 
     cpdef delay_us(self)
     @cython.locals(link=Link)

@@ -84,9 +84,10 @@ class Silence:
     `fired` counts what did not pass, or which connections are half-open.
     """
 
-    __slots__ = ("client", "fired", "port")
+    __slots__ = ("_ended", "client", "fired", "port")
 
-    def __init__(self, port: int | None, client: str | None) -> None:
+    def __init__(self, port: int | None, client: str | None, ended: Callable[[Silence], None]) -> None:
+        self._ended = ended
         self.port = port
         self.client = client
         self.fired = 0
@@ -94,6 +95,29 @@ class Silence:
     def is_on(self, link: Link) -> bool:
         """Whether it is between the ends of this connection."""
         return self.port in (None, link.port) and self.client in (None, link.owner)
+
+    def end(self) -> None:
+        """It is over, as far as it ends; twice is allowed."""
+        self._ended(self)
+
+
+class Stall:
+    """Holds up a share of all that passes for a while, and all behind it on its connection; `fired` counts that.
+
+    What a client sent before it gave a connection up then arrives after what it sent on the next one.
+    """
+
+    __slots__ = ("_network", "delay_max_us", "fired", "probability")
+
+    def __init__(self, network: Network, probability: float, delay_max_us: int) -> None:
+        self._network = network
+        self.probability = probability
+        self.delay_max_us = delay_max_us
+        self.fired = 0
+
+    def end(self) -> None:
+        """Nothing is held up any more for this."""
+        self._network.stalls = [each for each in self._network.stalls if each is not self]
 
 
 class SimulatedDoors:
@@ -134,18 +158,8 @@ class Network:
         # Those that wait for a connection that is to be half-open.
         self._awaited: list[Silence] = []
         self._numbers = 0
-        self._stall_chance = 0.0
-        self._stall_us_max = 0
+        self.stalls: list[Stall] = []
         self.owners: dict[int, str] = {}
-        self.stalled = 0
-
-    def stall(self, chance: float, stall_us_max: int) -> None:
-        """From now on hold up this share of what passes, for up to so long, and all behind it on its connection.
-
-        What a client sent before it gave a connection up then arrives after what it sent on the next one.
-        """
-        self._stall_chance = chance
-        self._stall_us_max = stall_us_max
 
     def add_broker(self, port: int, name: str, deliver: Deliver) -> None:
         """A broker that listens at `port`."""
@@ -169,9 +183,10 @@ class Network:
     def delay_us(self) -> int:
         """How long the next message is on its way."""
         delay_us = _DELAY_US_LEAST + self._randrange(_DELAY_US_SPAN)
-        if self._stall_chance and self._rng.random() < self._stall_chance:
-            self.stalled += 1
-            delay_us += self._rng.randint(0, self._stall_us_max)
+        for stall in self.stalls:
+            if self._rng.random() < stall.probability:
+                stall.fired += 1
+                delay_us += self._rng.randint(0, stall.delay_max_us)
         return delay_us
 
     def copy(self, message: Any) -> Any:
@@ -181,16 +196,15 @@ class Network:
     # ---- silence ------------------------------------------------------------------------------------------------
 
     def unplug(self, port: int, client: str | None = None) -> Silence:
-        """Let nothing pass until `plug_in`, on connections old and new; then what was sent meanwhile arrives."""
-        silence = Silence(port, client)
+        """Let nothing pass until the end, on connections old and new; then what was sent meanwhile arrives."""
+        silence = Silence(port, client, self._plug_in)
         self._silences.append(silence)
         for link in self._by_number.values():
             if silence.is_on(link) and link.held is None:
                 link.held = []
         return silence
 
-    def plug_in(self, silence: Silence) -> None:
-        """End a silence."""
+    def _plug_in(self, silence: Silence) -> None:
         if silence not in self._silences:
             return
         self._silences.remove(silence)
@@ -206,9 +220,9 @@ class Network:
     def half_open(self, port: int | None, client: str | None = None) -> Silence:
         """Have the connections there are now lose everything for good, with neither end told.
 
-        Where there are none, the next one does as soon as it is made, until `forget`.
+        Where there are none, the next one does as soon as it is made, until the end.
         """
-        silence = Silence(port, client)
+        silence = Silence(port, client, self._forget)
         for link in self._by_number.values():
             if silence.is_on(link) and link.is_open and not link.is_deaf:
                 link.is_deaf = True
@@ -217,10 +231,14 @@ class Network:
             self._awaited.append(silence)
         return silence
 
-    def forget(self, silence: Silence) -> None:
-        """Wait no longer for a connection."""
+    def _forget(self, silence: Silence) -> None:
         if silence in self._awaited:
             self._awaited.remove(silence)
+
+    def stall(self, probability: float, delay_max_us: int) -> Stall:
+        """From now on hold up this share of what passes, for up to so long, and all behind it on its connection."""
+        self.stalls.append(Stall(self, probability, delay_max_us))
+        return self.stalls[-1]
 
     def _silence_on(self, link: Link) -> Silence | None:
         return next((each for each in self._silences if each.is_on(link)), None)

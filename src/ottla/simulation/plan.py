@@ -4,7 +4,7 @@ A seed is drawn into a plan (`draw`), a plan is run (`run`). Because the plan sa
 chance (delays, torn writes), a finding can be made smaller by leaving out parts of its plan (`shrink`), kept as a file
 and run again. Plain data: `to_dict` and `from_dict` are inverse to each other, by way of JSON.
 
-Times are simulated microseconds from the start of the weather, when all topics exist. A producer's pauses say how fast
+Times are simulated microseconds from the start of the run, when all topics exist. A producer's pauses say how fast
 it sends: no pauses, all at once; a pause after each record, at a rate; a pause of hours, idle.
 
 A plan of another version is run as it was meant or not at all: what is in it and not known here, or missing, is refused
@@ -13,15 +13,17 @@ by name (`plan_check`), whether its writer thought of raising FORMAT or not.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-FORMAT = 1
+from ottla.faults.fault import Fault
 
-# In mild weather nothing happens that Kafka does not survive without a sync: what all acked must be there. In severe
-# weather power fails anywhere, logs are spoilt and topics may elect unclean leaders: what is missing must be put down
-# to that.
-MILD_WEATHER, SEVERE_WEATHER = WEATHERS = "mild", "severe"
+FORMAT = 2
+
+# In a mild plan nothing happens that Kafka does not survive without a sync: what all acked must be there. In a severe
+# one power fails anywhere, logs are spoilt and topics may elect unclean leaders: what is missing must be put down to
+# that.
+MILD, SEVERE = SEVERITIES = "mild", "severe"
 
 # What a producer does, in turn.
 SEND, PAUSE, FLUSH = "send", "pause", "flush"
@@ -80,13 +82,17 @@ class ReaderPlan:
 
 
 @dataclass(slots=True)
-class Mishap:
-    """What goes wrong `at_us`, for `lasts_us` where it lasts; `details` depend on the kind, see `weather`."""
+class TimedFault:
+    """A fault that begins `at_us`, and is healed `lasts_us` later."""
 
-    kind: str
+    fault: Fault
     at_us: int
     lasts_us: int = 0
-    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """The fault's kind."""
+        return self.fault.kind
 
 
 @dataclass(slots=True)
@@ -112,8 +118,8 @@ class Plan:
     topics: list[TopicPlan]
     producers: list[ProducerPlan]
     readers: list[ReaderPlan]
-    mishaps: list[Mishap]
-    weather: str = MILD_WEATHER
+    faults: list[TimedFault]
+    severity: str = MILD
     service: list[ServicePlan] = field(default_factory=list)
     format: int = FORMAT
 
@@ -124,7 +130,10 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return asdict(self)
+        faults = [
+            {"at_us": each.at_us, "lasts_us": each.lasts_us, "fault": each.fault.to_dict()} for each in self.faults
+        ]
+        return asdict(replace(self, faults=[])) | {"faults": faults}
 
     @classmethod
     def from_dict(cls, data: Any) -> Plan:

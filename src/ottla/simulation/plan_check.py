@@ -9,18 +9,17 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, topic_name_fault
 from ottla.broker.topic_settings import topic_config_fault
 from ottla.errors import ConfigError
-from ottla.faults.rule import FaultRule
-from ottla.host.links import CONTROLLER
+from ottla.faults.fault import fault_from
+from ottla.faults.fields import May, one_of, whole
 from ottla.producer.settings import ProducerSettings
 from ottla.protocol.messages import MODULES
 from ottla.reader.settings import ReaderSettings
-from ottla.simulation.disk import OPERATIONS
 from ottla.simulation.plan import (
     ABORT,
     ACTS,
@@ -29,13 +28,13 @@ from ottla.simulation.plan import (
     FORMAT,
     OFFSETS,
     SEND,
-    WEATHERS,
+    SEVERITIES,
     Act,
-    Mishap,
     Plan,
     ProducerPlan,
     ReaderPlan,
     ServicePlan,
+    TimedFault,
     TopicPlan,
 )
 
@@ -45,40 +44,22 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 
-class May(NamedTuple):
-    """What a value may be, as the end of "must be ...", and whether it is."""
-
-    words: str
-    holds: Callable[[Any], bool]
-
-
-def _number(least: int, most: int) -> May:
-    return May(f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most)
-
-
-def _one_of(values: Sequence[Any]) -> May:
-    # Of the same type, too: to Python True is 1.
-    known = [(type(each), each) for each in values]
-    return May(f"one of {', '.join(map(repr, values))}", lambda value: (type(value), value) in known)
-
-
 def _none_or(may: May) -> May:
     return May(f"None or {may.words}", lambda value: value is None or may.holds(value))
 
 
 # Whoever rests, or is kept waiting, for longer looks as if it never came to an end.
-_REST_US = _number(0, 60_000_000)
+_REST_US = whole(0, 60_000_000)
 # A producer may idle for longer (two days): the run waits so much longer for its end.
-_IDLE_US = _number(0, 172_800_000_000)
-_TIME_US = _number(0, 3_600_000_000)
-_BYTES = _number(0, 1 << 20)
-_INT64 = _number(0, (1 << 63) - 1)
-_BROKERS = _number(1, 20)
-_PARTITIONS = _number(1, 100)
+_IDLE_US = whole(0, 172_800_000_000)
+_TIME_US = whole(0, 3_600_000_000)
+_BYTES = whole(0, 1 << 20)
+_INT64 = whole(0, (1 << 63) - 1)
+_BROKERS = whole(1, 20)
+_PARTITIONS = whole(1, 100)
 _TEXT = May("a text", lambda value: type(value) is str and bool(value) and value.isprintable())
 _PLAIN = May("a text, a number, True or False", lambda value: isinstance(value, str | bool | int | float))
 _HEADERS = May("pairs of a text and a text or None", lambda value: all(map(_is_header, value)))
-_CHANCE = May("a number from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value <= 1)
 
 
 def _is_header(pair: Any) -> bool:
@@ -91,8 +72,18 @@ def _is_header(pair: Any) -> bool:
     return texts and pair[0] is not None
 
 
-# What a detail may be in this plan, beside these details.
-Allowed = Callable[[Plan, dict[str, Any]], May]
+# Of fields whose values a fault itself does not bound: nobody is to wait for longer than this for a message.
+_MOST_MS = {"delay_ms": 60_000, "delay_max_ms": 60_000}
+_APIS = tuple(name for _, name in MODULES.values())
+
+
+class PlanCast:
+    """Whom the faults of a plan may be about."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.broker_ids = range(plan.brokers)
+        self.partitions = partitions_of(plan)
+        self.client_ids = [each.name for each in plan.producers] + [each.name for each in plan.readers]
 
 
 def partitions_of(plan: Plan) -> dict[str, int]:
@@ -102,81 +93,6 @@ def partitions_of(plan: Plan) -> dict[str, int]:
         OFFSETS_TOPIC: settings.offsets_topic_num_partitions,
         TRANSACTIONS_TOPIC: settings.transaction_state_log_num_partitions,
     }
-
-
-def _always(may: May) -> Allowed:
-    return lambda plan, details: may
-
-
-def _broker(plan: Plan, details: dict[str, Any]) -> May:
-    return _number(0, plan.brokers - 1)
-
-
-def _broker_or_controller(plan: Plan, details: dict[str, Any]) -> May:
-    # From a link's one end to itself there is none.
-    return _one_of([each for each in (CONTROLLER, *range(plan.brokers)) if each != details.get("one")])
-
-
-def _client(plan: Plan, details: dict[str, Any]) -> May:
-    return _one_of([each.name for each in plan.producers] + [each.name for each in plan.readers])
-
-
-def _any_broker(plan: Plan, details: dict[str, Any]) -> May:
-    return _none_or(_broker(plan, details))
-
-
-def _any_client(plan: Plan, details: dict[str, Any]) -> May:
-    return _none_or(_client(plan, details))
-
-
-def _topic(plan: Plan, details: dict[str, Any]) -> May:
-    return _one_of(list(partitions_of(plan)))
-
-
-def _partition(plan: Plan, details: dict[str, Any]) -> May:
-    return _number(0, partitions_of(plan)[details["topic"]] - 1)
-
-
-_YES_OR_NO = _always(_one_of([False, True]))
-_SHARE = _always(_CHANCE)
-_OPERATION = _always(_one_of(OPERATIONS))
-_EVERY = _always(_number(1, 1_000_000))
-_LATE_US = _always(_REST_US)
-# A clock that stands still, or runs backwards, would never come to anything.
-_PPM = _always(_number(-900_000, 9_000_000))
-_JUMP_MS = _always(_number(-365 * 86_400_000, 365 * 86_400_000))
-
-# What belongs to a mishap of each kind and what it may be, a topic before its partition; `forecast` says what it means.
-DETAILS: dict[str, tuple[dict[str, Allowed], ...]] = {
-    "kill": ({"broker": _broker},),
-    "pause": ({"broker": _broker},),
-    "restart": ({"broker": _broker},),
-    "power_off": ({"broker": _broker, "anywhere": _YES_OR_NO},),
-    "cut_power": ({}, {"controller": _YES_OR_NO}),
-    "corrupt": ({"broker": _broker, "topic": _topic, "partition": _partition},),
-    "cut_link": ({"one": _broker, "other": _broker_or_controller, "silently": _YES_OR_NO},),
-    "isolate": ({"broker": _broker, "silently": _YES_OR_NO},),
-    "lose": ({"chance": _SHARE},),
-    "unplug": ({"broker": _broker, "client": _any_client},),
-    "half_open": ({"broker": _any_broker, "client": _any_client},),
-    "stall": ({"chance": _SHARE, "most_us": _LATE_US},),
-    "full_disk": ({"broker": _broker},),
-    "slow_disk": ({"broker": _broker, "delay_us": _LATE_US},),
-    "failing_disk": ({"broker": _broker, "operation": _OPERATION, "every": _EVERY, "evicts": _YES_OR_NO},),
-    "drift_clock": ({"broker": _broker_or_controller, "ppm": _PPM}, {"client": _client, "ppm": _PPM}),
-    "jump_clock": ({"broker": _broker, "jump_ms": _JUMP_MS},),
-    "move_leader": ({"topic": _topic, "partition": _partition},),
-    "stop_controller": ({},),
-}
-# A rule has the fields of `FaultRule`, which knows of no plan.
-_RULE: dict[str, Allowed] = {
-    "api": _always(_one_of([name for _, name in MODULES.values()])),
-    "topic": _topic,
-    "partition": _partition,
-    "broker_id": _broker,
-    "delay_ms": _always(_number(1, 60_000)),
-    "error": _always(_number(-1, 200)),
-}
 
 
 def plan_of(data: Any) -> Plan:
@@ -199,9 +115,9 @@ def plan_of(data: Any) -> Plan:
     return plan
 
 
-def mishap_fault(plan: Plan, mishap: Mishap) -> str | None:
-    """None where this may befall the plan, otherwise what of it may not."""
-    return next(_mishap_faults(plan, mishap), None)
+def misfit(plan: Plan, timed: TimedFault) -> str | None:
+    """None where this may happen in the plan, otherwise what of it may not."""
+    return next(_misfits(plan, timed), None)
 
 
 # ---- what this version knows ------------------------------------------------------------------------------------
@@ -212,13 +128,13 @@ def _plan(data: dict[str, Any]) -> Plan:
     given["topics"] = _made(given, "topics", _topic_plan)
     given["producers"] = _made(given, "producers", _producer_plan)
     given["readers"] = _made(given, "readers", _reader_plan)
-    given["mishaps"] = _made(given, "mishaps", _mishap)
+    given["faults"] = _made(given, "faults", _timed_fault)
     given["service"] = _made(given, "service", lambda item: _checked(ServicePlan(**item)))
     # The optional ones must be there, too: they were not always.
     given = {each.name: given.pop(each.name) for each in fields(Plan)} | given
     plan = _checked(Plan(**given))
-    if plan.weather not in WEATHERS:
-        raise TypeError(f"Plan.weather is {_shown(plan.weather)} and must be one of {', '.join(WEATHERS)}")
+    if plan.severity not in SEVERITIES:
+        raise TypeError(f"Plan.severity is {_shown(plan.severity)} and must be one of {', '.join(SEVERITIES)}")
     BrokerSettings(**plan.settings)
     return plan
 
@@ -277,19 +193,12 @@ def _reader_plan(data: dict[str, Any]) -> ReaderPlan:
     return reader
 
 
-def _mishap(data: dict[str, Any]) -> Mishap:
-    mishap = _checked(Mishap(**data))
-    if mishap.kind == "rule":
-        FaultRule(**mishap.details)
-        return mishap
-    allowed = DETAILS.get(mishap.kind)
-    if allowed is None:
-        raise TypeError(f"no mishap is called {_shown(mishap.kind)}, only rule, {', '.join(DETAILS)}")
-    if sorted(mishap.details) not in [sorted(names) for names in allowed]:
-        known = " or ".join(", ".join(names) or "nothing" for names in allowed)
-        found = ", ".join(mishap.details) or "nothing"
-        raise TypeError(f"a mishap {mishap.kind!r} has the details {known}, not {found}")
-    return mishap
+def _timed_fault(data: dict[str, Any]) -> TimedFault:
+    fields = dict(data)
+    fault = fields.pop("fault")
+    if type(fault) is not dict:
+        raise TypeError(f"fault is {_shown(fault)} and must be an object")
+    return _checked(TimedFault(fault_from(fault), **fields))
 
 
 # What JSON may hold for a field of this annotation; lists are made here.
@@ -333,13 +242,13 @@ def _faults(plan: Plan) -> Iterator[str]:
         yield from _at(place, _producer_faults(plan, producer, records))
     for place, reader in _placed("readers", plan.readers):
         yield from _at(place, _name_faults(reader.name, names))
-        topics = _one_of([topic.name for topic in plan.topics])
+        topics = one_of([topic.name for topic in plan.topics])
         yield from _at(place, _wrong(reader, {"topic": topics, "pause_us": _REST_US}))
     taken: list[int] = []
     for place, service in _placed("service", plan.service):
         yield from _at(place, _service_faults(plan, service, taken))
-    for place, mishap in _placed("mishaps", plan.mishaps):
-        yield from _at(f"{place}, {mishap.kind!r}", _mishap_faults(plan, mishap))
+    for place, timed in _placed("faults", plan.faults):
+        yield from _at(f"{place}, {timed.kind!r}", _misfits(plan, timed))
 
 
 def _at(place: str, faults: Iterator[str]) -> Iterator[str]:
@@ -389,13 +298,13 @@ def _topic_faults(plan: Plan, topic: TopicPlan, taken: list[str]) -> Iterator[st
     if fault := topic_name_fault(topic.name):
         yield fault
     yield from _name_faults(topic.name, taken)
-    yield from _wrong(topic, {"partitions": _PARTITIONS, "replication_factor": _number(1, plan.brokers)})
+    yield from _wrong(topic, {"partitions": _PARTITIONS, "replication_factor": whole(1, plan.brokers)})
     yield from _setting_faults(topic.settings)
 
 
 def _service_faults(plan: Plan, service: ServicePlan, taken: list[int]) -> Iterator[str]:
     free = [each for each in range(plan.brokers) if each not in taken]
-    yield from _wrong(service, {"broker": _one_of(free), "least_us": _REST_US})
+    yield from _wrong(service, {"broker": one_of(free), "least_us": _REST_US})
     taken.append(service.broker)
     if not service.least_us <= service.most_us <= 60_000_000:
         yield _must("most_us", service.most_us, May("from least_us to 60000000", bool))
@@ -420,20 +329,19 @@ def _act_faults(act: Act, partitions: dict[str, int], producer: ProducerPlan) ->
     if act.do in (BEGIN, OFFSETS, COMMIT, ABORT) and "transactional_id" not in producer.settings:
         yield f"{producer.name!r} has no transactions and must have a transactional_id among its settings for them"
     if act.do in (SEND, OFFSETS):
-        yield from _wrong(act, {"topic": _one_of(list(partitions)), "number": _INT64})
-        partition = _number(0, partitions[act.topic] - 1)
+        yield from _wrong(act, {"topic": one_of(list(partitions)), "number": _INT64})
+        partition = whole(0, partitions[act.topic] - 1)
         yield from _wrong(act, {"partition": _none_or(partition) if act.do == SEND else partition})
 
 
-def _mishap_faults(plan: Plan, mishap: Mishap) -> Iterator[str]:
-    yield from _wrong(mishap, {"at_us": _TIME_US, "lasts_us": _TIME_US})
-    details = mishap.details
-    if mishap.kind == "rule":
-        allowed = {name: may for name, may in _RULE.items() if details.get(name) is not None}
-    else:
-        allowed = next(each for each in DETAILS[mishap.kind] if sorted(each) == sorted(details))
-    for name, may_be in allowed.items():
-        may = may_be(plan, details)
-        if not may.holds(details[name]):
-            yield _must(name, details[name], may)
-            return
+def _misfits(plan: Plan, timed: TimedFault) -> Iterator[str]:
+    yield from _wrong(timed, {"at_us": _TIME_US, "lasts_us": _TIME_US})
+    fault = timed.fault
+    yield from fault.misfits(PlanCast(plan))
+    for name, most in _MOST_MS.items():
+        value = getattr(fault, name, None)
+        if value is not None and value > most:
+            yield _must(name, value, whole(1, most))
+    api = getattr(fault, "api", None)
+    if api is not None and api not in _APIS:
+        yield _must("api", api, one_of(_APIS))

@@ -7,11 +7,12 @@ An exception inside a core is a finding like any other (`crashed`); what was rec
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from ottla.audit.chronicle import Chronicle, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
 from ottla.audit.findings import UNCONTROLLED, UNREPEATABLE, Finding
+from ottla.faults.drift_clock import DriftClock
 from ottla.producer.settings_table import PRODUCER_SETTINGS
 from ottla.simulation.decoded import DecodedBatches
 from ottla.simulation.fingerprint import fingerprint
@@ -22,13 +23,13 @@ from ottla.simulation.reader_script import ReaderScript, ScriptedReader
 from ottla.simulation.scripts import ProducerScript, Script, ScriptedProducer
 from ottla.simulation.sent_records import contents
 from ottla.simulation.states import States
-from ottla.simulation.weather import Weather
+from ottla.simulation.timed_faults import TimedFaults
 from ottla.simulation.witness import Witness
 from ottla.simulation.world import World
 from ottla.weaknesses import Weaknesses
 
 # In simulated time: how long things may go wrong, and how long the rest may take once they no longer do.
-_WEATHER_US = 60_000_000
+_FAULTS_US = 60_000_000
 _PATIENCE_US = 600_000_000
 # What was held up longest arrives within the first; transactions that nobody ends are aborted within the second, and
 # the longest time after which a transaction may be.
@@ -74,13 +75,14 @@ class Run:
             producers=[_promise(producer, _slowest_ppm(plan, producer.name)) for producer in plan.producers],
             produced=[],
             transaction_version=plan.settings.get("transaction_version", 2),
-            weather=plan.weather,
+            weather=plan.severity,
         )
         self.states = States()
         self.world.trace.listeners.append(self.states.hear)
         self.decoded = DecodedBatches()
         self.witness = Witness(self)
-        self.weather = Weather(self, plan.mishaps)
+        self.faults = TimedFaults(self, plan.faults)
+        self.world.site.powering_off = self._powering_off
         # Whose clients are whose, as the trace calls them: "client-3" -> "p1", and "p1.2" where it was born again.
         self.names: dict[str, str] = {}
         if plan.service:
@@ -106,16 +108,16 @@ class Run:
                 **topic.settings,
             )
         self.began_us = self.world.scheduler.now_us
-        if self.plan.mishaps:
-            self.chronicle.first_fault_us = self.began_us + min(each.at_us for each in self.plan.mishaps)
+        if self.plan.faults:
+            self.chronicle.first_fault_us = self.began_us + min(each.at_us for each in self.plan.faults)
         partitions = {topic.name: topic.partitions for topic in self.plan.topics}
         for producer in self.plan.producers:
             self.add(ProducerScript(producer, self))
         for reader in self.plan.readers:
             self.add(ReaderScript(reader, partitions[reader.topic], self))
-        self.weather.begin()
-        self._let_pass(lambda: not self._unfinished and self.weather.is_over, _WEATHER_US)
-        self.weather.heal()
+        self.faults.begin()
+        self._let_pass(lambda: not self._unfinished and self.faults.is_over, _FAULTS_US)
+        self.faults.heal()
         self.chronicle.healed_us = self.world.scheduler.now_us
         if not self._let_pass(lambda: not self._unfinished, _PATIENCE_US + _longest_rest_us(self.plan)):
             self.chronicle.stuck += [script.waits_for() for script in self._unfinished]
@@ -125,8 +127,8 @@ class Run:
         if not self.chronicle.stuck:
             self.chronicle.ended_us = self.world.scheduler.now_us
         self.chronicle.faults = [
-            FaultSeen(mishap.kind, fired, f"{mishap.details} at {mishap.at_us} us", not missed, missed)
-            for mishap, fired, missed in zip(self.plan.mishaps, self.weather.fired, self.weather.missed, strict=True)
+            FaultSeen(timed.kind, fired, f"{timed.fault} at {timed.at_us} us", not missed, missed)
+            for timed, fired, missed in zip(self.plan.faults, self.faults.fired, self.faults.missed, strict=True)
         ]
         return self.chronicle
 
@@ -165,29 +167,11 @@ class Run:
         if not fact:
             self.chronicle.stuck.append(otherwise)
 
-    # ---- what mishaps do ----------------------------------------------------------------------------------------
+    # ---- what faults do -----------------------------------------------------------------------------------------
 
-    def kill(self, broker_id: int) -> None:
-        """End a broker; its disk keeps what was written."""
-        self.world.kill(broker_id)
-
-    def power_off(self, broker_ids: Iterable[int]) -> None:
-        """Cut the power of these brokers, whether they run or have ended before."""
-        for broker_id in broker_ids:
-            self._dark = broker_id, self.world.brokers[broker_id].core.broker_epoch  # type: ignore[attr-defined]
-            self.world.power_off(broker_id)
-
-    def corrupt(self, broker: int, topic: str, partition: int) -> bool:
-        """End a broker and spoil a byte of what it had not synced of a log; False where there is no such byte."""
-        machine, disk = self.world.brokers[broker], self.world.disks[broker]
-        replica = machine.core.topics.get(topic, {}).get(partition)  # type: ignore[attr-defined]
-        if replica is None or replica.log is None:
-            return False
-        disk.write_back.now_us = machine.now_us
-        if not disk.spoil(replica.log.segments[-1].path, self.world.chance):
-            return False
-        self.world.kill(broker, kind="corrupt")
-        return True
+    def _powering_off(self, broker_id: int) -> None:
+        core: Any = self.world.brokers[broker_id].core
+        self._dark = broker_id, core.broker_epoch
 
     def is_power_cut_unnoticed(self) -> bool:
         """Whether the controller still takes a broker that has lost power for one that has everything."""
@@ -246,9 +230,9 @@ def _slowest_ppm(plan: Plan, client: str) -> int:
     """How far behind the clock of a client may run at worst."""
     return min(
         (
-            mishap.details["ppm"]
-            for mishap in plan.mishaps
-            if mishap.kind == "drift_clock" and mishap.details.get("client") == client
+            timed.fault.drift_ppm
+            for timed in plan.faults
+            if isinstance(timed.fault, DriftClock) and timed.fault.client_id == client
         ),
         default=0,
     )

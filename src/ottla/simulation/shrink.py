@@ -1,7 +1,7 @@
 """Makes a failing plan as small as it can be while the same kind of thing is still found.
 
 Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002) over the parts of a
-plan, the ones that explain most first: mishaps, brokers that take their time, producers, readers, whole transactions
+plan, the ones that explain most first: faults, brokers that take their time, producers, readers, whole transactions
 and single acts, topics and partitions; then what is left is made plainer (shorter pauses, no keys, the settings'
 defaults). Leaving something out shifts the world's draws, so a smaller plan is another run: a step is kept if, and only
 if, what was looked for is found again. Deterministic: same plan, same result, unless whoever asked for it says in the
@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ottla.simulation.outcome import Outcome, kinds_of
-from ottla.simulation.plan import ABORT, BEGIN, COMMIT, CRASH, PAUSE, REPLACE, SEND, Act, Mishap, Plan, ProducerPlan
-from ottla.simulation.plan_check import mishap_fault
+from ottla.simulation.plan import ABORT, BEGIN, COMMIT, CRASH, PAUSE, REPLACE, SEND, Act, Plan, ProducerPlan, TimedFault
+from ottla.simulation.plan_check import misfit
 from ottla.simulation.run import execute
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ def shrink(
     run whether there is time for it; once there is none, this ends.
     """
     job = _Job(plan, outcome, run, runs_max, progress, goes_on)
-    passes = (_fewer_mishaps, _fewer_clients, _fewer_acts, _fewer_topics, _plainer)
+    passes = (_fewer_faults, _fewer_clients, _fewer_acts, _fewer_topics, _plainer)
     before = None
     while before != job.plan and not job.stopped_early:
         before = job.plan
@@ -119,8 +119,8 @@ class _Job:
         return items
 
 
-def _fewer_mishaps(job: _Job) -> None:
-    job.fewest(job.plan.mishaps, lambda left: replace(job.plan, mishaps=left))
+def _fewer_faults(job: _Job) -> None:
+    job.fewest(job.plan.faults, lambda left: replace(job.plan, faults=left))
     job.fewest(job.plan.service, lambda left: replace(job.plan, service=left))
 
 
@@ -130,8 +130,8 @@ def _fewer_clients(job: _Job) -> None:
 
 
 def _fitting(plan: Plan) -> Plan:
-    """Without the mishaps of what is no longer in it: they would strike nothing, and `plan_check` refuses them."""
-    return replace(plan, mishaps=[each for each in plan.mishaps if mishap_fault(plan, each) is None])
+    """Without the faults of what is no longer in it: they would strike nothing, and `plan_check` refuses them."""
+    return replace(plan, faults=[each for each in plan.faults if misfit(plan, each) is None])
 
 
 def _fewer_acts(job: _Job) -> None:
@@ -213,7 +213,7 @@ def _plainer(job: _Job) -> None:
     constant = [replace(each, least_us=each.most_us) for each in job.plan.service]
     job.attempt(replace(job.plan, service=constant))
     _fewer_settings(job)
-    _plainer_mishaps(job)
+    _plainer_faults(job)
 
 
 def _paused(act: Act, most_us: int) -> Act:
@@ -234,21 +234,25 @@ def _fewer_settings(job: _Job) -> None:
         job.attempt(replace(job.plan, settings={key: v for key, v in job.plan.settings.items() if key != name}))
 
 
-def _plainer_mishaps(job: _Job) -> None:
-    for number in range(len(job.plan.mishaps)):
-        for changes in _plain_mishap(job.plan.mishaps[number]):
-            mishaps = list(job.plan.mishaps)
-            mishaps[number] = replace(mishaps[number], **changes)
-            job.attempt(replace(job.plan, mishaps=mishaps))
+# Fields of faults that strike requests, without which they strike more of them.
+_PLAINER_WITHOUT = ("topic", "every", "times")
 
 
-def _plain_mishap(mishap: Mishap) -> Iterator[dict[str, Any]]:
-    if mishap.kind == "rule":
-        for name in ("topic", "every", "times"):
-            if name in mishap.details:
-                yield {"details": {key: value for key, value in mishap.details.items() if key != name}}
-    for at_us in (0, mishap.at_us // 2):
-        if at_us < mishap.at_us:
+def _plainer_faults(job: _Job) -> None:
+    for number in range(len(job.plan.faults)):
+        for changes in _plain_fault(job.plan.faults[number]):
+            faults = list(job.plan.faults)
+            faults[number] = replace(faults[number], **changes)
+            job.attempt(replace(job.plan, faults=faults))
+
+
+def _plain_fault(timed: TimedFault) -> Iterator[dict[str, Any]]:
+    if timed.fault.strikes_requests:
+        for name in _PLAINER_WITHOUT:
+            if getattr(timed.fault, name, None) is not None:
+                yield {"fault": timed.fault.but(**{name: None})}
+    for at_us in (0, timed.at_us // 2):
+        if at_us < timed.at_us:
             yield {"at_us": at_us}
-    if mishap.lasts_us > 200_000:
+    if timed.lasts_us > 200_000:
         yield {"lasts_us": 200_000}

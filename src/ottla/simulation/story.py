@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.audit.findings import Finding
+from ottla.faults.fields import CONTROLLER
 from ottla.host.crossing import Crossing
 from ottla.simulation.outcome import Outcome, evidence_of
-from ottla.simulation.plan import Mishap, Plan
+from ottla.simulation.plan import Plan, TimedFault
 from ottla.simulation.run import Run, conclude
 from ottla.simulation.words import api_of, is_idle, runs, words_of
 
@@ -31,12 +32,12 @@ _ALIKE_MAX = 4
 # What takes longer than this is told to have arrived late.
 _LATE_US = 5_000
 
-MESSAGE, HANG_UP, MISHAP, NOTE, FOLD, FINDING = "message", "hang up", "mishap", "note", "fold", "finding"
+MESSAGE, HANG_UP, FAULT, NOTE, FOLD, FINDING = "message", "hang up", "fault", "note", "fold", "finding"
 
 
 @dataclass(slots=True)
 class Line:
-    """One line; `at_us` counts from the start of the weather. `receiver` is "" where nobody was told.
+    """One line; `at_us` counts from the start of the run. `receiver` is "" where nobody was told.
 
     `is_evidence`: it is about what was found.
     """
@@ -90,7 +91,7 @@ class _Listener:
     def __init__(self, run: Run) -> None:
         self.lines: list[Line] = []
         self._run = run
-        self._struck = [0] * len(run.plan.mishaps)
+        self._struck = [0] * len(run.plan.faults)
         self._fetched: dict[tuple[str, str], str] = {}
         # When each Produce request reached its broker.
         self._came_us: dict[tuple[str, str, int], int] = {}
@@ -140,46 +141,30 @@ class _Listener:
         return self._run.names.get(client, "") if client.startswith("client-") else client
 
     def _look_out(self) -> None:
-        struck = self._run.weather.counts()
+        struck = self._run.faults.fired
         if struck == self._struck:
             return
         now_us = self._run.world.scheduler.now_us
         for number, (before, after) in enumerate(zip(self._struck, struck, strict=True)):
             if after > before:
-                mishap = self._run.plan.mishaps[number]
-                words = f"mishap {number}{' again' if before else ''}: {mishap_words(mishap)}"
-                gist = f"mishap {number} again" if before else ""
-                self.lines.append(Line(now_us, MISHAP, _victim(mishap), "", words, gist=gist))
+                timed = self._run.plan.faults[number]
+                words = f"fault {number}{' again' if before else ''}: {fault_words(timed)}"
+                gist = f"fault {number} again" if before else ""
+                self.lines.append(Line(now_us, FAULT, _victim(timed), "", words, gist=gist))
         self._struck = list(struck)
 
 
-def mishap_words(mishap: Mishap) -> str:
-    """ "kill broker-1 for 2 s", "cut link between broker-0 and controller for 2 s"."""
-    details = dict(mishap.details)
-    if mishap.kind == "rule":
-        kind, api = details.pop("kind"), details.pop("api", "Produce")
-        more = ", ".join(f"{name} {value}" for name, value in details.items())
-        return f"{kind} of {api}{f' ({more})' if more else ''}"
-    where = ""
-    if "one" in details and "other" in details:
-        where = f" between {_participant(details.pop('one'))} and {_participant(details.pop('other'))}"
-    elif "broker" in details:
-        where = f" {_participant(details.pop('broker'))}"
-    more = ", ".join(f"{name} {value}" for name, value in details.items())
-    lasts = f" for {_seconds(mishap.lasts_us)} s" if mishap.lasts_us else ""
-    return f"{mishap.kind.replace('_', ' ')}{where}{lasts}{f' ({more})' if more else ''}"
+def fault_words(timed: TimedFault) -> str:
+    """ "broker 1 is killed, for 2 s"."""
+    lasts = f", for {_seconds(timed.lasts_us)} s" if timed.lasts_us else ""
+    return f"{timed.fault.tell()}{lasts}"
 
 
-def _participant(name: Any) -> str:
-    return str(name) if not isinstance(name, int) else f"broker-{name}" if name >= 0 else "controller"
-
-
-def _victim(mishap: Mishap) -> str:
-    for name in ("broker", "one", "client"):
-        victim = mishap.details.get(name)
-        if victim is not None:
-            return _participant(victim)
-    return ""
+def _victim(timed: TimedFault) -> str:
+    victim = timed.fault.victim
+    if isinstance(victim, int):
+        return "controller" if victim == CONTROLLER else f"broker-{victim}"
+    return victim or ""
 
 
 def _seconds(us: int) -> str:
@@ -312,7 +297,7 @@ def as_text(story: Story, width: int = WIDTH) -> list[str]:
     return drawn
 
 
-_SIGNS = {MISHAP: "⚡ ", FOLD: "⋮ ", FINDING: "✗ "}
+_SIGNS = {FAULT: "⚡ ", FOLD: "⋮ ", FINDING: "✗ "}
 
 
 def short(name: str) -> str:
@@ -332,7 +317,7 @@ def _lanes(line: Line, lanes: dict[str, int], columns: int) -> str:
         if line.kind == HANG_UP:
             cells[last if forward else first] = "✕"
     elif one is not None:
-        cells[one * columns] = {MISHAP: "⚡", FINDING: "✗"}.get(line.kind, "●")
+        cells[one * columns] = {FAULT: "⚡", FINDING: "✗"}.get(line.kind, "●")
     return "".join(cells)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from html import escape
 
 from ottla.simulation.outcome import evidence_of, kinds_of, verdict_of
-from ottla.simulation.story import FINDING, FOLD, HANG_UP, MISHAP, Line, Story, mishap_words, short
+from ottla.simulation.story import FAULT, FINDING, FOLD, HANG_UP, Line, Story, fault_words, short
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --dim: #5b6473; --paper: #fdfdfb; --lane: #d5d9e0; --arrow: #2f6fb3;
@@ -52,7 +52,7 @@ ol { list-style: none; margin: 0; padding: 0; }
 .hangup .arrow.left::after { border-right-color: var(--bad); }
 .dot { position: absolute; top: .6rem; width: .6rem; height: .6rem; margin-left: -.3rem; border-radius: 50%;
   background: var(--ink); }
-.mishap .dot { background: var(--storm); border-radius: 2px; rotate: 45deg; }
+.fault .dot { background: var(--storm); border-radius: 2px; rotate: 45deg; }
 .finding .dot { background: var(--bad); }
 .key { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; }
 .key > * { padding-right: .5rem; }
@@ -60,7 +60,7 @@ ol { list-style: none; margin: 0; padding: 0; }
 .key .arrow { left: 0; width: 100%; } .key .dot { left: 50%; top: .5rem; }
 .words { overflow-wrap: anywhere; white-space: pre-wrap; }
 .finding { scroll-margin-top: 4rem; }
-.mishap, .mishap .words { background: var(--storm-paper); color: var(--storm); }
+.fault, .fault .words { background: var(--storm-paper); color: var(--storm); }
 .finding, .finding .words { background: var(--bad-paper); color: var(--bad); font-weight: 600; }
 .fold .words { color: var(--dim); font-style: italic; }
 .evidence { background: var(--seen); font-weight: 600; }
@@ -85,7 +85,7 @@ def as_page(story: Story) -> str:
     rows = "\n".join(_row(number, line, lanes) for number, line in enumerate(story.lines))
     facts = {
         "records": [str(plan.records)],
-        "mishaps": [f"{number}: {mishap_words(mishap)}" for number, mishap in enumerate(plan.mishaps)] or ["none"],
+        "faults": [f"{number}: {fault_words(timed)}" for number, timed in enumerate(plan.faults)] or ["none"],
         "producers": [f"{each.name}: {_settings(each.settings)}" for each in plan.producers] or ["none"],
         "trace hash": [story.outcome.trace_hash],
     }
@@ -123,7 +123,7 @@ _KEY = "".join(
         ("answer", "arrow left", "answer"),
         ("hangup", "arrow right", "hangs up"),
         ("", "dot", "happened there"),
-        ("mishap", "dot", "mishap"),
+        ("fault", "dot", "fault"),
         ("evidence", "dot", "about what was found"),
         ("finding", "dot", "found"),
     )
@@ -166,7 +166,7 @@ def _row(number: int, line: Line, lanes: dict[str, int]) -> str:
     )
 
 
-_CLASSES = {MISHAP: "mishap", FOLD: "fold", FINDING: "finding", HANG_UP: "hangup"}
+_CLASSES = {FAULT: "fault", FOLD: "fold", FINDING: "finding", HANG_UP: "hangup"}
 
 
 def _drawn(line: Line, lanes: dict[str, int]) -> str:

@@ -34,7 +34,7 @@ class Sending:
 
 
 class Timetable:
-    """Of a plan without its mishaps; `end_us`: when the last producer is done."""
+    """Of a plan without its faults; `end_us`: when the last producer is done."""
 
     def __init__(self, plan: Plan) -> None:
         self._brokers = plan.brokers

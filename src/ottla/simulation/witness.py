@@ -15,10 +15,10 @@ from ottla.broker.events import ClusterImage
 from ottla.broker.topic_names import INTERNAL_TOPICS
 from ottla.broker.write_back import WriteBack
 from ottla.errors import OttlaError
+from ottla.host.disk_faults import whole_headers
 from ottla.records.batch_header import CorruptBatch, check_crc
 from ottla.simulation.clients import SimulatedReader
 from ottla.simulation.decoded import heads_in, readable
-from ottla.simulation.disk import whole_headers
 
 if TYPE_CHECKING:
     from ottla.simulation.run import Run

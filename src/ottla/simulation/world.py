@@ -15,19 +15,21 @@ from random import Random
 from typing import Any, TypeVar
 
 from ottla.broker.controller.state import CHANGES_FILE
-from ottla.broker.events import BrokerAddress, ClusterImage, MoveLeader, RequestReceived
+from ottla.broker.events import BrokerAddress, ClusterImage, RequestReceived
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.settings import BrokerSettings
+from ottla.faults.fields import CONTROLLER
 from ottla.faults.plan import FaultPlan
-from ottla.faults.rule import FaultRule
 from ottla.host.broker_machine import BrokerMachine
+from ottla.host.faults_in_force import FaultsInForce
 from ottla.host.host import Host
-from ottla.host.links import CONTROLLER, Links
+from ottla.host.links import Links
 from ottla.host.machine import Machine
-from ottla.host.machine_clock import OwnClock
+from ottla.host.site import HostSite
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.simulation.chance import Chance
+from ottla.simulation.client_network import FIRST_PORT, SimulatedClients
 from ottla.simulation.clients import SimulatedProducer, SimulatedReader
 from ottla.simulation.disk import Disk
 from ottla.simulation.network import Network, SimulatedDoors
@@ -38,7 +40,6 @@ from ottla.weaknesses import Weaknesses
 P = TypeVar("P", bound=SimulatedProducer)
 R = TypeVar("R", bound=SimulatedReader)
 
-FIRST_PORT = 9092
 _WALL_CLOCK_BEGINS_MS = 1_767_225_600_000
 _PATIENCE_US = 600_000_000
 _REQUEST_TIMEOUT_MS = 8_000
@@ -63,7 +64,8 @@ class World:
         rng = Chance(seed)
         self.scheduler = Scheduler()
         self.trace = Trace(keep_lines=keep_trace)
-        self.faults = FaultPlan()
+        # What brokers ask about requests.
+        self.plan = FaultPlan()
         self.network = Network(self.scheduler, self._fork(rng), self.trace.add, through_bytes=through_bytes)
         self.bootstrap_servers = ",".join(f"broker-{i}:{FIRST_PORT + i}" for i in range(brokers))
         self._rng = rng
@@ -74,14 +76,11 @@ class World:
         broker_settings = BrokerSettings(**{"request_timeout_ms": _REQUEST_TIMEOUT_MS, **settings})
         broker_settings.weaknesses = weaknesses
         self._broker_fell: Callable[[int, str], None] | None = None
-        # Told of a crash rule that strikes a broker: rule, broker, kind. Without it the world does what the rule says.
-        self.rule_struck: Callable[[int, int, str], None] | None = None
+        self._image_published: Callable[[ClusterImage], None] | None = None
         # How long brokers take for a Produce request, at least and at most; drawn beside all else that is.
         self._service: dict[int, tuple[int, int]] = {}
         self._service_chance = Chance(f"service {seed}")
-        # By the names of clients, whose instances share a machine; those without a name have a clock each.
-        self._client_clocks: dict[str, OwnClock] = {}
-        self._clients_of: dict[str, list[SimulatedProducer | SimulatedReader]] = {}
+        self.clients = SimulatedClients(self.scheduler, self.network)
         self.disks = [Disk() for _ in range(brokers)]
         self.controller_disk = Disk()
         self.host = Host(
@@ -90,15 +89,18 @@ class World:
             dict(enumerate(self.disks)),
             self.controller_disk,
             broker_settings,
-            self.faults,
+            self.plan,
             self.network,
             self._open_doors,
             fork=lambda: self._fork(rng),
             wall_offset_us=lambda: _WALL_CLOCK_BEGINS_MS * 1000,
             cluster_id="simulated",
         )
-        self.host.struck = self._struck
         self.host.fell = self._fell
+        self.host.controller_killed = self._tear_change
+        self.site = HostSite(self.host, self.clients, rng)
+        self.faults = FaultsInForce(self.host, self.site, self.plan)
+        self.links.published = self._published
         self.host.boot()
 
     @property
@@ -116,6 +118,16 @@ class World:
     def links(self) -> Links:
         """What brokers and controller say to each other."""
         return self.host.links
+
+    def _published(self, image: ClusterImage) -> None:
+        if self._image_published is not None:
+            self._image_published(image)
+        self.site.image_published()
+
+    def _tear_change(self) -> None:
+        """Half of the change that the controller was writing is left, of which nobody was told."""
+        written = (self.controller_disk.read_file(CHANGES_FILE) or _SOME_CHANGE).rstrip(b"\n").rpartition(b"\n")[2]
+        self.controller_disk.open(CHANGES_FILE).append([written[: len(written) // 2]])
 
     def _open_doors(self, machine: BrokerMachine) -> SimulatedDoors:
         broker_id = machine.broker_id
@@ -152,35 +164,17 @@ class World:
         if not self.run_until(lambda: all(name in m.core.image.topics for m in self.brokers.values())):  # type: ignore[attr-defined]
             raise RuntimeError(f"topic {name!r} did not reach every broker")
 
-    def move_leader(self, topic: str, partition: int) -> bool:
-        """Have another replica in sync lead; False where there is none."""
-        if self.controller.is_dead or self.controller.is_frozen:
-            return False
-        return isinstance(self._order(MoveLeader(topic, partition)), int)
-
     def _order(self, message: Any) -> Any:
         """What the controller says; it is asked at once."""
         answers: list[Any] = []
         self.links.order_now(message, answers.append)
         return answers[0]
 
-    def break_on_purpose(self, rule: FaultRule) -> int:
-        """Add a fault; `faults.fired` of the number returned tells how often it struck."""
-        return self.faults.add(rule, self.scheduler.now_us)
-
     # ---- how things stand ---------------------------------------------------------------------------------------
 
     def is_whole(self) -> bool:
-        """Whether every replica is in sync, and in truth: this very start of every broker is the one that is meant."""
-        image = self.controller.core.image  # type: ignore[attr-defined]
-        return all(
-            len(part.isr) == len(part.replicas) and part.leader >= 0
-            for topic in image.topics.values()
-            for part in topic.partitions
-        ) and all(
-            not machine.is_dead and not machine.is_frozen and image.broker_epochs[n] == machine.core.broker_epoch  # type: ignore[attr-defined]
-            for n, machine in self.brokers.items()
-        )
+        """Whether all brokers run and every replica is in sync."""
+        return self.host.is_whole()
 
     def counts_as_in_sync(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether the controller takes this start of a broker for alive, and in sync somewhere."""
@@ -227,26 +221,12 @@ class World:
         self.host.resume(broker_id)
 
     def kill_controller(self) -> None:
-        """Cut the controller's power; brokers go on with what they know.
-
-        What it had written is safe, as it is with a quorum of controllers. Half of the change that it was writing is
-        left, of which nobody was told.
-        """
+        """Cut the controller's power; brokers go on with what they know."""
         self.host.kill_controller()
-        written = (self.controller_disk.read_file(CHANGES_FILE) or _SOME_CHANGE).rstrip(b"\n").rpartition(b"\n")[2]
-        self.controller_disk.open(CHANGES_FILE).append([written[: len(written) // 2]])
 
     def start_controller(self) -> None:
         """Start a controller that was ended, from its disk, among brokers that went on without it."""
         self.host.start_controller()
-
-    def cut_link(self, one: int, other: int) -> None:
-        """Let nothing pass between two brokers, or between a broker and the controller (CONTROLLER)."""
-        self.links.cut(one, other)
-
-    def heal_links(self) -> None:
-        """Let everything pass again."""
-        self.links.mend()
 
     def take_time(self, broker_id: int, least_us: int, most_us: int) -> None:
         """From now on a broker takes between these for each Produce request of a client, one after the other."""
@@ -258,44 +238,6 @@ class World:
         if not most_us or type(request.message) is not ProduceRequest:
             return 0
         return least_us if least_us == most_us else self._service_chance.randint(least_us, most_us)
-
-    @staticmethod
-    def port_of(broker_id: int) -> int:
-        """Where clients reach a broker."""
-        return FIRST_PORT + broker_id
-
-    def jump_clock(self, broker_id: int, jump_us: int) -> None:
-        """Move the date of a broker's clock."""
-        self.host.jump_clock(broker_id, jump_us)
-
-    def drift_clock(self, broker_id: int, ppm: int) -> None:
-        """From now on the clock of a broker (or the CONTROLLER) counts so many parts in a million too many."""
-        self.host.drift_clock(broker_id, ppm)
-
-    def drift_client_clock(self, name: str, ppm: int) -> None:
-        """From now on the clock of the clients of this name counts so many parts in a million too many."""
-        self._client_clocks.setdefault(name, OwnClock()).run(ppm, self.scheduler.now_us)
-        for client in self._clients_of.get(name, ()):
-            client.look_again()
-
-    def clock_of(self, client_number: int) -> OwnClock:
-        """The clock of the machine that a client runs on."""
-        name = self.network.owners.get(client_number)
-        return OwnClock() if name is None else self._client_clocks.setdefault(name, OwnClock())
-
-    def _struck(self, rule_id: int, broker_id: int, kind: str) -> None:
-        """A crash rule hits while this broker's core is at work; nothing of what it would have done next is done."""
-        if self.rule_struck is not None:
-            self.rule_struck(rule_id, broker_id, kind)
-        elif kind == "pause":
-            self.pause(broker_id)
-        elif kind == "kill":
-            self.kill(broker_id)
-        elif kind == "power_off":
-            self.power_off(broker_id)
-        else:
-            for each in range(len(self.brokers)):
-                self.power_off(each)
 
     def _fell(self, broker_id: int, kind: str) -> None:
         disk = self.disks[broker_id]
@@ -309,13 +251,13 @@ class World:
     def producer(self, kind: type[P] = SimulatedProducer, name: str = "", /, **settings: Any) -> P:  # type: ignore[assignment]
         """A producer on a machine of its own."""
         producer = kind(self, self._new_client(name), settings, self._fork(self._rng))
-        self._clients_of.setdefault(name, []).append(producer)
+        self.clients.join(name, producer)
         return producer
 
     def reader(self, kind: type[R] = SimulatedReader, name: str = "", /, **settings: Any) -> R:  # type: ignore[assignment]
         """A reader on a machine of its own."""
         reader = kind(self, self._new_client(name), settings, self._fork(self._rng))
-        self._clients_of.setdefault(name, []).append(reader)
+        self.clients.join(name, reader)
         return reader
 
     def _new_client(self, name: str) -> int:
@@ -336,4 +278,4 @@ class World:
         """
         self.host.watch(broker_acted)
         self._broker_fell = broker_fell
-        self.links.published = image_published
+        self._image_published = image_published

@@ -295,8 +295,8 @@ class _Told:
     def _show_story(self, shrunk: Shrunk) -> None:
         plan = shrunk.plan
         self._console.print()
-        mishaps, records = _counted(len(plan.mishaps), "mishap"), _counted(plan.records, "record")
-        words = f"seed {plan.seed}, “{shrunk.kind}” with {mishaps} and {records}"
+        faults, records = _counted(len(plan.faults), "fault"), _counted(plan.records, "record")
+        words = f"seed {plan.seed}, “{shrunk.kind}” with {faults} and {records}"
         after = f"after {_counted(shrunk.runs, 'run')}"
         if shrunk.stopped_early:
             runs_out = shrunk.runs >= RUNS_MAX

@@ -56,12 +56,12 @@ _SECOND_US = 1_000_000
 class ControllerCore:
     """The controller of a cluster of these brokers; `storage` is its own folder.
 
-    `cluster_id` names the cluster (default: drawn from `rng` and kept); `running`: the brokers started with it
-    (default: all), which have their logs in these `directories` (by id, where that is known: a broker that has another
-    than it had is not in sync, KIP-858). With `resumes` only the controller was started anew, and the brokers went on
-    without it: leaders and replicas in sync stay as they are stored, until brokers are heard of, or are not. Raises
-    UserMistake where the folder belongs to a cluster with brokers that are missing now, or is damaged; OSError where it
-    cannot be written.
+    `cluster_id` names the cluster (default: drawn from `rng` and kept). `running`: the brokers started with it and
+    their broker epochs (default: all, for the first time). They have their logs in these `directories` (by id, where
+    that is known: a broker that has another than it had is not in sync, KIP-858). With `resumes` only the controller
+    was started anew, and the brokers went on without it: leaders and replicas in sync stay as they are stored, until
+    brokers are heard of, or are not. Raises UserMistake where the folder belongs to a cluster with brokers that are
+    missing now, or is damaged; OSError where it cannot be written.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ControllerCore:
         rng: Random,
         *,
         cluster_id: str | None = None,
-        running: Sequence[int] | None = None,
+        running: Mapping[int, int] | None = None,
         directories: Mapping[int, str] | None = None,
         resumes: bool = False,
     ) -> None:
@@ -84,7 +84,7 @@ class ControllerCore:
         if not resumes:
             self.state.broker_epochs.clear()
         broker_ids = [address.broker_id for address in self.state.brokers]
-        self.liveness = Liveness(self, broker_ids, broker_ids if running is None else list(running))
+        self.liveness = Liveness(self, broker_ids, dict.fromkeys(broker_ids, 1) if running is None else running)
         alive, publish = self.liveness.is_alive, self.publish
         self.leadership = Leadership(self.state, self.settings, alive, self.liveness.epoch_of, publish)
         self._static_settings = settings

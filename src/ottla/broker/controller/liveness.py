@@ -15,6 +15,7 @@ Invariant: who is fenced leads nothing, as soon as that could be stored.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.events import BrokerHeartbeat
@@ -29,27 +30,28 @@ logger = logging.getLogger("ottla.broker")
 
 
 class BrokerLife:
-    """What the controller knows of one broker; `registered_version`: of the image that told of this start.
+    """What the controller knows of one broker.
 
+    `epoch`: its newest start, 0 before the first; `registered_version`: of the image that told of this start.
     `is_trusted`: it counts as alive since this controller began, and has not said so yet.
     """
 
     __slots__ = ("epoch", "heard_us", "is_alive", "is_leaving", "is_trusted", "registered_version")
 
-    def __init__(self, *, is_alive: bool) -> None:
-        self.epoch = 1 if is_alive else 0
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
         self.heard_us: int | None = None
-        self.is_alive = self.is_trusted = is_alive
+        self.is_alive = self.is_trusted = epoch > 0
         self.is_leaving = False
         self.registered_version = 0
 
 
 class Liveness:
-    """All brokers' lives; those in `running` count as alive and started once."""
+    """All brokers' lives; those in `running` count as alive, with these broker epochs."""
 
-    def __init__(self, core: ControllerCore, broker_ids: list[int], running: list[int]) -> None:
+    def __init__(self, core: ControllerCore, broker_ids: list[int], running: Mapping[int, int]) -> None:
         self._core = core
-        self._lives = {broker_id: BrokerLife(is_alive=broker_id in running) for broker_id in broker_ids}
+        self._lives = {broker_id: BrokerLife(running.get(broker_id, 0)) for broker_id in broker_ids}
         for broker_id, epoch in core.state.broker_epochs.items():
             self._lives[broker_id].epoch = epoch
         self._session_us = core.settings.broker_session_timeout_ms * 1000

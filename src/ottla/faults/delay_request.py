@@ -1,0 +1,15 @@
+"""`delay_request`."""
+
+from __future__ import annotations
+
+from ottla.faults.fields import DELAY
+from ottla.faults.request_fault import RequestFault
+
+
+class DelayRequest(RequestFault):
+    """The request is handled `delay_ms` late, even where its sender has given up on it and sent it again."""
+
+    kind = "delay_request"
+    wanted = (DELAY,)
+
+    delay_ms: int

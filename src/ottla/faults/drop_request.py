@@ -1,0 +1,11 @@
+"""`drop_request`."""
+
+from __future__ import annotations
+
+from ottla.faults.request_fault import RequestFault
+
+
+class DropRequest(RequestFault):
+    """The request is thrown away, and its connection stays open and silent: the client must find out by itself."""
+
+    kind = "drop_request"

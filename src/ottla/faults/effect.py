@@ -1,0 +1,81 @@
+"""A fault in force: what it has struck so far, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ottla.faults.fault import Fault
+
+
+class Part(Protocol):
+    """One thing that a site does to itself for a fault, and counts."""
+
+    @property
+    def fired(self) -> int:
+        """How often it has really struck."""
+        ...
+
+    def end(self) -> None:
+        """It strikes no more. Ending twice is allowed."""
+        ...
+
+
+class Effect:
+    """What a fault does from `begin` on; `missed` says why it found nothing to strike, "" while it may.
+
+    `began` is told once, when that is known: some faults must ask the controller first.
+    """
+
+    def __init__(self, fault: Fault, fault_id: int, began: Callable[[Effect], None] | None = None) -> None:
+        self.fault = fault
+        self.fault_id = fault_id
+        self.missed = ""
+        self.is_over = False
+        # Whether it is not known yet if there is something to strike.
+        self.is_pending = False
+        self._began = began
+        self._fired = 0
+        self._parts: list[Part] = []
+        self._undos: list[Callable[[], None]] = []
+
+    @property
+    def fired(self) -> int:
+        """How often it has really struck."""
+        return self._fired + sum(part.fired for part in self._parts)
+
+    def fire(self) -> None:
+        """Count one strike."""
+        self._fired += 1
+
+    def add(self, part: Part) -> None:
+        """It consists of this; what the part counts is the effect's."""
+        self._parts.append(part)
+
+    def when_healed(self, undo: Callable[[], None]) -> None:
+        """Do this when the fault ends."""
+        self._undos.append(undo)
+
+    def miss(self, why: str) -> None:
+        """There is nothing to strike."""
+        self.missed = why
+
+    def begun(self) -> None:
+        """It is in force, or has missed."""
+        self.is_pending = False
+        began, self._began = self._began, None
+        if began is not None:
+            began(self)
+
+    def heal(self) -> None:
+        """End it as far as it has an end; what it counted stays. Healing twice is allowed."""
+        if self.is_over:
+            return
+        self.is_over = True
+        for part in self._parts:
+            part.end()
+        self._fired = self.fired
+        self._parts.clear()
+        while self._undos:
+            self._undos.pop()()

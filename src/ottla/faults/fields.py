@@ -1,0 +1,126 @@
+"""The fields of faults: one name for each, what it may hold, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+# In place of a broker's id.
+CONTROLLER = -2
+
+
+class Cast(Protocol):
+    """Whom a fault may be about, as far as that is known before it begins."""
+
+    @property
+    def broker_ids(self) -> Sequence[int]:
+        """The brokers there are."""
+        ...
+
+    @property
+    def partitions(self) -> Mapping[str, int] | None:
+        """How many partitions each topic has; None where that is not known yet."""
+        ...
+
+    @property
+    def client_ids(self) -> Collection[str] | None:
+        """The clients there are; None where anybody may come."""
+        ...
+
+
+class May(NamedTuple):
+    """What a value may be, as the end of "must be ...", and whether it is."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+class Field(NamedTuple):
+    """`fits`: what of `may` there is in a cast, given the fault's other fields; None: whatever it may be."""
+
+    name: str
+    may: May
+    says: str
+    fits: Callable[[Cast, Mapping[str, Any]], May | None] | None = None
+
+
+def whole(least: int, most: int | None = None) -> May:
+    """An integer from `least` on; True is none."""
+    words = f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
+    return May(words, lambda value: type(value) is int and least <= value and (most is None or value <= most))
+
+
+def one_of(values: Collection[Any]) -> May:
+    """One of these values, and of the same type: to Python True is 1."""
+    known = [(type(each), each) for each in values]
+    shown = [repr(each) if isinstance(each, str) else str(each) for each in values]
+    return May(f"one of {', '.join(shown)}", lambda value: (type(value), value) in known)
+
+
+_TEXT = May("a text", lambda value: type(value) is str and bool(value) and value.isprintable())
+_SHARE = May("a number above 0 and up to 1", lambda value: type(value) in (int, float) and 0 < value <= 1)
+_YES_OR_NO = May("True or False", lambda value: type(value) is bool)
+_ERROR = May(
+    "one of Kafka's error codes, and not 0", lambda value: type(value) is int and -1 <= value <= 200 and value != 0
+)
+
+
+def _brokers(cast: Cast, given: Mapping[str, Any]) -> May:
+    return one_of(cast.broker_ids)
+
+
+def _brokers_or_controller(cast: Cast, given: Mapping[str, Any]) -> May:
+    return one_of([CONTROLLER, *cast.broker_ids])
+
+
+def _other_end(cast: Cast, given: Mapping[str, Any]) -> May:
+    # There is no link from a broker to itself.
+    return one_of([each for each in (CONTROLLER, *cast.broker_ids) if each != given.get("broker_id")])
+
+
+def _topics(cast: Cast, given: Mapping[str, Any]) -> May | None:
+    return None if cast.partitions is None else one_of(list(cast.partitions))
+
+
+def _partitions(cast: Cast, given: Mapping[str, Any]) -> May | None:
+    count = None if cast.partitions is None else cast.partitions.get(given.get("topic") or "")
+    return None if count is None else whole(0, count - 1)
+
+
+def _clients(cast: Cast, given: Mapping[str, Any]) -> May | None:
+    return None if cast.client_ids is None else one_of(list(cast.client_ids))
+
+
+TOPIC = Field("topic", _TEXT, "the name of a topic", _topics)
+PARTITION = Field("partition", whole(0), "a partition of that topic", _partitions)
+OFFSET = Field("offset", whole(0), "an offset in that partition")
+BROKER = Field("broker_id", whole(0), "a broker", _brokers)
+BROKER_OR_CONTROLLER = Field(
+    "broker_id", whole(CONTROLLER), "a broker, or -2 for the controller", _brokers_or_controller
+)
+OTHER = Field("other_id", whole(CONTROLLER), "another broker, or -2 for the controller", _other_end)
+CLIENT = Field("client_id", _TEXT, "a client; without it, all clients", _clients)
+DELAY = Field("delay_ms", whole(1), "how late, in milliseconds")
+MOST_DELAY = Field("delay_max_ms", whole(1), "how late at most, in milliseconds")
+JUMP = Field("jump_ms", whole(-365 * 86_400_000, 365 * 86_400_000), "how far the date moves, in milliseconds")
+# A clock that stands still, or runs backwards, would never come to anything.
+DRIFT = Field("drift_ppm", whole(-900_000, 9_000_000), "how many parts in a million the clock counts too many")
+SHARE = Field("probability", _SHARE, "the share that is struck")
+SILENTLY = Field("silently", _YES_OR_NO, "whether who asks is not told, and waits until it gives up")
+OPERATIONS = READ, WRITE, SYNC = ("read", "write", "sync")
+OPERATION = Field("operation", one_of(OPERATIONS), "what fails")
+EVERY = Field("every", whole(1), "each k-th; 1: all")
+EVICTS = Field("evicts", _YES_OR_NO, "whether what cannot be synced is gone from the page cache, too")
+SEED = Field("seed", whole(0), "what chance is drawn from; 0 unless given")
+IN_SYNC = Field("in_sync_only", _YES_OR_NO, "whether it strikes only while every replica is in sync")
+WITH_CONTROLLER = Field("controller", _YES_OR_NO, "whether the controller ends, too; it does unless this is False")
+
+API = Field("api", _TEXT, "the kind of request; Produce unless given")
+NTH = Field("nth", whole(1), "the n-th request that matches, and no other")
+TIMES = Field("times", whole(1), "how often at most")
+AFTER = Field("after_ms", whole(0), "from so long after now, in milliseconds")
+DURATION = Field("duration_ms", whole(1), "for so long, in milliseconds")
+ERROR = Field("error", _ERROR, "Kafka's error code")
+NOW, REQUEST, APPEND, ACK = ("now", "request", "append", "ack")
+# When something strikes that has a choice.
+MOMENTS = (REQUEST, APPEND, ACK)

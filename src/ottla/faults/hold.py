@@ -1,0 +1,22 @@
+"""`hold`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ottla.faults.fields import ACK, REQUEST, Field, one_of
+from ottla.faults.request_fault import PRODUCE, WHICH, RequestFault
+
+_MOMENT = Field(
+    "moment", one_of((REQUEST, ACK)), "what is held: the request (nothing is stored yet), or its answer, the ack"
+)
+
+
+class Hold(RequestFault):
+    """A request, or its answer, waits until the fault is healed: a barrier for tests."""
+
+    kind = "hold"
+    optional = (*WHICH, _MOMENT)
+    defaults: ClassVar[dict[str, Any]] = {"api": PRODUCE, "moment": REQUEST}
+
+    moment: str

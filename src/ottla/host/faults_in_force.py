@@ -1,0 +1,89 @@
+"""The faults of one cluster, by id: begun, counted, and ended.
+
+Faults that strike requests go into the `FaultPlan` that all brokers ask; when such a fault ends or freezes a broker,
+the broker's core says so (`struck`) and it is done here. All others are begun at the cluster's `HostSite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.errors import ConfigError
+from ottla.faults.broker_fault import BrokerFault
+from ottla.faults.effect import Effect
+from ottla.faults.fault import Fault
+from ottla.faults.plan import FaultPlan
+from ottla.faults.request_fault import RequestFault
+from ottla.host.host import Host
+from ottla.host.site import HostSite
+
+
+class _StruckRequests:
+    """What a fault of the plan counts."""
+
+    def __init__(self, plan: FaultPlan, host: Host, fault_id: int) -> None:
+        self._plan = plan
+        self._host = host
+        self._fault_id = fault_id
+
+    @property
+    def fired(self) -> int:
+        """How many requests it has struck."""
+        return self._plan.fired(self._fault_id)
+
+    def end(self) -> None:
+        """It strikes no more, and what it held goes on."""
+        self._plan.heal(self._fault_id)
+        self._host.release(self._fault_id)
+
+
+class FaultsInForce:
+    """All faults that have been added; ids count from 1."""
+
+    def __init__(self, host: Host, site: HostSite, plan: FaultPlan) -> None:
+        self._host = host
+        self._site = site
+        self._plan = plan
+        self._effects: dict[int, Effect] = {}
+        # Called whenever a request was struck, and with a fault that has struck a broker in the midst of one.
+        self.broker_struck: Callable[[Effect, int], None] | None = None
+        host.struck = self._struck
+
+    def add(self, fault: Fault, began: Callable[[Effect], None] | None = None) -> Effect:
+        """Put a fault in force; `began` is told when it is, or has found nothing to strike (`Effect.missed`)."""
+        effect = Effect(fault, len(self._effects) + 1, began)
+        self._effects[effect.fault_id] = effect
+        if isinstance(fault, RequestFault) and fault.strikes_requests:
+            self._plan.add(fault, self._host.schedule.now_us, effect.fault_id)
+            effect.add(_StruckRequests(self._plan, self._host, effect.fault_id))
+        fault.begin(self._site, effect)
+        if not effect.is_pending:
+            effect.begun()
+        return effect
+
+    def heal(self, fault_id: int) -> Effect:
+        """End a fault as far as it has an end."""
+        effect = self.effect(fault_id)
+        effect.heal()
+        return effect
+
+    def effect(self, fault_id: int) -> Effect:
+        """The fault with this id, healed or not; ConfigError for an unknown id."""
+        found = self._effects.get(fault_id)
+        if found is None:
+            raise ConfigError(f"there is no fault with id {fault_id}; ids come from add()")
+        return found
+
+    def counts(self, fault_id: int) -> dict[str, int]:
+        """How often it has fired, and how many requests it was about; of others what fired is all it was about."""
+        effect = self.effect(fault_id)
+        is_planned = isinstance(effect.fault, RequestFault) and effect.fault.strikes_requests
+        return {"fired": effect.fired, "matched": self._plan.matched(fault_id) if is_planned else effect.fired}
+
+    def _struck(self, fault_id: int, broker_id: int, kind: str) -> None:
+        """A fault ends or freezes a broker while its core is at work; nothing it would have done next is done."""
+        effect = self.effect(fault_id)
+        assert isinstance(effect.fault, BrokerFault)
+        effect.fault.strike(self._site, effect, broker_id)
+        if self.broker_struck is not None:
+            self.broker_struck(effect, broker_id)

@@ -1,0 +1,268 @@
+"""A host as faults see it: brokers, disks, clocks, links, clients and leaders that something can be done to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from ottla.broker.events import MoveLeader
+from ottla.faults.effect import Part
+from ottla.host.host import DOWN, PAUSED, Host
+from ottla.host.ports import ClientNetwork
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+_UNCLEAN = 1
+_TIMEOUT_MS = 10_000
+
+
+class StoppedController:
+    """Keeps the controller down until its end, unless another one does, too."""
+
+    def __init__(self, ended: Callable[[], None], *, was_running: bool) -> None:
+        self._ended: Callable[[], None] | None = ended
+        self.fired = int(was_running)
+
+    def end(self) -> None:
+        """It may run again."""
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
+
+
+class HostSite:
+    """Everything of one cluster that faults can strike (`faults.site.Site`).
+
+    `rng`: what is left of unsynced bytes where no seed says it, and which byte is wrong.
+    """
+
+    def __init__(self, host: Host, clients: ClientNetwork, rng: Random) -> None:
+        self._host = host
+        self._clients = clients
+        self._rng = rng
+        self._looks: list[Callable[[], None]] = []
+        self._stopped_controllers = 0
+        # Told before the power of a broker is cut.
+        self.powering_off: Callable[[int], None] | None = None
+
+    # ---- who there is -------------------------------------------------------------------------------------------
+
+    @property
+    def broker_ids(self) -> Sequence[int]:
+        """The brokers there are."""
+        return list(self._host.disks)
+
+    @property
+    def partitions(self) -> Mapping[str, int] | None:
+        """How many partitions each topic has; None: what does not exist may come."""
+        return None
+
+    @property
+    def client_ids(self) -> Collection[str] | None:
+        """The clients there are; None where anybody may come."""
+        return self._clients.client_ids
+
+    # ---- brokers and controller ---------------------------------------------------------------------------------
+
+    def is_down(self, broker_id: int) -> bool:
+        """Whether a broker has ended."""
+        return self._host.state(broker_id) == DOWN
+
+    def is_frozen(self, broker_id: int) -> bool:
+        """Whether a broker is paused."""
+        return self._host.state(broker_id) == PAUSED
+
+    def is_shutting_down(self, broker_id: int) -> bool:
+        """Whether a broker was asked to end in order, and has not yet."""
+        return not self.is_down(broker_id) and self._host.is_shutting_down(broker_id)
+
+    def is_whole(self) -> bool:
+        """Whether all brokers run and every replica is in sync."""
+        return self._host.is_whole()
+
+    def kill(self, broker_id: int) -> None:
+        """End a broker; what it wrote survives in the page cache."""
+        self._host.kill(broker_id)
+
+    def power_off(self, broker_id: int, seed: int | None) -> None:
+        """Cut the power of a broker that runs or has ended; `seed` says what is left of unsynced bytes."""
+        if self.powering_off is not None:
+            self.powering_off(broker_id)
+        self._host.power_off(broker_id, self._rng if seed is None else Random(f"{seed} {broker_id}"))
+
+    def pause(self, broker_id: int) -> None:
+        """Freeze a broker."""
+        self._host.pause(broker_id)
+
+    def shut_down(self, broker_id: int) -> None:
+        """Ask a broker to end in order."""
+        self._host.shut_down(broker_id, _nothing)
+
+    def mend(self, broker_id: int) -> None:
+        """Let a broker run: start it where it is down, let it go on where it is frozen."""
+        if self.is_down(broker_id) and not self._stopped_controllers:
+            self._host.boot([broker_id])
+        elif self.is_down(broker_id):
+            self._host.start(broker_id)
+        elif self.is_frozen(broker_id):
+            self._host.resume(broker_id)
+
+    def mend_all(self) -> None:
+        """Let all brokers run, and the controller, unless a fault keeps that down."""
+        down = [broker_id for broker_id in self.broker_ids if self.is_down(broker_id)]
+        if down and not self._stopped_controllers:
+            self._host.boot(down)
+        for broker_id in self.broker_ids:
+            self.mend(broker_id)
+
+    @property
+    def has_controller(self) -> bool:
+        """Whether there is a controller."""
+        return self._host.has_controller
+
+    def stop_controller(self) -> StoppedController:
+        """Cut the controller's power; what it had written is safe."""
+        was_running = self._host.has_controller
+        if was_running:
+            self._host.kill_controller()
+        self._stopped_controllers += 1
+        return StoppedController(self._let_controller_run, was_running=was_running)
+
+    def _let_controller_run(self) -> None:
+        self._stopped_controllers -= 1
+        self.mend_controller()
+
+    def mend_controller(self) -> None:
+        """Start the controller where it is down, unless a fault keeps it down.
+
+        Where no broker runs, it is started with them.
+        """
+        if not self._stopped_controllers and not self._host.has_controller and self._host.cores():
+            self._host.start_controller()
+
+    # ---- disks and clocks ---------------------------------------------------------------------------------------
+
+    def fill_disk(self, broker_id: int) -> Part:
+        """Let every write of a broker fail."""
+        return self._host.disks[broker_id].faults.fill()
+
+    def fail_disk(self, broker_id: int, operation: str, every: int, *, evicts: bool) -> Part:
+        """Let each so many-th read, write or sync of a broker fail."""
+        return self._host.disks[broker_id].faults.fail(operation, every, evicts=evicts)
+
+    def slow_disk(self, broker_id: int, delay_us: int) -> Part:
+        """Make late what makes a broker write."""
+        return self._host.slow_down(broker_id, delay_us)
+
+    def flip_byte(self, broker_id: int, topic: str, partition: int, offset: int) -> str:
+        """Change a byte of a stored batch; "" or why there is no such batch."""
+        log = self._log(broker_id, topic, partition)
+        if log is None:
+            return f"broker {broker_id} holds no log of {topic}-{partition}: name one of its replicas"
+        if not log.log_start_offset <= offset < log.log_end_offset:
+            return (
+                f"{topic}-{partition} has no offset {offset} on broker {broker_id}: "
+                f"it goes from {log.log_start_offset} to {log.log_end_offset - 1}"
+            )
+        path, position = log.byte_of(offset)
+        self._host.disks[broker_id].flip_byte(path, position)
+        return ""
+
+    def spoil_unsynced(self, broker_id: int, topic: str, partition: int) -> bool:
+        """End a broker and change a byte of what it had not synced of a log; False where there is no such byte."""
+        log = self._log(broker_id, topic, partition)
+        disk = self._host.disks[broker_id]
+        if log is None:
+            return False
+        disk.write_back.now_us = self._host.brokers[broker_id].now_us
+        position = disk.spoilt_byte(log.segments[-1].path, self._rng)
+        if position is None:
+            return False
+        disk.flip_byte(log.segments[-1].path, position)
+        self._host.kill(broker_id, kind="corrupt")
+        return True
+
+    def _log(self, broker_id: int, topic: str, partition: int) -> Any:
+        machine = self._host.brokers.get(broker_id)
+        core: Any = None if machine is None or machine.is_dead else machine.core
+        found = core.topics.get(topic, {}).get(partition) if core is not None else None
+        return None if found is None else found.log
+
+    def jump_clock(self, broker_id: int, jump_us: int) -> None:
+        """Move the date of a broker's clock."""
+        self._host.jump_clock(broker_id, jump_us)
+
+    def drift_clock(self, broker_id: int, drift_ppm: int) -> None:
+        """Let a broker's clock (or the controller's) count so many parts in a million too many; 0: right."""
+        self._host.drift_clock(broker_id, drift_ppm)
+
+    def drift_client_clock(self, client_id: str, drift_ppm: int) -> None:
+        """Let a client's clock count so many parts in a million too many; 0: right."""
+        self._clients.drift_clock(client_id, drift_ppm)
+
+    # ---- links and clients --------------------------------------------------------------------------------------
+
+    def cut_link(self, broker_id: int, other_id: int, *, silently: bool) -> Part:
+        """Let nothing pass between two."""
+        return self._host.links.cut(broker_id, other_id, silently=silently)
+
+    def lose_messages(self, probability: float) -> Part:
+        """Lose a share of what brokers and controller say to each other."""
+        return self._host.links.lose(probability)
+
+    def unplug(self, broker_id: int, client_id: str | None) -> Part:
+        """Let what passes between a broker and its clients wait until the end."""
+        return self._clients.unplug(broker_id, client_id)
+
+    def half_open(self, broker_id: int | None, client_id: str | None) -> Part:
+        """Let connections that there are now lose everything for good."""
+        return self._clients.half_open(broker_id, client_id)
+
+    def stall(self, probability: float, delay_max_us: int) -> Part:
+        """Hold up a share of what passes on clients' connections, and all that is behind it."""
+        return self._clients.stall(probability, delay_max_us)
+
+    # ---- leaders ------------------------------------------------------------------------------------------------
+
+    def move_leader(self, topic: str, partition: int, answered: Callable[[str], None]) -> None:
+        """Have another replica in sync lead; `answered` gets "" or why there is none."""
+
+        def moved(answer: Any) -> None:
+            if answer is None:
+                answered("there is no controller now")
+            else:
+                answered(answer.rstrip(".") if isinstance(answer, str) else "")
+
+        self._host.links.order(MoveLeader(topic, partition), moved)
+
+    def elect_unclean(self, topic: str, partition: int, answered: Callable[[bool], None]) -> None:
+        """Have a living replica lead that is not in sync; `answered` hears whether one does."""
+
+        def elected(response: Any) -> None:
+            answered(response is not None and not response.replica_election_results[0].partition_result[0].error_code)
+
+        wanted = [TopicPartitions(topic=topic, partitions=[partition])]
+        request = ElectLeadersRequest(election_type=_UNCLEAN, topic_partitions=wanted, timeout_ms=_TIMEOUT_MS)
+        self._host.links.order(request, elected)
+
+    def is_led(self, topic: str, partition: int) -> bool:
+        """Whether a partition has a leader; True where there is no such partition, or nobody to elect one."""
+        image = self._host.links.image
+        found = None if image is None else image.topics.get(topic)
+        if found is None or partition >= len(found.partitions) or not self._host.has_controller:
+            return True
+        return found.partitions[partition].leader >= 0
+
+    def watch_images(self, look: Callable[[], None]) -> Callable[[], None]:
+        """Call `look` whenever the cluster's metadata have changed; what is returned ends that."""
+        self._looks.append(look)
+        return lambda: self._looks.remove(look)
+
+    def image_published(self) -> None:
+        """The cluster's metadata have changed."""
+        for look in list(self._looks):
+            look()
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""

@@ -1,0 +1,143 @@
+"""The faults of a run on its clock: each begun, counted where it really struck, and healed.
+
+`fired` counts what really happened: a broker that was down already cannot be killed, a cut link counts the messages
+that did not pass. Whatever strikes nothing says why in `missed`; without a reason it had to strike.
+
+In a mild plan what may cost a broker keeps out of the way of a power cut: as long as the controller still believes that
+a broker has what it has lost, another's end could make that one lead, and what was acked would be gone, as it would be
+with Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.faults.broker_fault import BrokerFault
+from ottla.faults.effect import Effect
+from ottla.faults.request_fault import RequestFault
+from ottla.simulation.plan import SEVERE, TimedFault
+
+if TYPE_CHECKING:
+    from ottla.simulation.run import Run
+
+_NEVER_BEGAN = "all healed before its time"
+_PUT_OFF = "in a mild plan not beside a power cut"
+_NOBODY_CONNECTED = "nobody was connected"
+_NOTHING_PASSED = "nothing came its way"
+_ALL_WERE_DONE = "all producers were done"
+
+
+class TimedFaults:
+    """The faults of one run, by their numbers in its plan."""
+
+    def __init__(self, run: Run, faults: list[TimedFault]) -> None:
+        self._run = run
+        self._world = run.world
+        self._faults = faults
+        self._is_mild = run.plan.severity != SEVERE
+        self._effects: dict[int, Effect] = {}
+        self._ended: dict[int, None] = {}
+        # Those that strike requests and were not alone in force, and those that began when nobody wrote any more.
+        self._beside_others: dict[int, None] = {}
+        self._came_late: dict[int, None] = {}
+        self.missed = [_NEVER_BEGAN] * len(faults)
+        self._world.faults.broker_struck = self._broker_struck
+
+    def begin(self) -> None:
+        """Put every fault on the clock."""
+        now_us = self._world.scheduler.now_us
+        for number, timed in enumerate(self._faults):
+            self._world.scheduler.at(now_us + timed.at_us, self._begin, number)
+
+    @property
+    def fired(self) -> list[int]:
+        """How often each fault has struck by now."""
+        effects = self._effects
+        return [effects[number].fired if number in effects else 0 for number in range(len(self._faults))]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every fault has had its time."""
+        return len(self._ended) == len(self._faults)
+
+    def heal(self) -> None:
+        """End everything that still lasts; all brokers and the controller run afterwards."""
+        for number in range(len(self._faults)):
+            self._end(number)
+        self._world.site.mend_all()
+        self._world.site.mend_controller()
+
+    def _begin(self, number: int) -> None:
+        if number in self._ended:
+            return
+        timed = self._faults[number]
+        if self._run.nobody_writes:
+            self._came_late[number] = None
+        if self._is_put_off(timed):
+            self.missed[number] = _PUT_OFF
+        else:
+            self.missed[number] = ""
+            self._note_company(number, timed)
+            effect = self._world.faults.add(timed.fault)
+            self._effects[number] = effect
+            self.missed[number] = effect.missed
+        self._world.scheduler.after(timed.lasts_us, self._end, number)
+
+    def _note_company(self, number: int, timed: TimedFault) -> None:
+        if timed.fault.strikes_requests:
+            others = [each for each in self._in_force() if self._faults[each].fault.strikes_requests]
+            if others:
+                self._beside_others |= dict.fromkeys([*others, number])
+
+    def _in_force(self) -> list[int]:
+        return [number for number, effect in self._effects.items() if not effect.is_over and not effect.missed]
+
+    def _end(self, number: int) -> None:
+        if number in self._ended:
+            return
+        self._ended[number] = None
+        effect = self._effects.get(number)
+        if effect is None:
+            return
+        fault = self._faults[number].fault
+        if isinstance(fault, BrokerFault) and fault.strikes_requests and effect.fired:
+            # A broker that it has struck is down for as long again as it lasts, from then on.
+            self._world.plan.heal(effect.fault_id)
+        else:
+            effect.heal()
+        if fault.waits and not effect.missed and not effect.fired:
+            self.missed[number] = self._why_nothing_was_struck(number, effect)
+        else:
+            self.missed[number] = effect.missed
+
+    def _broker_struck(self, effect: Effect, broker_id: int) -> None:
+        number = next(number for number, each in self._effects.items() if each is effect)
+        self._world.scheduler.after(self._faults[number].lasts_us, effect.heal)
+
+    def _why_nothing_was_struck(self, number: int, effect: Effect) -> str:
+        """Of what waits for something to strike; "" where that came, and was not struck."""
+        fault = effect.fault
+        if not isinstance(fault, RequestFault) or not fault.strikes_requests:
+            if number in self._came_late:
+                return _ALL_WERE_DONE
+            return _NOBODY_CONNECTED if fault.kind == "half_open" else _NOTHING_PASSED
+        matched = self._world.faults.counts(effect.fault_id)["matched"]
+        if matched < (fault.nth or fault.every or 1):
+            if number in self._came_late:
+                return _ALL_WERE_DONE
+            return "too few of its requests came" if matched else "none of its requests came"
+        if fault.probability is not None:
+            return "chance spared its requests"
+        if not fault.is_before_append:
+            return "none of its requests came to an answer"
+        return "another fault was in force" if number in self._beside_others else ""
+
+    def _is_put_off(self, timed: TimedFault) -> bool:
+        """Whether it must not happen now, as the promise of a mild plan would not hold."""
+        if not self._is_mild or not timed.fault.may_cost_a_broker:
+            return False
+        if self._run.is_power_cut_unnoticed():
+            return True
+        return timed.kind == "power_off" and any(
+            self._faults[number].fault.may_cost_a_broker for number in self._in_force()
+        )

@@ -1,0 +1,146 @@
+"""Every kind of fault: what makes sense, what it is written as, how it is told, how it ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import pytest
+
+from ottla.errors import ConfigError
+from ottla.faults.effect import Effect
+from ottla.faults.fault import KINDS, Fault, fault_class, fault_from, make_fault
+
+# A fault of each kind, with all it wants.
+WANTED: dict[str, dict[str, Any]] = {
+    "delay_request": {"delay_ms": 5},
+    "delay_ack": {"delay_ms": 5},
+    "stop": {"broker_id": 1},
+    "full_disk": {"broker_id": 1},
+    "slow_disk": {"broker_id": 1, "delay_ms": 5},
+    "failing_disk": {"broker_id": 1, "operation": "sync"},
+    "corrupt": {"topic": "flights", "partition": 0, "offset": 7, "broker_id": 1},
+    "corrupt_unsynced": {"topic": "flights", "partition": 0, "broker_id": 1},
+    "jump_clock": {"broker_id": 1, "jump_ms": -5},
+    "drift_clock": {"broker_id": 1, "drift_ppm": 200},
+    "cut_link": {"broker_id": 1, "other_id": 2},
+    "isolate": {"broker_id": 1},
+    "lose_messages": {"probability": 0.5},
+    "unplug": {"broker_id": 1},
+    "stall": {"probability": 0.5, "delay_max_ms": 5},
+    "unclean_election": {"topic": "flights", "partition": 0},
+    "move_leader": {"topic": "flights", "partition": 0},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_written_read_and_told(kind: str) -> None:
+    fault = make_fault(kind, **WANTED.get(kind, {}))
+    assert fault_from(json.loads(json.dumps(fault.to_dict()))) == fault
+    assert fault.to_dict() == {"kind": kind, **WANTED.get(kind, {})}
+    assert fault.tell()
+    assert "_" not in fault.tell().split("(")[0]
+    assert "None" not in fault.tell()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_has_a_file_a_docstring_and_says_what_its_fields_are(kind: str) -> None:
+    found = fault_class(kind)
+    assert found.kind == kind
+    assert found.__module__ == f"ottla.faults.{kind}"
+    assert (found.__doc__ or "").strip()
+    assert all(field.says for field in found.fields().values())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in WANTED])
+def test_what_a_kind_wants_must_be_there(kind: str) -> None:
+    for name in WANTED[kind]:
+        given = {key: value for key, value in WANTED[kind].items() if key != name}
+        with pytest.raises(ConfigError, match=f"fault {kind}: "):
+            make_fault(kind, **given)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"kind": "flood", "broker_id": 1}, "'flood' is unknown"),
+        ({"kind": "slow_dist"}, "did you mean 'slow_disk'"),
+        ({"broker_id": 1}, "a fault needs a kind"),
+        ({"kind": "full_disk"}, "broker_id=None must be an integer"),
+        ({"kind": "full_disk", "broker_id": -3}, "broker_id=-3 must be an integer of at least 0"),
+        ({"kind": "full_disk", "broker_id": 1, "delay_ms": 4}, "delay_ms=4 is not for it; it takes broker_id"),
+        ({"kind": "slow_disk", "broker_id": 1, "delay_ms": 0}, "delay_ms=0"),
+        ({"kind": "jump_clock", "broker_id": 1, "jump_ms": 1.5}, "jump_ms=1.5"),
+        ({"kind": "cut_link", "broker_id": 1, "other_id": 1}, "no link to itself"),
+        ({"kind": "corrupt", "broker_id": 1, "partition": 0, "offset": 0}, "topic=None"),
+        ({"kind": "kill", "moment": "now"}, "give a broker_id"),
+        ({"kind": "kill", "moment": "now", "broker_id": 1, "nth": 2}, "so nth=2 is not for it"),
+        ({"kind": "pause", "moment": "now", "broker_id": 1, "seed": 2}, "goes with a probability"),
+        ({"kind": "drift_clock", "drift_ppm": 5}, "give a broker_id or a client_id"),
+        ({"kind": "drift_clock", "drift_ppm": 5, "broker_id": 1, "client_id": "a"}, "and not both"),
+        ({"kind": "drift_clock", "drift_ppm": -1_000_000, "broker_id": 1}, "an integer from -900000"),
+        ({"kind": "failing_disk", "broker_id": 1, "operation": "sing"}, "one of 'read', 'write', 'sync'"),
+        ({"kind": "failing_disk", "broker_id": 1, "operation": "read", "evicts": True}, "evicts goes with"),
+        ({"kind": "lose_messages", "probability": 0}, "a number above 0 and up to 1"),
+    ],
+)
+def test_a_fault_that_makes_no_sense_says_why(fields: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        fault_from(fields)
+
+
+class Cast:
+    broker_ids = (1, 2)
+    partitions: ClassVar[dict[str, int]] = {"flights": 3}
+    client_ids = ("p0",)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (make_fault("stop", broker_id=3), "broker_id is 3 and must be one of 1, 2"),
+        (make_fault("cut_link", broker_id=1, other_id=3), "other_id is 3 and must be one of -2, 2"),
+        (make_fault("drift_clock", broker_id=3, drift_ppm=1), "broker_id is 3 and must be one of -2, 1, 2"),
+        (make_fault("lose_ack", topic="fright"), "topic is 'fright' and must be one of 'flights'"),
+        (make_fault("move_leader", topic="flights", partition=3), "partition is 3 and must be an integer from 0 to 2"),
+        (make_fault("half_open", client_id="p1"), "client_id is 'p1' and must be one of 'p0'"),
+    ],
+)
+def test_whom_a_fault_names_must_be_there(fault: Fault, said: str) -> None:
+    assert list(fault.misfits(Cast())) == [said]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_names_only_who_is_there_fits(kind: str) -> None:
+    given = WANTED.get(kind, {})
+    assert list(make_fault(kind, **given).misfits(Cast())) == []
+
+
+class Counter:
+    """A part of an effect."""
+
+    def __init__(self) -> None:
+        self.fired = 0
+        self.ended = 0
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+def test_an_effect_counts_its_parts_until_it_is_healed_and_undoes_what_it_did_last_first() -> None:
+    undone: list[str] = []
+    effect = Effect(make_fault("isolate", broker_id=1), 1)
+    parts = [Counter(), Counter()]
+    for part in parts:
+        effect.add(part)
+    effect.when_healed(lambda: undone.append("first"))
+    effect.when_healed(lambda: undone.append("second"))
+    parts[0].fired, parts[1].fired = 2, 3
+    effect.fire()
+    assert effect.fired == 6
+    effect.heal()
+    effect.heal()
+    parts[0].fired = 99
+    assert effect.fired == 6
+    assert [part.ended for part in parts] == [1, 1]
+    assert undone == ["second", "first"]
