@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "reader": {"connection", "records", "protocol"},
     "broker": {"protocol", "records", "faults"},
     "client": CLIENT_SIDE | {"schemas", "ledger"},
-    "host": {"broker", "protocol", "faults"},
+    "host": {"broker", "protocol", "records", "faults"},
     "cluster": {"host", "broker", "protocol", "records", "faults"},
     "sink": CLIENT_SIDE | {"client"},
     "spark": {"client", "schemas", "registry", "producer", "records", "sink"},
