@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ottla.client.transaction_handle import end_transactions as end_transactions
     from ottla.clock import Clock as Clock
     from ottla.cluster.cluster import Cluster as Cluster
-    from ottla.cluster.listener import Listener as Listener
     from ottla.connection.security_settings import OAuthBearerToken as OAuthBearerToken
     from ottla.errors import AuthenticationError as AuthenticationError
     from ottla.errors import BufferFull as BufferFull
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from ottla.records.delivery import Delivery as Delivery
     from ottla.records.delivery import RecordMetadata as RecordMetadata
     from ottla.records.key_column import KeyColumn as KeyColumn
+    from ottla.sockets.listener import Listener as Listener
 
 _HOMES = {
     "Admin": "ottla.client.admin",
@@ -64,7 +64,7 @@ _HOMES = {
     "ClusterView": "ottla.producer.cluster_view",
     "Delivery": "ottla.records.delivery",
     "KeyColumn": "ottla.records.key_column",
-    "Listener": "ottla.cluster.listener",
+    "Listener": "ottla.sockets.listener",
     "OAuthBearerToken": "ottla.connection.security_settings",
     "Producer": "ottla.client.producer",
     "ProducerRecord": "ottla.client.interceptors",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ottla.audit.case import Case
-from ottla.audit.chronicle import (
+from ottla.audit.chronicles.case import Case
+from ottla.audit.chronicles.chronicle import (
     BatchSeen,
     Chronicle,
     Committed,

@@ -7,15 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from ottla.audit import findings as kinds
-from ottla.audit.alteration import check_alteration
-from ottla.audit.counts import check_counts
 from ottla.audit.duplicates import check_duplicates
 from ottla.audit.history import PartitionHistory
-from ottla.audit.lost import check_lost
+from ottla.audit.ledgers.alteration import check_alteration
+from ottla.audit.ledgers.counts import check_counts
+from ottla.audit.ledgers.figures import tally_outcomes
+from ottla.audit.ledgers.lost import check_lost
+from ottla.audit.ledgers.partition import audit_partition
 from ottla.audit.offsets import check_offsets
 from ottla.audit.order import check_order
-from ottla.audit.outcomes import check_failed, tally_outcomes
-from ottla.audit.partition import audit_partition
+from ottla.audit.outcomes import check_failed
 
 Lay = Callable[..., PartitionHistory]
 

@@ -6,7 +6,8 @@ import pytest
 
 from ottla.audit import findings as kinds
 from ottla.audit.findings import Anomaly, Finding
-from ottla.audit.groups import GROUPS, HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, judge_groups
+from ottla.audit.groups import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, judge_groups
+from ottla.audit.promises import GROUPS
 
 KINDS = tuple(value for name, value in vars(kinds).items() if name.isupper() and isinstance(value, str))
 CLEAN = [Finding(kind, 0) for kind in KINDS]

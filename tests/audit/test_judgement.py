@@ -7,9 +7,9 @@ import json
 import pytest
 from tests.audit.scene import Scene, seen
 
-from ottla.audit.chronicle import Chronicle, InstanceSeen, ProducerPromise, TopicPromise
+from ottla.audit.chronicles.chronicle import Chronicle, InstanceSeen, ProducerPromise, TopicPromise
+from ottla.audit.chronicles.judgement import judge
 from ottla.audit.findings import Finding
-from ottla.audit.judgement import judge
 
 BROKERS_OWN = (
     "corrupt",
@@ -149,6 +149,18 @@ def test_at_least_once_may_duplicate_and_it_is_tallied(scene: Scene) -> None:
     assert kinds(scene.chronicle) == []
     duplicated = next(each for each in judge(scene.chronicle) if each.kind == "duplicated")
     assert duplicated.tallies == (("not promised by p", 1),)
+
+
+def test_without_acks_a_copy_is_a_breach_unless_the_network_delivered_a_request_twice(scene: Scene) -> None:
+    scene.blind()
+    scene.chronicle.producers[0] = ProducerPromise("p", 0, False)
+    for record in scene.chronicle.sent:
+        record.outcome, record.offset = "unknown", -1
+    scene.final().records.append(seen(1, 7))
+    scene.final().end = 8
+    assert kinds(scene.chronicle) == ["duplicated", "broken promise"]
+    scene.chronicle.redeliveries = 1
+    assert kinds(scene.chronicle) == []
 
 
 def test_a_failed_record_that_is_stored_breaks_every_promise(scene: Scene) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.audit.scene import Scene, seen
 
-from ottla.audit.chronicle import Committed, ProducerPromise, TopicPromise
-from ottla.audit.losses import check_losses
-from ottla.audit.repetitions import check_repetitions
-from ottla.audit.settlement import check_settlement
-from ottla.audit.under_replication import check_under_replication
+from ottla.audit.chronicles.chronicle import Committed, ProducerPromise, TopicPromise
+from ottla.audit.chronicles.losses import check_losses
+from ottla.audit.chronicles.repetitions import check_repetitions
+from ottla.audit.chronicles.settlement import check_settlement
+from ottla.audit.chronicles.under_replication import check_under_replication
 
 # ---- 1: every record ends -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.audit.history import PartitionHistory
-from ottla.audit.partition import audit_partition
+from ottla.audit.ledgers.partition import audit_partition
 
 Lay = Callable[..., PartitionHistory]
 

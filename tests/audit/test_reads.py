@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 from tests.audit.scene import Scene, batch, marker, seen
 
-from ottla.audit.changes import check_changes
-from ottla.audit.chronicle import BatchSeen, TopicPromise
-from ottla.audit.corruption import check_corruption
-from ottla.audit.integrity import check_integrity
-from ottla.audit.placement import check_placement, murmur2
-from ottla.audit.polls import check_polls
+from ottla.audit.chronicles.changes import check_changes
+from ottla.audit.chronicles.chronicle import BatchSeen, TopicPromise
+from ottla.audit.chronicles.corruption import check_corruption
+from ottla.audit.chronicles.integrity import check_integrity
+from ottla.audit.chronicles.placement import check_placement, murmur2
+from ottla.audit.chronicles.polls import check_polls
 
 # ---- 5: one value per offset ----------------------------------------------------------------------------------------
 

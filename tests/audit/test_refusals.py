@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.audit.scene import Scene
 
-from ottla.audit.refusals import check_refusals
+from ottla.audit.chronicles.refusals import check_refusals
 
 REFUSAL = "Whether the record for t-0 is stored is not known: OUT_OF_ORDER_SEQUENCE_NUMBER: records are missing"
 

@@ -7,16 +7,16 @@ from collections.abc import Callable
 import pytest
 from tests.audit.scene import Scene, batch, marker, seen
 
-from ottla.audit.case import Case
-from ottla.audit.chronicle import Leadership, ProducerPromise, TopicPromise
-from ottla.audit.convergence import check_convergence
-from ottla.audit.corruption import check_corruption
-from ottla.audit.fencing import check_fencing
+from ottla.audit.chronicles.case import Case
+from ottla.audit.chronicles.chronicle import Leadership, ProducerPromise, TopicPromise
+from ottla.audit.chronicles.convergence import check_convergence
+from ottla.audit.chronicles.corruption import check_corruption
+from ottla.audit.chronicles.fencing import check_fencing
+from ottla.audit.chronicles.leadership import check_leadership
+from ottla.audit.chronicles.sequences import check_sequences
+from ottla.audit.chronicles.truncation import check_truncation
+from ottla.audit.chronicles.watermarks import check_watermarks
 from ottla.audit.findings import Finding
-from ottla.audit.leadership import check_leadership
-from ottla.audit.sequences import check_sequences
-from ottla.audit.truncation import check_truncation
-from ottla.audit.watermarks import check_watermarks
 
 
 @pytest.mark.parametrize(

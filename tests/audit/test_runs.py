@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.audit.scene import Scene
 
-from ottla.audit.chronicle import ControlSeen, FaultSeen, ProducerPromise
-from ottla.audit.claims import check_claims, claim
-from ottla.audit.controls import check_controls
-from ottla.audit.deadlines import SLACK_US, check_deadlines
-from ottla.audit.liveness import check_liveness
-from ottla.audit.repeatability import check_repeatability
-from ottla.audit.strikes import check_strikes
+from ottla.audit.chronicles.chronicle import ControlSeen, FaultSeen, ProducerPromise
+from ottla.audit.chronicles.claims import check_claims, claim, read_promise
+from ottla.audit.chronicles.controls import check_controls
+from ottla.audit.chronicles.deadlines import SLACK_US, check_deadlines
+from ottla.audit.chronicles.liveness import check_liveness
+from ottla.audit.chronicles.repeatability import check_repeatability
+from ottla.audit.chronicles.strikes import check_strikes
+from ottla.audit.promises import PROMISES, Promise
 
 # ---- 13: the claim --------------------------------------------------------------------------------------------------
 
@@ -21,7 +22,19 @@ from ottla.audit.strikes import check_strikes
     [(0, False, "at-most-once"), (1, False, "at-least-once"), (-1, False, "at-least-once"), (-1, True, "exactly-once")],
 )
 def test_settings_claim_a_guarantee(acks: int, idempotent: bool, guarantee: str) -> None:
-    assert claim(ProducerPromise("p", acks, idempotent)) == guarantee
+    assert claim(ProducerPromise("p", acks, idempotent)).guarantee == guarantee
+
+
+@pytest.mark.parametrize("promise", PROMISES.values(), ids=list(PROMISES))
+def test_the_settings_of_a_guarantee_claim_it(promise: Promise) -> None:
+    assert claim(read_promise("p", promise.settings)) is promise
+
+
+def test_what_is_not_given_is_kafkas_default() -> None:
+    assert read_promise("p", {}) == ProducerPromise("p", -1, True)
+    assert read_promise("p", {"acks": 1, "transactional_id": "t"}) == ProducerPromise("p", 1, False, "t")
+    given = {"delivery_timeout_ms": 9, "max_in_flight_requests_per_connection": 1, "linger_ms": 3}
+    assert read_promise("p", given) == ProducerPromise("p", -1, True, None, 9, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +42,9 @@ def test_settings_claim_a_guarantee(acks: int, idempotent: bool, guarantee: str)
     [
         (ProducerPromise("p", 0, False), {"lost": 3}, False),
         (ProducerPromise("p", 0, False), {"failed but stored": 1}, True),
+        (ProducerPromise("p", 0, False), {"duplicated": 1}, True),
         (ProducerPromise("p", -1, False), {"duplicated": 3, "reordered": 1}, False),
+        (ProducerPromise("p", -1, False, max_in_flight=1), {"reordered": 1}, True),
         (ProducerPromise("p", -1, False), {"lost": 1}, True),
         (ProducerPromise("p", -1, True), {"duplicated": 1}, True),
         (ProducerPromise("p", -1, True), {"reordered": 1}, True),
@@ -40,6 +55,12 @@ def test_each_claim_forbids_its_own_anomalies(promise: ProducerPromise, seen: di
     finding = check_claims([promise], {"p": seen}, ())
     assert finding.count == is_broken
     assert finding.tallies == tuple((f"p: {kind}", count) for kind, count in seen.items() if count)
+
+
+def test_what_the_network_delivered_twice_is_not_the_doing_of_a_producer_without_acks() -> None:
+    promises = [ProducerPromise("p", 0, False), ProducerPromise("q", -1, True)]
+    finding = check_claims(promises, {"p": {"duplicated": 1}, "q": {"duplicated": 1}}, (), is_redelivered=True)
+    assert [piece.detail for piece in finding.evidence] == ["q claims exactly-once (acks=-1), and shows 1 duplicated"]
 
 
 def test_a_claim_is_not_upheld_by_what_was_not_read() -> None:

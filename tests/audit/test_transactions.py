@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.audit.scene import Scene, batch, marker, seen
 
-from ottla.audit.aborted_reads import check_aborted_reads
-from ottla.audit.chronicle import Downfall, Leadership, TransactionSeen
-from ottla.audit.early_reads import check_early_reads
-from ottla.audit.group_offsets import check_group_offsets
-from ottla.audit.hanging import check_hanging
-from ottla.audit.torn import check_torn
-from ottla.audit.zombies import check_zombies
+from ottla.audit.chronicles.aborted_reads import check_aborted_reads
+from ottla.audit.chronicles.chronicle import Downfall, Leadership, TransactionSeen
+from ottla.audit.chronicles.early_reads import check_early_reads
+from ottla.audit.chronicles.group_offsets import check_group_offsets
+from ottla.audit.chronicles.hanging import check_hanging
+from ottla.audit.chronicles.torn import check_torn
+from ottla.audit.chronicles.zombies import check_zombies
 
 # ---- aborted reads --------------------------------------------------------------------------------------------------
 

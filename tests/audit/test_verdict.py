@@ -7,8 +7,9 @@ import pytest
 
 from ottla.audit import findings as kinds
 from ottla.audit.history import PartitionHistory
-from ottla.audit.partition import Audit, add_audits, audit_partition
-from ottla.audit.verdict import judge
+from ottla.audit.ledgers.figures import Figures
+from ottla.audit.ledgers.partition import Audit, add_audits, audit_partition
+from ottla.audit.ledgers.verdict import judge
 
 Lay = Callable[..., PartitionHistory]
 
@@ -99,7 +100,7 @@ def test_figures_add_up_over_partitions(lay: Lay) -> None:
     }
     assert audit.outcomes.unknown_absent == 1
     assert audit.finding(kinds.FAILED_BUT_STORED).count == 1
-    assert add_audits([]).figures == kinds.Figures()
+    assert add_audits([]).figures == Figures()
 
 
 def test_an_audit_survives_json(lay: Lay) -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from tests.audit.scene import Scene
 
-from ottla.audit.chronicle import Chronicle, ProduceSeen
+from ottla.audit.chronicles.chronicle import Chronicle, ProduceSeen
+from ottla.audit.chronicles.waiting import RECOVERY_US, check_waiting
 from ottla.audit.findings import Finding
-from ottla.audit.waiting import RECOVERY_US, check_waiting
 
 # A broker that takes 20 ms for a request, and 1,000 records a second for it, 50 of which fill a batch.
 TAKES_US = 20_000

@@ -77,8 +77,16 @@ def test_a_story_keeps_its_lanes() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [*sorted(SOURCES.glob("trial/*.py")), *sorted(SOURCES.glob("cli/*.py")), SOURCES / "simulation/story.py"],
-    ids=lambda path: path.name,
+    [
+        *(
+            path
+            for room in ("cli", "evidence", "inputs", "seeds", "showcase")
+            for path in sorted(SOURCES.glob(f"{room}/*.py"))
+        ),
+        SOURCES / "screen.py",
+        SOURCES / "simulation/story.py",
+    ],
+    ids=lambda path: str(path.relative_to(SOURCES)),
 )
 def test_whatever_we_draw_has_a_look_alike(path: Path) -> None:
     drawn = {each for each in path.read_text(encoding="utf-8") if not each.isascii()}

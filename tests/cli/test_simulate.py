@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from ottla import __version__
+from ottla.seeds.kept_plan import keep
 from ottla.simulation.draw import draw
 from ottla.simulation.plan import FORMAT
 from ottla.simulation.run import execute
-from ottla.trial.kept_plan import keep
 
 TIMEOUT_S = 120
 COMMAND = [sys.executable, "-m", "ottla.cli", "simulate"]

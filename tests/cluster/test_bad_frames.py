@@ -172,3 +172,12 @@ def test_what_came_whole_before_a_bad_frame_is_served_first(
     assert culprit.answer().responses[0].partition_responses[0].base_offset == 1
     assert culprit.answer().brokers
     assert culprit.is_closed_by_broker()
+
+
+def test_a_broker_does_not_log_a_line_for_every_bad_frame(connect: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with Cluster(brokers=1) as cluster:
+        for _ in range(50):
+            wire = connect(cluster)
+            wire.send((-1).to_bytes(4, signed=True))
+            assert wire.is_closed_by_broker()
+    assert sum("closes the connection of" in line for line in caplog.messages) == 1

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.cluster.commands import Commands
-from ottla.cluster.event_loop import EventLoop
-from ottla.cluster.listener import Listener
+from ottla.sockets.event_loop import EventLoop
+from ottla.sockets.listener import Listener
 
 
 @pytest.mark.parametrize("temporary", [True, False])

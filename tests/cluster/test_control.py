@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ottla.cluster.control import ControlClient, ControlServer, describe_error, error_from
-from ottla.cluster.event_loop import EventLoop
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
+from ottla.sockets.event_loop import EventLoop
 
 
 class _OtherEnd:

@@ -16,9 +16,9 @@ import pytest
 
 import ottla
 from ottla.cluster.commands import Commands
-from ottla.cluster.event_loop import EventLoop
-from ottla.cluster.listener import Listener
 from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.sockets.event_loop import EventLoop
+from ottla.sockets.listener import Listener
 
 _IDLE = 1000
 _BYTES_EACH_MAX = 8_000

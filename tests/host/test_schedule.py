@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cluster.event_loop import EventLoop
 from ottla.cluster.loop_schedule import LoopSchedule
 from ottla.host.schedule import Schedule
+from ottla.sockets.event_loop import EventLoop
 
 
 def test_actions_run_by_their_times_and_those_of_one_time_as_they_were_asked_for() -> None:

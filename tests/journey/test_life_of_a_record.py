@@ -15,8 +15,8 @@ from tests.soak import IS_SOAK
 
 import ottla
 from ottla.audit.history import PartitionHistory, Sent, Stored
-from ottla.audit.partition import add_audits, audit_partition
-from ottla.audit.verdict import judge
+from ottla.audit.ledgers.partition import add_audits, audit_partition
+from ottla.audit.ledgers.verdict import judge
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.reader import read_ledger
 from ottla.ledger.schema import ACKED, EXACTLY_ONCE, SEQUENCE_HEADER, pack_sequence, unpack_sequence

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ottla.audit.chronicle import Chronicle
-from ottla.audit.judgement import judge
+from ottla.audit.chronicles.chronicle import Chronicle
+from ottla.audit.chronicles.judgement import judge
 from ottla.broker.topic_names import INTERNAL_TOPICS
 from ottla.ledger.schema import ACKED
 

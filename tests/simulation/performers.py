@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Protocol
 
 import ottla
-from ottla.audit.chronicle import Chronicle, InstanceSeen, TransactionSeen
+from ottla.audit.chronicles.chronicle import Chronicle, InstanceSeen, TransactionSeen
 from ottla.errors import OttlaError, TransactionUnfinished, TransactionUnknown
 from ottla.simulation import plan as acts
 from ottla.simulation.plan import Act, ProducerPlan

@@ -21,20 +21,16 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 import ottla
-from ottla.audit.chronicle import (
-    BatchSeen,
-    Chronicle,
-    FaultSeen,
-    ReadSeen,
-    ReplicaSeen,
-)
+from ottla.audit.chronicles.chronicle import BatchSeen, Chronicle, FaultSeen, ReadSeen, ReplicaSeen
 from ottla.cluster.data_dir import log_folder
+from ottla.evidence.decoded import DecodedBatches
+from ottla.evidence.logs import segments
+from ottla.evidence.reads import read_round
+from ottla.evidence.times import RunClock
 from ottla.faults.broker_fault import BrokerFault
 from ottla.faults.fault import Fault
-from ottla.simulation.decoded import DecodedBatches
 from ottla.simulation.plan import Plan, ReaderPlan, TimedFault
 from ottla.simulation.run import Run
-from ottla.trial.witness import Clock, read_round, segments
 
 from .performers import Performer
 
@@ -66,13 +62,13 @@ class Stage:
             topics=promised.topics,
             producers=promised.producers,
             transaction_version=promised.transaction_version,
-            weather=promised.weather,
+            severity=promised.severity,
             instances=[],
         )
         self.decoded = DecodedBatches()
         self.places = [(topic.name, index) for topic in plan.topics for index in range(topic.partitions)]
         self._folder = folder
-        self._clock = Clock()
+        self._clock = RunClock()
         self._errors: list[BaseException] = []
 
     @property

@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
+from ottla.audit.chronicles.judgement import judge
 from ottla.audit.findings import KEPT_WAITING, Finding
-from ottla.audit.judgement import judge
 from ottla.simulation.arrivals import IDLE_SETTINGS
 from ottla.simulation.draw import draw
 from ottla.simulation.outcome import Outcome

@@ -16,7 +16,7 @@ import pytest
 from tests.soak import IS_SOAK
 
 from ottla.audit.findings import STUCK
-from ottla.trial.seeds import run_seeds
+from ottla.seeds.processes import run_seeds
 
 SEEDS = int(os.environ.get("OTTLA_SEEDS") or (10_000 if IS_SOAK else 1_000))
 LEADS = 0 if IS_SOAK else 1

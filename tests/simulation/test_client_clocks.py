@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.audit.case import Case
-from ottla.audit.deadlines import check_deadlines
+from ottla.audit.chronicles.case import Case
+from ottla.audit.chronicles.deadlines import check_deadlines
 from ottla.faults.fault import make_fault
 from ottla.simulation.draw import draw
 from ottla.simulation.plan import PAUSE, SEND, Act, Plan, ProducerPlan, TimedFault, TopicPlan

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import pytest
 
 from ottla.audit import findings
-from ottla.audit.chronicle import Chronicle, ControlSeen, FaultSeen
+from ottla.audit.chronicles.chronicle import Chronicle, ControlSeen, FaultSeen
+from ottla.audit.chronicles.judgement import judge
 from ottla.audit.findings import BROKEN_PROMISE, FAULTLESS, MISREAD, REPEATED, UNCONTROLLED, UNREPEATABLE
-from ottla.audit.judgement import judge
 from ottla.simulation.draw import draw
 from ottla.simulation.run import Run
 from ottla.simulation.weaknesses import WEAKNESSES

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ottla.seeds.kept_plan import read_plan
 from ottla.simulation.run import execute
-from ottla.trial.kept_plan import read_plan
 
 FOLDER = Path(__file__).parents[1] / "regressions"
 

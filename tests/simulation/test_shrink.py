@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.audit import judgement
-from ottla.audit.chronicle import Chronicle
+from ottla.audit.chronicles import judgement
+from ottla.audit.chronicles.chronicle import Chronicle
 from ottla.audit.findings import DUPLICATED, LOST, Finding
 from ottla.broker.core import BrokerCore
 from ottla.faults.fault import make_fault

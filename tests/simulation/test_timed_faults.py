@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.audit.judgement import judge
+from ottla.audit.chronicles.judgement import judge
 from ottla.faults.cut_power import CutPower
 from ottla.faults.fault import KINDS, make_fault
 from ottla.faults.power_off import PowerOff

@@ -9,8 +9,9 @@ import pytest
 from tests.soak import IS_SOAK
 
 from ottla.audit.history import PartitionHistory, Sent, Stored
-from ottla.audit.partition import Audit, add_audits, audit_partition
-from ottla.audit.verdict import judge
+from ottla.audit.ledgers.partition import Audit, add_audits, audit_partition
+from ottla.audit.ledgers.verdict import judge
+from ottla.audit.promises import PROMISES
 from ottla.broker.controller.state import CHANGES_FILE
 from ottla.errors import DeliveryFailed, DeliveryUnknown
 from ottla.faults.fault import make_fault
@@ -31,11 +32,6 @@ from ottla.simulation.world import World
 
 TOPIC = "flights"
 RECORDS = 120
-SETTINGS: dict[str, dict[str, Any]] = {
-    AT_MOST_ONCE: {"acks": 0, "retries": 0, "enable_idempotence": False},
-    AT_LEAST_ONCE: {"acks": "all", "enable_idempotence": False},
-    EXACTLY_ONCE: {"acks": "all", "enable_idempotence": True},
-}
 SEEDS = range(2000) if IS_SOAK else range(60)
 
 
@@ -47,7 +43,9 @@ def run(seed: int, guarantee: str, *, through_bytes: bool = False, in_flight: in
         world.faults.add(make_fault("lose_ack", topic=TOPIC, every=4)),
         world.faults.add(make_fault("lose_request", topic=TOPIC, every=7)),
     ]
-    producer = world.producer(batch_size=300, max_in_flight_requests_per_connection=in_flight, **SETTINGS[guarantee])
+    producer = world.producer(
+        batch_size=300, max_in_flight_requests_per_connection=in_flight, **PROMISES[guarantee].settings
+    )
     records = [(b"N%05d" % (number % 40), b"value %d" % number) for number in range(RECORDS)]
     deliveries = [
         producer.send(TOPIC, value, key, headers=[(SEQUENCE_HEADER, pack_sequence(number))])
@@ -99,7 +97,7 @@ def outcome(delivery: Any) -> tuple[str, int]:
     return (ACKED, offset) if offset >= 0 else (UNKNOWN, -1)
 
 
-@pytest.mark.parametrize("guarantee", list(SETTINGS))
+@pytest.mark.parametrize("guarantee", list(PROMISES))
 def test_the_same_seed_gives_the_same_trace(guarantee: str) -> None:
     first, again, other = (run(seed, guarantee)[1].trace for seed in (11, 11, 12))
     assert first.digest() == again.digest()
@@ -107,7 +105,7 @@ def test_the_same_seed_gives_the_same_trace(guarantee: str) -> None:
     assert first.digest() != other.digest()
 
 
-@pytest.mark.parametrize("guarantee", list(SETTINGS))
+@pytest.mark.parametrize("guarantee", list(PROMISES))
 def test_bytes_on_the_wire_change_nothing(guarantee: str) -> None:
     assert run(5, guarantee)[1].trace.digest() == run(5, guarantee, through_bytes=True)[1].trace.digest()
 

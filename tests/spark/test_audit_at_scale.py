@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ottla.audit.findings import Figures
-from ottla.audit.spark import audit_topics, stored_columns
+from ottla.audit.ledgers.figures import Figures
+from ottla.audit.ledgers.spark import audit_topics, stored_columns
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import SEQUENCE_HEADER, pack_sequence
 from ottla.ledger.writer import LedgerWriter

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.audit.spark import audit_topics, stored_columns
-from ottla.audit.verdict import Verdict, judge
+from ottla.audit.ledgers.spark import audit_topics, stored_columns
+from ottla.audit.ledgers.verdict import Verdict, judge
+from ottla.audit.promises import PROMISES
 from ottla.client.admin import Admin
 from ottla.client.producer import Producer
 from ottla.ledger import schema
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 RECORDS = 600
-SETTINGS: dict[str, dict[str, Any]] = {
-    schema.AT_MOST_ONCE: {"acks": 0, "retries": 0, "enable_idempotence": False},
-    schema.AT_LEAST_ONCE: {"acks": "all", "enable_idempotence": False},
-    schema.EXACTLY_ONCE: {"acks": "all", "enable_idempotence": True},
-}
 COMMON = {
     "max_in_flight_requests_per_connection": 1,
     "batch_size": 2_000,
@@ -39,7 +35,7 @@ COMMON = {
 
 def run(cluster: Cluster, topic: str, guarantee: str, ledger: Path) -> None:
     """Send under one guarantee and write what was learned."""
-    with Producer(cluster.bootstrap_servers, **COMMON, **SETTINGS[guarantee]) as producer:
+    with Producer(cluster.bootstrap_servers, **COMMON, **PROMISES[guarantee].settings) as producer:
         deliveries = [
             producer.send(
                 topic,
@@ -82,7 +78,7 @@ def audit(spark: SparkSession, cluster: Cluster, topics: dict[str, str], ledgers
 def test_each_guarantee_is_seen_to_be_what_it_is(
     spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str, tmp_path: Path
 ) -> None:
-    topics = {guarantee: f"{kafka_topic}-{guarantee}" for guarantee in SETTINGS}
+    topics = {guarantee: f"{kafka_topic}-{guarantee}" for guarantee in PROMISES}
     for guarantee, topic in topics.items():
         kafka_cluster.create_topic(topic, partitions=3)
         with (
@@ -96,7 +92,7 @@ def test_each_guarantee_is_seen_to_be_what_it_is(
     for guarantee, verdict in verdicts.items():
         assert verdict.passed, (guarantee, verdict.seen, verdict.breaches)
         assert verdict.figures.sent == RECORDS
-    most, least, exactly = (verdicts[guarantee].figures for guarantee in SETTINGS)
+    most, least, exactly = (verdicts[guarantee].figures for guarantee in PROMISES)
     assert (most.unknown, most.stored) == (RECORDS, RECORDS - most.lost)
     assert (least.acked, least.stored) == (RECORDS, RECORDS + least.duplicated)
     assert (exactly.acked, exactly.stored) == (RECORDS, RECORDS)

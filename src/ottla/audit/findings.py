@@ -1,4 +1,4 @@
-"""What a checker reports: the kinds of anomaly, the evidence, and the figures of the verdict's table.
+"""What a checker reports: the kinds of anomaly, how many there are, and the evidence.
 
 A finding counts everything and keeps a few pieces of evidence, so that a million duplicates cost no more than three.
 What could not be seen is said beside the count (`unseen`): a count of 0 with something unseen is no acquittal.
@@ -8,8 +8,8 @@ Everything here adds up (partitions to a topic) and survives JSON (Spark's worke
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from dataclasses import asdict, dataclass
+from typing import Any
 
 LOST = "lost"
 DUPLICATED = "duplicated"
@@ -169,48 +169,3 @@ class Findings:
     def finding(self) -> Finding:
         """All of it."""
         return Finding(self.kind, self.count, tuple(self._evidence), tuple(self._unseen), tuple(self._tallies.items()))
-
-
-@dataclass(slots=True, frozen=True)
-class _Counts:
-    """Numbers that are added up name by name."""
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
-
-    def to_dict(self) -> dict[str, int]:
-        """The numbers under their names, in their order."""
-        return asdict(self)
-
-
-@dataclass(slots=True, frozen=True)
-class Figures(_Counts):
-    """One row of the verdict's table, in records.
-
-    `acked + failed + unknown == sent`. `stored` counts records read from the topic, copies included. `lost`: sent,
-    not stored, and not reported failed. `duplicated`: copies beyond the first. `reordered`: first copies that stand
-    behind one that was sent later. `altered`: stored records whose key or value is not what was sent, or which
-    nobody sent.
-    """
-
-    sent: int = 0
-    acked: int = 0
-    failed: int = 0
-    unknown: int = 0
-    stored: int = 0
-    lost: int = 0
-    duplicated: int = 0
-    reordered: int = 0
-    altered: int = 0
-
-
-@dataclass(slots=True, frozen=True)
-class OutcomeTally(_Counts):
-    """What became of the records of each outcome: reported so, and found so."""
-
-    acked_stored: int = 0
-    acked_absent: int = 0
-    failed_stored: int = 0
-    failed_absent: int = 0
-    unknown_stored: int = 0
-    unknown_absent: int = 0

@@ -1,8 +1,9 @@
 """The sixteen groups of guarantees: what one run says of each, by its checkers' findings or by why there are none.
 
-A group is the kinds of anomaly that would break it. It is *violated* where any was found, *held* where all were looked
-for everywhere, *held in part* where something could not be seen, and *not judged* where nothing of it could: that is
-never called passed. A group that held proves nothing beyond what was looked at.
+A group is the kinds of anomaly that would break it (`promises.GROUPS`); findings of both judges count. It is *violated*
+where any was found, *held* where all were looked for everywhere, *held in part* where something could not be seen, and
+*not judged* where nothing of it could: that is never called passed. A group that held proves nothing beyond what was
+looked at.
 """
 
 from __future__ import annotations
@@ -11,43 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.audit import findings as kinds
 from ottla.audit.findings import Finding, add_findings
+from ottla.audit.promises import GROUPS, Group
 
 HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED = "held", "held in part", "not judged", "violated"
-
-
-@dataclass(slots=True, frozen=True)
-class Group:
-    """One group: its number, what it is about, and the kinds of `findings` that would break it."""
-
-    number: int
-    name: str
-    kinds: tuple[str, ...]
-
-
-GROUPS = (
-    Group(1, "every record has one outcome", (kinds.UNSETTLED,)),
-    Group(2, "nothing acknowledged is lost", (kinds.LOST,)),
-    Group(3, "duplicates, by who made them", (kinds.DUPLICATED, kinds.REPEATED)),
-    Group(4, "what failed is not stored", (kinds.FAILED_BUT_STORED,)),
-    Group(5, "one record an offset, the one told", (kinds.WRONG_OFFSET, kinds.CHANGED)),
-    Group(6, "order within a partition", (kinds.REORDERED,)),
-    Group(7, "readers skip and repeat nothing", (kinds.MISPOLLED, kinds.MISREAD)),
-    Group(8, "unaltered, and in its place", (kinds.ALTERED, kinds.MISPLACED, kinds.CORRUPT)),
-    Group(9, "sequence numbers and fencing", (kinds.SEQUENCE, kinds.REFUSED, kinds.FENCED)),
-    Group(10, "leaders and replicas agree", (kinds.EPOCH, kinds.WATERMARK, kinds.TRUNCATED, kinds.DIVERGED)),
-    Group(11, "held by all in sync when acked", (kinds.UNDER_REPLICATED,)),
-    Group(
-        12,
-        "transactions",
-        (kinds.ABORTED_READ, kinds.TORN, kinds.EARLY_READ, kinds.ZOMBIE, kinds.GROUP_OFFSET, kinds.HANGING),
-    ),
-    Group(13, "the guarantee claimed is the one seen", (kinds.BROKEN_PROMISE,)),
-    Group(14, "everything ends, and in time", (kinds.STUCK, kinds.OVERDUE, kinds.KEPT_WAITING)),
-    Group(15, "faults struck, controls are caught", (kinds.FAULTLESS, kinds.UNCONTROLLED)),
-    Group(16, "the same seed, the same run", (kinds.UNREPEATABLE,)),
-)
 
 
 @dataclass(slots=True, frozen=True)

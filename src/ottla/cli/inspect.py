@@ -21,7 +21,7 @@ from ottla.cli.options import whole
 from ottla.cli.output import counted, has_colors
 from ottla.errors import UserMistake
 from ottla.printable import printable
-from ottla.trial.whole_file import writing_whole
+from ottla.whole_file import writing_whole
 
 _FAILED = 1
 # So many lines are looked at before the width of their columns is settled; later ones may widen them.

@@ -16,7 +16,7 @@ _TEXT_COLUMNS_MIN = 16
 
 def tell(what: Table | str) -> None:
     """Print a table, in blocks where it is too wide, or a line however long it is."""
-    from ottla.trial.screen import open_console
+    from ottla.screen import open_console
 
     console = open_console()
     if isinstance(what, str):
@@ -27,7 +27,7 @@ def tell(what: Table | str) -> None:
 
 def new_table(*names: str, right: Container[str]) -> Table:
     """A table without lines; where room is short, numbers (`right`) stay whole and what is text is folded."""
-    from ottla.trial.screen import plain_table
+    from ottla.screen import plain_table
 
     table = plain_table(has_heading=True)
     for name in names:
@@ -54,7 +54,7 @@ def _fitted(table: Table, width: int) -> Table:
 
 def _in_blocks(table: Table) -> Table:
     """A block of lines for each row, as `heading  cell`; empty cells are left out."""
-    from ottla.trial.screen import plain_table
+    from ottla.screen import plain_table
 
     blocks = plain_table()
     blocks.add_column(style="bold", no_wrap=True)

@@ -120,7 +120,8 @@ def _send_lines(bootstrap_servers: str, topic: str, separator: str | None, setti
 
 
 def _send_rows(bootstrap_servers: str, topic: str, input_file: str, key: str | None, settings: dict[str, Any]) -> int:
-    from ottla.trial.inputs import open_source, read_source
+    from ottla.inputs.source import open_source
+    from ottla.inputs.table import read_source
 
     source = open_source(input_file, key)
     table = read_source(source)

@@ -15,7 +15,7 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, BootstrapServers, whole
 from ottla.cli.output import counted
 from ottla.errors import UserMistake
 from ottla.printable import printable
-from ottla.trial.whole_file import writing_whole
+from ottla.whole_file import writing_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

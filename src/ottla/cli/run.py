@@ -42,6 +42,6 @@ def run(
     Exit status: 0 when every guarantee showed what it promises, 1 when one did not, a group was violated or a fault
     never struck, 2 when something that was given cannot be used.
     """
-    from ottla.trial.flights import RunOptions, run_trial
+    from ottla.showcase.run import RunOptions, run_showcase
 
-    raise typer.Exit(run_trial(RunOptions(input_file, key, data_dir, json_file, port)))
+    raise typer.Exit(run_showcase(RunOptions(input_file, key, data_dir, json_file, port)))

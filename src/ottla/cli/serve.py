@@ -17,7 +17,7 @@ from ottla.cli.users import UsersFile, read_users
 from ottla.errors import OttlaError, UserMistake
 
 if TYPE_CHECKING:
-    from ottla.cluster.listener import Listener
+    from ottla.sockets.listener import Listener
 
 _LOOK_S = 0.2  # how soon it is noticed that the brokers' process is gone
 _PEM = {"exists": True, "dir_okay": False, "readable": True, "metavar": "FILE"}
@@ -169,7 +169,7 @@ def _parse_setting(text: str) -> tuple[str, str]:
 
 
 def _parse_listener(text: str, papers: dict[str, Path | None], users: dict[str, str]) -> tuple[str, Listener]:
-    from ottla.cluster.listener import Listener
+    from ottla.sockets.listener import Listener
 
     name, equals, rest = text.partition("=")
     protocol, slashes, where = rest.partition("://")

@@ -100,7 +100,7 @@ def simulate(
     if many and (seed is not None or plan is not None):
         one = "--seed" if seed is not None else "--plan"
         raise UserMistake(f"{one} runs one and {many[0]} is about many: give one of them")
-    from ottla.trial.simulate import SimulateOptions, simulate_all
+    from ottla.seeds.simulate import SimulateOptions, simulate_all
 
     options = SimulateOptions(
         seeds or _SEEDS,

@@ -16,7 +16,6 @@ from typing import Any
 from ottla.broker.events import BrokerAddress, ClusterImage, HangUp, RequestReceived
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.client_network import EmbeddedClients
-from ottla.cluster.event_loop import EventLoop
 from ottla.cluster.loop_schedule import LoopSchedule
 from ottla.cluster.server import BrokerServer, Door
 from ottla.cluster.storage import DiskStorage
@@ -27,6 +26,7 @@ from ottla.host.faults_in_force import FaultsInForce
 from ottla.host.host import DOWN, PAUSED, RUNNING, Host
 from ottla.host.machine import Machine
 from ottla.host.site import HostSite
+from ottla.sockets.event_loop import EventLoop
 
 logger = logging.getLogger("ottla.cluster")
 

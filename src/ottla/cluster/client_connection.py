@@ -2,7 +2,7 @@
 
 Reads land in the frames' own memory; responses leave as they were made, pieces of bytes by `sendmsg` and slices of
 segment files by `sendfile`. asyncio's transports join what is to be written (up to Python 3.11) and cannot mix bytes
-with files, hence sockets of our own in `event_loop`.
+with files, hence sockets of our own (`sockets/event_loop.py`).
 
 Invariants:
 - One request is at the core at a time, and the next is handed over when the response has left for good. While a
@@ -31,7 +31,7 @@ from ottla.protocol.frames import FrameBuffer, decode_request, encode_response
 if TYPE_CHECKING:
     from ottla.broker.authentication import Authenticator, Verdict
     from ottla.cluster.server import BrokerServer, Door
-    from ottla.cluster.tls import TlsSocket
+    from ottla.sockets.tls import TlsSocket
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -95,7 +95,7 @@ class ClientConnection:
         self._authenticator: Authenticator | None = None
         entrance = door.entrance
         if entrance.tls is not None:
-            from ottla.cluster.tls import TlsSocket
+            from ottla.sockets.tls import TlsSocket
 
             self._tls = TlsSocket(sock, entrance.tls)
         if entrance.users is not None:

@@ -19,9 +19,9 @@ from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.clock import Clock, read_clock
 from ottla.cluster.control import ControlClient
 from ottla.cluster.faults import Faults
-from ottla.cluster.listener import DEFAULT_NAME, Listener, bootstrap, check_listeners
 from ottla.cluster.storage import remove_tree
 from ottla.errors import ClosedError, ConfigError, ForkError, OttlaError, UserMistake
+from ottla.sockets.listener import DEFAULT_NAME, Listener, bootstrap, check_listeners
 
 if TYPE_CHECKING:
     import subprocess

@@ -17,14 +17,14 @@ from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock
 from ottla.cluster.brokers import ALL_DOWN, EmbeddedBrokers
 from ottla.cluster.data_dir import DataDir, broker_folder, unusable
-from ottla.cluster.event_loop import EventLoop
-from ottla.cluster.listener import Listener
 from ottla.cluster.server import Door, Entrance, open_doors
 from ottla.errors import OttlaError, UserMistake
 from ottla.faults.effect import Effect
 from ottla.faults.fault import fault_from
 from ottla.faults.fields import CONTROLLER
 from ottla.faults.plan import FaultPlan
+from ottla.sockets.event_loop import EventLoop
+from ottla.sockets.listener import Listener
 
 logger = logging.getLogger("ottla.cluster")
 

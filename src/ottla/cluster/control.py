@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
 
 if TYPE_CHECKING:
-    from ottla.cluster.event_loop import EventLoop
+    from ottla.sockets.event_loop import EventLoop
 
 logger = logging.getLogger("ottla.cluster")
 

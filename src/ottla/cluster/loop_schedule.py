@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.cluster.event_loop import EventLoop, Timer
 from ottla.host.schedule import NONE, Schedule
+from ottla.sockets.event_loop import EventLoop, Timer
 
 _ACTIONS_PER_TURN = 256  # then the sockets get their turn
 

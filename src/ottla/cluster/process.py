@@ -22,7 +22,7 @@ import sys
 
 from ottla.cluster.commands import Commands
 from ottla.cluster.control import ControlServer
-from ottla.cluster.event_loop import EventLoop
+from ottla.sockets.event_loop import EventLoop
 
 _PARENT_CHECK_S = 1.0
 _DESCRIPTORS_WANTED = 65_536

@@ -7,10 +7,8 @@ unless the broker owes it an answer.
 
 from __future__ import annotations
 
-import errno
 import logging
 import random
-import socket
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +17,13 @@ from ottla.broker.core import BrokerCore
 from ottla.broker.events import ConnectionLost, RequestReceived
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.client_connection import ClientConnection, Clients
-from ottla.cluster.event_loop import EventLoop, Timer
-from ottla.cluster.listener import OAUTHBEARER, Listener
 from ottla.cluster.loop_schedule import LoopSchedule
-from ottla.cluster.refusal_log import RefusalLog
-from ottla.errors import UserMistake
 from ottla.host.broker_machine import BrokerMachine
 from ottla.protocol.frames import STAGE_BYTES
+from ottla.sockets.event_loop import EventLoop, Timer
+from ottla.sockets.listener import OAUTHBEARER, Listener
+from ottla.sockets.listening import ListeningSocket, NoRoom
+from ottla.sockets.refusal_log import RefusalLog
 
 if TYPE_CHECKING:
     import ssl
@@ -36,10 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.cluster")
 
 _ACCEPTS_PER_TURN = 64
-_BACKLOG = 512
 _REST_S = 0.2  # how long nobody is accepted when there is no room
 _IDLE_CHECK_S_MIN = 0.01
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Entrance:
@@ -53,7 +49,7 @@ class Entrance:
         self.tls: ssl.SSLContext | None = None
         self.users: Users | None = None
         if listener.is_tls:
-            from ottla.cluster.tls import server_context
+            from ottla.sockets.tls import server_context
 
             self.tls = server_context(name, listener)
         if listener.is_sasl:
@@ -70,27 +66,22 @@ class Entrance:
 class Door:
     """An entrance as one broker has it: the listening socket, and what clients are told of it."""
 
-    __slots__ = ("_address", "advertised", "entrance", "name", "socket")
+    __slots__ = ("advertised", "entrance", "name", "socket")
 
     def __init__(self, entrance: Entrance, broker_id: int) -> None:
         listener = entrance.listener
         self.name = entrance.name
         self.entrance = entrance
-        self.socket = listen(listener.host, listener.port + broker_id - 1 if listener.port else 0)
-        self.advertised = listener.advertised(broker_id, self.socket.getsockname()[1])
-        self._address: tuple[str, int] = (listener.host, self.socket.getsockname()[1])
+        self.socket = ListeningSocket(listener.host, listener.port + broker_id - 1 if listener.port else 0)
+        self.advertised = listener.advertised(broker_id, self.socket.port)
 
     def shut(self) -> None:
         """Refuse whoever comes, and keep the port for the time after."""
-        self.socket.close()
-        self.socket = _bound(*self._address)
+        self.socket.shut()
 
     def reopen(self) -> None:
         """Listen again; raises UserMistake where another program has the port now."""
-        try:
-            self.socket.listen(_BACKLOG)
-        except OSError as error:
-            raise _unusable(*self._address, error) from None
+        self.socket.reopen()
 
 
 def open_doors(entrances: Iterable[Entrance], broker_id: int) -> list[Door]:
@@ -104,42 +95,6 @@ def open_doors(entrances: Iterable[Entrance], broker_id: int) -> list[Door]:
             door.socket.close()
         raise
     return doors
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket on `port`, or on a free one where that is 0; UserMistake where it cannot be had."""
-    sock = _bound(host, port)
-    try:
-        sock.listen(_BACKLOG)
-    except OSError as error:
-        sock.close()
-        raise _unusable(host, port, error) from None
-    return sock
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket that has this port and does not listen: who connects is refused."""
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    sock.setblocking(False)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-    except OSError as error:
-        sock.close()
-        raise _unusable(host, port, error) from None
-    return sock
-
-
-def _unusable(host: str, port: int, error: OSError) -> UserMistake:
-    if error.errno == errno.EADDRINUSE:
-        return UserMistake(
-            f"port {port} on {host} is in use by another program: "
-            "stop that program, choose another port, or port 0 for a free one."
-        )
-    return UserMistake(
-        f"port {port} on {host} cannot be used ({(error.strerror or str(error)).lower()}): "
-        "choose another port, or port 0 for a free one."
-    )
 
 
 class BrokerServer:
@@ -172,7 +127,7 @@ class BrokerServer:
         self._settings: BrokerSettings = core.settings
         self._started_s = loop.time()
         self._idle_timer: Timer | None = None
-        self._refusals = RefusalLog(machine.broker_id)
+        self._refusals = RefusalLog(logger, f"broker {machine.broker_id}")
         self._refusal_timer: Timer | None = None
         self._full = False
         self.clients = Clients()
@@ -342,20 +297,16 @@ class BrokerServer:
                 self.loop.call_later(_REST_S, self._accept_if_room)
                 return
             try:
-                sock, address = door.socket.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in _NO_ROOM:
-                    raise
-                logger.warning("broker %d cannot accept a connection: %s", self.broker_id, error.strerror)
+                accepted = door.socket.accept()
+            except NoRoom as error:
+                logger.warning("broker %d cannot accept a connection: %s", self.broker_id, error)
                 self._accept_off()
                 self.loop.call_later(_REST_S, self._accept_on)
                 return
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if accepted is None:
+                return
+            sock, peer = accepted
             number = self._next_number()
-            peer = f"{address[0]}:{address[1]}"
             try:
                 client = self.clients.by_id[number] = ClientConnection(self, number, sock, peer, door)
                 self.silence(client)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from ottla.audit.chronicle import BatchSeen, Chronicle, RecordSeen
+from ottla.audit.chronicles.chronicle import BatchSeen, Chronicle, RecordSeen
 
 
 def fingerprint(trace_hash: str, chronicle: Chronicle) -> str:

@@ -5,7 +5,7 @@ Requests with acks=0, which get no answer, are left out.
 
 from __future__ import annotations
 
-from ottla.audit.chronicle import ProduceSeen
+from ottla.audit.chronicles.chronicle import ProduceSeen
 from ottla.host.crossing import Crossing
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
 from ottla.simulation.states import error_codes

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.audit.chronicle import ReadSeen
+from ottla.audit.chronicles.chronicle import ReadSeen
 from ottla.errors import OttlaError
+from ottla.evidence.decoded import readable
 from ottla.reader.events import Assign, Fetched
 from ottla.records.batch_header import CorruptBatch
 from ottla.simulation.clients import SimulatedReader
-from ottla.simulation.decoded import readable
 from ottla.simulation.plan import ReaderPlan
 from ottla.simulation.scripts import Script, Wait
 

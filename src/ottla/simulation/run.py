@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from ottla.audit.chronicle import Chronicle, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
+from ottla.audit.chronicles.chronicle import Chronicle, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
+from ottla.audit.chronicles.claims import read_promise
 from ottla.audit.findings import UNCONTROLLED, UNREPEATABLE, Finding
+from ottla.evidence.decoded import DecodedBatches
 from ottla.faults.drift_clock import DriftClock
 from ottla.producer.settings_table import PRODUCER_SETTINGS
-from ottla.simulation.decoded import DecodedBatches
 from ottla.simulation.fingerprint import fingerprint
 from ottla.simulation.outcome import Outcome
 from ottla.simulation.plan import SEND, Plan, ProducerPlan, ReaderPlan
@@ -75,7 +77,7 @@ class Run:
             producers=[_promise(producer, _slowest_ppm(plan, producer.name)) for producer in plan.producers],
             produced=[],
             transaction_version=plan.settings.get("transaction_version", 2),
-            weather=plan.severity,
+            severity=plan.severity,
         )
         self.states = States()
         self.world.trace.listeners.append(self.states.hear)
@@ -130,6 +132,9 @@ class Run:
             FaultSeen(timed.kind, fired, f"{timed.fault} at {timed.at_us} us", not missed, missed)
             for timed, fired, missed in zip(self.plan.faults, self.faults.fired, self.faults.missed, strict=True)
         ]
+        self.chronicle.redeliveries = sum(
+            fired for timed, fired in zip(self.plan.faults, self.faults.fired, strict=True) if timed.kind == "redeliver"
+        )
         return self.chronicle
 
     def add(self, script: Script) -> None:
@@ -240,20 +245,14 @@ def _slowest_ppm(plan: Plan, client: str) -> int:
 
 def _promise(producer: ProducerPlan, slowest_ppm: int) -> ProducerPromise:
     settings = producer.settings
+    promise = read_promise(producer.name, {"linger_ms": _LINGER_MS, **settings})
+    timeout_ms = promise.delivery_timeout_ms
     # Promised by the producer's own clock.
-    timeout_ms = settings.get("delivery_timeout_ms", -1)
     if slowest_ppm:
         timeout_ms = timeout_ms * _MILLION // (_MILLION + slowest_ppm)
-    acks = -1 if settings.get("acks", "all") in ("all", -1) else int(settings["acks"])
-    return ProducerPromise(
-        producer.name,
-        acks,
-        bool(settings.get("enable_idempotence", acks == -1)),
-        settings.get("transactional_id"),
-        timeout_ms,
-        settings.get("max_in_flight_requests_per_connection", 5),
-        settings.get("linger_ms", _LINGER_MS),
-        max(1, (settings.get("batch_size", _BATCH_SIZE) - _BATCH_HEADER_BYTES) // _largest_record(producer)),
+    batch_bytes = settings.get("batch_size", _BATCH_SIZE) - _BATCH_HEADER_BYTES
+    return replace(
+        promise, delivery_timeout_ms=timeout_ms, batch_records=max(1, batch_bytes // _largest_record(producer))
     )
 
 
@@ -286,7 +285,7 @@ def execute(plan: Plan, **options: Any) -> Outcome:
 
 def conclude(run: Run, crashed: str | None) -> Outcome:
     """The outcome of a run that has ended, one way or the other."""
-    from ottla.audit.judgement import judge
+    from ottla.audit.chronicles.judgement import judge
 
     if crashed is not None:
         run.witness.cut_short()

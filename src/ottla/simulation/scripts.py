@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.audit.chronicle import InstanceSeen, SentRecord, TransactionSeen
+from ottla.audit.chronicles.chronicle import InstanceSeen, SentRecord, TransactionSeen
 from ottla.errors import (
     OttlaError,
     TransactionUnfinished,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ottla.audit.chronicle import SentRecord
+from ottla.audit.chronicles.chronicle import SentRecord
 from ottla.errors import DeliveryFailed
 from ottla.ledger.checksum import headers_crc, record_crc
 from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, SEQUENCE_HEADER, UNKNOWN, pack_sequence

@@ -18,7 +18,7 @@ from ottla.protocol.message import Message
 from ottla.protocol.messages.fetch import FetchResponse
 
 if TYPE_CHECKING:
-    from ottla.audit.chronicle import Chronicle
+    from ottla.audit.chronicles.chronicle import Chronicle
     from ottla.audit.findings import Finding
     from ottla.simulation.clients import SimulatedProducer
 

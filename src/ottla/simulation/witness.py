@@ -10,15 +10,23 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from ottla.audit.chronicle import BatchSeen, Committed, Downfall, Leadership, ReadSeen, ReplicaSeen, Watermark
+from ottla.audit.chronicles.chronicle import (
+    BatchSeen,
+    Committed,
+    Downfall,
+    Leadership,
+    ReadSeen,
+    ReplicaSeen,
+    Watermark,
+)
 from ottla.broker.events import ClusterImage
 from ottla.broker.topic_names import INTERNAL_TOPICS
 from ottla.broker.write_back import WriteBack
 from ottla.errors import OttlaError
+from ottla.evidence.decoded import heads_in, readable
 from ottla.host.disk_faults import whole_headers
 from ottla.records.batch_header import CorruptBatch, check_crc
 from ottla.simulation.clients import SimulatedReader
-from ottla.simulation.decoded import heads_in, readable
 
 if TYPE_CHECKING:
     from ottla.simulation.run import Run

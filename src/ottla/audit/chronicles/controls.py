@@ -1,0 +1,21 @@
+"""Control run that was not caught: with the guarantee switched off nothing was found, so a clean run means nothing.
+
+Beside a run that is to show a guarantee there is one without it, under the same faults: there the judge must find at
+least one of the anomalies that the guarantee prevents. Not observable where no control run was made.
+"""
+
+from __future__ import annotations
+
+from ottla.audit.chronicles.case import Case
+from ottla.audit.findings import EVIDENCE_MAX, UNCONTROLLED, Finding, Findings
+
+
+def check_controls(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
+    """Guarantees whose absence nobody noticed."""
+    found = Findings(UNCONTROLLED, evidence_max)
+    if case.chronicle.controls is None:
+        found.not_seen("a control run with the guarantee switched off")
+    for control in case.chronicle.controls or ():
+        if not any(control.found.get(kind) for kind in control.expected):
+            found.add(f"without {control.guarantee}, none of this was found: {', '.join(control.expected)}")
+    return found.finding()

@@ -1,0 +1,200 @@
+"""The durability ledger: by what a committed record may be gone all the same, each loss put down to it by name.
+
+Kafka acknowledges what is in memory on the replicas in sync. It promises that such a record survives as long as one of
+them does, and says itself when that ends: an *unclean election* (only where the topic allows it) makes a leader of a
+replica that was not in sync; and a *power cut* takes what was not synced from a replica that the controller still
+counts as in sync, the last one included. A kill loses nothing: the page cache survives it. A leader that was cut off
+when it was replaced so may go on in its own epoch until it hears of it: what it shows then is gone, too, and what it
+commits where the election was unclean.
+
+What is recorded are breaks: from this moment on, and from this offset on, what was committed in this partition may be
+gone. A power cut makes one only if that broker then leads without having left the replicas in sync in between: a
+replica that comes back is dropped from them first, and joins again when it has caught up. (One that falls while its
+leader asks for it to join does join, as long as nobody has noticed.)
+
+Where nobody saw who fell and who led (foreign brokers), nothing is excused and `is_observable` is False.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ottla.audit.chronicles.chronicle import Committed, Downfall, Leadership, ReadSeen, TopicPromise, Watermark
+
+Place = tuple[str, int]
+TRANSACTION_LOG = "__transaction_state"
+
+
+@dataclass(slots=True, frozen=True)
+class Break:
+    """What was committed before `at_us` from `offset` on may be gone, and why.
+
+    Leaders of epochs before `leader_epoch` may show it, and commit more where `is_unclean`, until they hear of it.
+    """
+
+    at_us: int
+    offset: int
+    why: str
+    leader_epoch: int
+    is_unclean: bool = False
+
+
+class DurabilityLedger:
+    """Of one run; lists by partition are in the order of time."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, TopicPromise],
+        roles: Mapping[Place, Sequence[Leadership]],
+        marks: Mapping[Place, Sequence[Watermark]],
+        commits: Mapping[Place, Sequence[Committed]],
+        downfalls: Sequence[Downfall] | None,
+    ) -> None:
+        self.is_observable = downfalls is not None and bool(roles)
+        self.breaks: dict[Place, list[Break]] = {}
+        self._commits = commits
+        self._marks = marks
+        power_cuts = [each for each in downfalls or () if each.kind != "kill"]
+        starts = _starts(marks)
+        for place, seen in roles.items():
+            topic = topics.get(place[0])
+            found: list[Break] = []
+            if topic is None or topic.unclean_leader_election:
+                found += _unclean_elections(place, seen, marks.get(place, ()), power_cuts)
+            for each in power_cuts:
+                cut = _power_cut(each, place, seen, starts.get(each.broker_id, ()))
+                found += [] if cut is None else [cut]
+            if found:
+                self.breaks[place] = sorted(found, key=lambda each: each.at_us)
+
+    def committed(self, place: Place, offset: int, since_us: int) -> Committed | None:
+        """The first time since then that the high watermark passed this offset."""
+        return next(self.commits(place, offset, since_us), None)
+
+    def commits(self, place: Place, offset: int, since_us: int, until_us: int = -1) -> Iterator[Committed]:
+        """Each time since then, and (-1: to the end) no later than that, at which the high watermark passed it."""
+        for commit in self._commits.get(place, ()):
+            is_between = commit.at_us >= since_us and (until_us < 0 or commit.at_us <= until_us)
+            if is_between and commit.first_offset <= offset < commit.end_offset:
+                yield commit
+
+    def excuse(self, place: Place, offset: int, since_us: int) -> str | None:
+        """What took away what was committed at an offset since then; None where nothing did that may."""
+        if place not in self.breaks:
+            return None
+        commit = self.committed(place, offset, since_us)
+        why = self.excuse_read(place, offset, since_us if commit is None else commit.at_us)
+        return why or self._excuse_unheard(place, offset, since_us)
+
+    def excuse_read(self, place: Place, offset: int, at_us: int) -> str | None:
+        """The same for what was known to be committed by then, because somebody read it; offset -1 is anywhere."""
+        for each in self.breaks.get(place, ()):
+            if each.at_us >= at_us and (offset < 0 or offset >= each.offset):
+                return each.why
+        return None
+
+    def excuse_shown(self, place: Place, offset: int, read: ReadSeen) -> str | None:
+        """What took away what a round showed at an offset, though its leader may have been none any more."""
+        return self.excuse_read(place, offset, read.began_us) or self._excuse_unheard(
+            place, offset, shown_us=read.began_us
+        )
+
+    def _excuse_unheard(self, place: Place, offset: int, since_us: int = 0, shown_us: int = 0) -> str | None:
+        """Whether a leader committed this offset whose replacement broke with it, of which it had not heard then."""
+        for commit in self._commits.get(place, ()):
+            if commit.at_us < since_us or not commit.first_offset <= offset < commit.end_offset:
+                continue
+            for each in self.breaks.get(place, ()):
+                is_older = commit.leader_epoch < each.leader_epoch and offset >= each.offset
+                is_broken = each.is_unclean or commit.at_us <= each.at_us
+                if is_older and is_broken and not self._has_heard(place, commit.leader, each, shown_us):
+                    return f"{each.why}, which broker {commit.leader} had not heard of"
+        return None
+
+    def _has_heard(self, place: Place, broker: int, cause: Break, at_us: int) -> bool:
+        """Whether a broker was seen in the epoch of its replacement, or a later one, before that time."""
+        return any(
+            mark.broker_id == broker and mark.leader_epoch >= cause.leader_epoch and mark.at_us < at_us
+            for mark in self._marks.get(place, ())
+        )
+
+    def excuse_topic(self, topic: str, since_us: int) -> str | None:
+        """The same for anything in a topic, such as the one in which coordinators keep transactions."""
+        whys = (self.excuse_read(place, -1, since_us) for place in self.breaks if place[0] == topic)
+        return next((why for why in whys if why is not None), None)
+
+
+def _unclean_elections(
+    place: Place, roles: Sequence[Leadership], marks: Sequence[Watermark], power_cuts: Sequence[Downfall]
+) -> list[Break]:
+    found: list[Break] = []
+    for role in roles:
+        if role.is_unclean:
+            own = _known_to_be_committed(place, role, marks, power_cuts)
+            for earlier in found:
+                if not any(earlier.at_us <= each.at_us < role.at_us and role.leader in each.isr for each in roles):
+                    # It has not followed who was elected then, and what it knew was committed before.
+                    own = min(own, earlier.offset)
+            why = f"unclean election of broker {role.leader} at {role.at_us} us"
+            found.append(Break(role.at_us, own, why, role.leader_epoch, is_unclean=True))
+    return found
+
+
+def _known_to_be_committed(
+    place: Place, role: Leadership, marks: Sequence[Watermark], power_cuts: Sequence[Downfall]
+) -> int:
+    """Up to where an elected leader's log is what was committed: its own high watermark, or what was left below it.
+
+    The controller may elect a broker whose power has just been cut, before it notices.
+    """
+    last = None
+    for mark in marks:
+        if mark.broker_id == role.leader and mark.at_us <= role.at_us:
+            last = mark
+    if last is None:
+        return 0
+    own = last.high_watermark
+    for each in power_cuts:
+        if each.broker_id == role.leader and last.at_us <= each.at_us <= role.at_us:
+            own = min(own, each.cut.get(place, own))
+    return own
+
+
+def _power_cut(downfall: Downfall, place: Place, roles: Sequence[Leadership], starts: Sequence[int]) -> Break | None:
+    """The moment at which a broker that has lost its unsynced records leads although it should not be in sync.
+
+    `starts`: when its later starts were first seen. Until then a leader that had seen it catch up may have it join.
+    """
+    cut, broker = downfall.cut.get(place), downfall.broker_id
+    before = [role for role in roles if role.at_us <= downfall.at_us]
+    if cut is None or not before:
+        return None
+    why = f"{downfall.kind.replace('_', ' ')} of broker {broker} at {downfall.at_us} us"
+    if before[-1].isr == (broker,):
+        return Break(downfall.at_us, cut, f"{why}, the last replica in sync", before[-1].leader_epoch)
+    is_in_sync = broker in before[-1].isr
+    for role in roles:
+        if role.at_us <= downfall.at_us or (broker not in role.isr and not is_in_sync):
+            continue
+        if broker not in role.isr:
+            return None
+        if not is_in_sync and any(downfall.at_us < start_us <= role.at_us for start_us in starts):
+            return None
+        is_in_sync = True
+        if role.leader == broker:
+            return Break(role.at_us, cut, why, role.leader_epoch)
+    return None
+
+
+def _starts(marks: Mapping[Place, Sequence[Watermark]]) -> dict[int, list[int]]:
+    """When each start of each broker was first seen to do something."""
+    first: dict[tuple[int, int], int] = {}
+    for seen in marks.values():
+        for mark in seen:
+            start = mark.broker_id, mark.broker_start
+            first[start] = min(mark.at_us, first.get(start, mark.at_us))
+    starts: dict[int, list[int]] = {}
+    for (broker, _), at_us in first.items():
+        starts.setdefault(broker, []).append(at_us)
+    return starts

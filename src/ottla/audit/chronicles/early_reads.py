@@ -1,0 +1,42 @@
+"""Read before its commit: a reader with read_committed had a record before anybody asked for its commit.
+
+Promise: a record of a transaction is shown to read_committed once the transaction is committed, so never in a round
+that ended before its producer had asked for that, or though it never did.
+
+Not observable where the time of the asking was not taken down.
+"""
+
+from __future__ import annotations
+
+from ottla.audit.chronicles.case import COMMITTED, Case
+from ottla.audit.findings import EARLY_READ, EVIDENCE_MAX, Finding, Findings
+
+
+def check_early_reads(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
+    """Records given to read_committed while their transaction was open."""
+    found = Findings(EARLY_READ, evidence_max)
+    for (level, place), seen in case.readings.by_level.items():
+        if level != COMMITTED:
+            continue
+        for offset, (record, read) in seen.items():
+            transactions = case.transactions_of(record.number)
+            if transactions is None:
+                continue
+            if any(each.commit_asked and each.commit_asked_us < 0 for each in transactions):
+                found.not_seen("when commits were asked for")
+                continue
+            if any(each.commit_asked and each.commit_asked_us <= read.ended_us for each in transactions):
+                continue
+            first = transactions[0]
+            if case.excuse_shown(first, place, offset) is not None:
+                continue  # its marker went with what was lost, and the next one decides for it
+            asked = f"asked for at {first.commit_asked_us} us" if first.commit_asked else "never asked for"
+            found.add(
+                f"record {record.number} at offset {offset} was given to {read.reader} until {read.ended_us} us, and "
+                f"the commit of transaction {first.number} of {first.producer} was {asked}",
+                place=place,
+                number=record.number,
+                offsets=(offset,),
+                at_us=read.ended_us,
+            )
+    return found.finding()

@@ -1,0 +1,83 @@
+"""Lost, in a whole run: acknowledged, and absent from the final read, which reached the end of its partition.
+
+Promise: what was acknowledged by all replicas in sync stays, unless the durability ledger says by name what took it
+away (`durability`); with acks=1 another leader may be the reason, and with acks=0 nothing is acknowledged. Unknown
+records are never lost; they are tallied. (`lost` is the checker for a ledger without a chronicle, in which at-most-once
+is meant to show its losses.)
+
+Not observable: partitions whose final read did not reach the end, topics that clean up behind themselves, and, where
+nobody saw who led and who fell, whether a loss was excused.
+"""
+
+from __future__ import annotations
+
+from ottla.audit.chronicles.case import UNCOMMITTED, Case, Place
+from ottla.audit.chronicles.chronicle import ReadSeen, SentRecord
+from ottla.audit.findings import EVIDENCE_MAX, LOST, Finding, Findings
+from ottla.ledger.schema import ACKED, NO_PARTITION
+
+
+def check_losses(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
+    """Acknowledged records that are gone although nothing happened that may take them."""
+    found = Findings(LOST, evidence_max)
+    for place, sent in case.sent_to.items():
+        if place[1] == NO_PARTITION:
+            continue
+        read = _whole_read(case, place)
+        if read is None:
+            why = (
+                "belongs to a topic that cleans up" if (UNCOMMITTED, place) in case.final else "was not read to its end"
+            )
+            found.not_seen(f"{place[0]}-{place[1]} {why}")
+            continue
+        stored = {record.number for record in read.records}
+        for record in sent:
+            if record.outcome != ACKED:
+                found.tally(f"{record.outcome}, {'stored' if record.number in stored else 'absent'}")
+            elif record.number not in stored:
+                _judge(case, found, record, (read.start, read.end))
+    return found.finding()
+
+
+def losses_by_producer(case: Case) -> dict[str, int]:
+    """How many acknowledged records of each producer are gone without an excuse."""
+    counts: dict[str, int] = {}
+    for place, sent in case.sent_to.items():
+        read = _whole_read(case, place)
+        if read is None:
+            continue
+        stored = {record.number for record in read.records}
+        for record in sent:
+            if record.outcome == ACKED and record.number not in stored and case.excuse(record) is None:
+                counts[record.producer] = counts.get(record.producer, 0) + 1
+    return counts
+
+
+def _whole_read(case: Case, place: Place) -> ReadSeen | None:
+    """The final read of a partition where what is not in it is gone; None where that cannot be said."""
+    topic = case.topics.get(place[0])
+    return None if topic is not None and topic.cleanup else case.final.get((UNCOMMITTED, place))
+
+
+def _judge(case: Case, found: Findings, record: SentRecord, bounds: tuple[int, int]) -> None:
+    excuse = case.excuse(record)
+    if excuse is not None:
+        found.tally(f"lost and excused: {excuse}")
+        return
+    if not case.ledger.is_observable:
+        found.not_seen("whether a power cut or an unclean election excuses what is lost")
+    place = record.topic, record.partition
+    commit = case.ledger.committed(place, record.offset, record.sent_us)
+    held = ""
+    if commit is not None:
+        brokers = ", ".join(map(str, commit.held_by))
+        held = f" (brokers {brokers} held that offset at {commit.at_us} us)"
+    found.add(
+        f"record {record.number} of {record.producer} was acknowledged at offset {record.offset} at {record.told_us} us"
+        f"{held}, and is not between offsets {bounds[0]} and {bounds[1]}",
+        place=place,
+        number=record.number,
+        offsets=(record.offset,) if record.offset >= 0 else (),
+        brokers=() if commit is None else commit.held_by,
+        at_us=record.told_us,
+    )

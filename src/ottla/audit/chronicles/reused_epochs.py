@@ -1,0 +1,81 @@
+"""Acknowledged in another record's stead: a producer epoch was given out twice, since coordinators had forgotten it.
+
+A power cut may take what coordinators wrote of a transactional id, the newest epochs of its producer with it, while the
+partitions keep batches of those epochs. The next instance is given such an epoch once more, begins with sequence
+number 0, and a partition that has a batch of the same producer, epoch and sequence numbers takes the new one for its
+repetition: it answers with the offset of the old one and appends nothing. Apache Kafka's brokers know a repetition by
+the same three things, and lose the record in the same way.
+
+An instance that was to be replaced may be alive and have the same epoch, and then its batch is taken for the newer
+one's.
+
+What is not taken for a repetition joins what that epoch left open in the partition: its leader takes it for more of the
+same transaction, asks no coordinator, and the coordinator writes no marker there, so that a later transaction's marker
+decides for both.
+
+So who was acknowledged at the offset of a record that the same producer had sent there in an earlier transaction, or a
+newer instance of it in a later one, was lost by that power cut, if one took part of the coordinators' topic after the
+first of the two had been sent; and who lies in the log behind a record of an earlier transaction, with no marker of
+their producer between, was shown with that one's next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.audit.chronicles.chronicle import SentRecord
+from ottla.audit.chronicles.durability import TRANSACTION_LOG, Break
+from ottla.audit.chronicles.markers import open_before
+from ottla.ledger.schema import ACKED
+
+if TYPE_CHECKING:
+    from ottla.audit.chronicles.case import Case
+
+
+def excuse_reused_epoch(case: Case, record: SentRecord) -> str | None:
+    """What made a partition take an acknowledged record for another one; None where it did not, or nothing may."""
+    cuts = _forgettings(case)
+    for other in _held_before(case, record) if cuts else ():
+        if other.producer == record.producer and _may_share_epoch(other, record):
+            for cut in cuts:
+                if min(other.sent_us, record.sent_us) <= cut.at_us <= record.told_us:
+                    return f"taken for record {other.number}, whose epoch was given out again after {cut.why}"
+    return None
+
+
+def excuse_joining(case: Case, place: tuple[str, int], offset: int, began_us: int) -> str | None:
+    """What let the record at an offset, of a transaction that began then, join an earlier one; None for nothing."""
+    cuts = _forgettings(case)
+    logs = case.logs.get(place)
+    for number in open_before(logs[0], offset) if cuts and logs else ():
+        for other in case.sent.get(number, ()):
+            earlier = case.transactions.get(other.transaction)
+            if earlier is None or earlier.began_us >= began_us:
+                continue
+            for cut in cuts:
+                if other.sent_us <= cut.at_us <= began_us:
+                    return f"joined record {number}, whose epoch was given out again after {cut.why}"
+    return None
+
+
+def _forgettings(case: Case) -> list[Break]:
+    """What took part of the coordinators' topic away."""
+    return [each for place, cuts in case.ledger.breaks.items() if place[0] == TRANSACTION_LOG for each in cuts]
+
+
+def _may_share_epoch(other: SentRecord, record: SentRecord) -> bool:
+    if 0 <= other.transaction < record.transaction:
+        return True
+    return 0 <= record.transaction < other.transaction and record.instance < other.instance
+
+
+def _held_before(case: Case, record: SentRecord) -> Iterator[SentRecord]:
+    """Other records that were acknowledged at its offset, or read there."""
+    place = record.topic, record.partition
+    for other in case.sent_to.get(place, ()):
+        if other.offset == record.offset and other.outcome == ACKED and other is not record:
+            yield other
+    read = case.readings.first.get(place, {}).get(record.offset)
+    if read is not None and read[0].number != record.number:
+        yield from case.sent.get(read[0].number, ())

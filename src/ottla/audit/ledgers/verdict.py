@@ -1,0 +1,80 @@
+"""The guarantee claimed against the guarantee seen.
+
+Each guarantee promises that some kinds of anomaly do not happen, and leaves others open (`promises`). In a run whose
+faults are meant to tell the guarantees apart, what is left open has to show: a run in which at-least-once duplicates
+nothing has proved nothing about exactly-once. Passing is therefore two things, `kept` and `shown`. A verdict never
+proves absence beyond the records it has read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla.audit import findings as kinds
+from ottla.audit.findings import Finding
+from ottla.audit.ledgers.figures import Figures
+from ottla.audit.ledgers.partition import Audit
+from ottla.audit.promises import PROMISES
+
+
+@dataclass(slots=True, frozen=True)
+class Verdict:
+    """One guarantee's judgement.
+
+    `breaches`: findings the guarantee forbids. `missing`: kinds that the faults should have brought out and did not.
+    `expected` and `seen` are short sentences for a table; `evidence` holds one anomaly per kind that was found.
+    """
+
+    guarantee: str
+    audit: Audit
+    breaches: tuple[Finding, ...]
+    missing: tuple[str, ...]
+    expected: str
+    seen: str
+
+    @property
+    def figures(self) -> Figures:
+        """The row of the table."""
+        return self.audit.figures
+
+    @property
+    def kept(self) -> bool:
+        """The guarantee held for every record read, and there were records."""
+        return not self.breaches and self.figures.sent > 0
+
+    @property
+    def passed(self) -> bool:
+        """Kept, and the faults showed what this guarantee leaves open."""
+        return self.kept and not self.missing
+
+    @property
+    def evidence(self) -> tuple[kinds.Anomaly, ...]:
+        """One piece of evidence per kind of anomaly found, forbidden or not."""
+        return tuple(finding.evidence[0] for finding in self.audit.findings if finding.evidence)
+
+    @property
+    def found(self) -> tuple[Finding, ...]:
+        """What the guarantee forbids, and whether it is broken, for `groups`; the rest was meant to show."""
+        broken = dict.fromkeys(finding.kind for finding in self.breaches)
+        kept = (each if each.kind in broken else Finding(each.kind, 0) for each in self.audit.findings)
+        detail = f"{self.guarantee}: {self.seen}"
+        evidence = (kinds.Anomaly(kinds.BROKEN_PROMISE, "", -1, -1, (), detail),) if broken else ()
+        return (*kept, Finding(kinds.BROKEN_PROMISE, len(broken), evidence))
+
+
+def judge(guarantee: str, audit: Audit, *, faults: bool = True) -> Verdict:
+    """Hold an audit against a guarantee's promise; `faults=False` for a run in which nothing was broken on purpose."""
+    promise = PROMISES[guarantee]
+    breaches = tuple(finding for finding in audit.findings if finding.count and finding.kind in promise.never)
+    shows = promise.shows if faults else ()
+    missing = tuple(kind for kind in shows if not audit.finding(kind).count)
+    return Verdict(guarantee, audit, breaches, missing, promise.words, _seen(audit))
+
+
+def _seen(audit: Audit) -> str:
+    if not audit.figures.sent:
+        return "nothing was sent"
+    found = [f"{finding.count:,} {finding.kind}" for finding in audit.findings if finding.count]
+    if audit.figures.failed:
+        found.append(f"{audit.figures.failed:,} reported failed")
+    return ", ".join(found) or "every record once, in order, unaltered"

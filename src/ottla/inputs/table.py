@@ -1,0 +1,139 @@
+"""Reads a file of rows into one Arrow table, and says of a broken one which line it is.
+
+All rows are kept in memory: `bounds` says how many there may be.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from ottla.errors import UserMistake
+from ottla.inputs.bounds import Room, size_as_json, take_ndjson
+from ottla.inputs.files import CSV_NULLS, arrow_errors, delimiter_of, first_line, json_object, read_whole
+from ottla.inputs.source import Source, unknown_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Few, because a value that a Parquet file has once can be in each of them.
+_ROWS_AT_A_TIME = 1024
+
+
+def read_source(source: Source) -> pa.Table:
+    """The whole file as one Arrow table with one chunk per column, dictionaries decoded.
+
+    Raises `UserMistake` with the line number where a row is broken, where there are no rows, and where they are more
+    than are kept in memory.
+    """
+    with arrow_errors(source.path, source.format):
+        if source.format == "parquet":
+            table = _read_parquet(source)
+        else:
+            room = Room(source.path)
+            content = read_whole(source.path, room)
+            table = _read_csv(source, content, room) if source.format == "csv" else _read_ndjson(source, content, room)
+    if table.num_rows == 0:
+        raise UserMistake(f"{source.path} has columns but not a single row: there is nothing to send")
+    if source.key not in table.column_names:
+        raise unknown_key(source.key, tuple(table.column_names), source.path)
+    return table.combine_chunks()
+
+
+def key_strings(table: pa.Table, source: Source) -> pa.ChunkedArray[Any]:
+    """The key column as text (numbers and dates as written), nulls staying nulls."""
+    import pyarrow as pa
+
+    column = table.column(source.key)
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        raise UserMistake(
+            f"column {source.key!r} of {source.path} is of type {column.type} and cannot be a key: "
+            "choose a column of text, numbers, dates or booleans with --key"
+        )
+    return column.cast(pa.string())
+
+
+def _read_parquet(source: Source) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    room = Room(source.path)
+    batches = []
+    with pq.ParquetFile(source.path) as file:
+        names = file.schema_arrow.names
+        room.take_rows(file.metadata.num_rows, names)
+        for batch in file.iter_batches(batch_size=_ROWS_AT_A_TIME):
+            columns = [_decoded(column) for column in batch.columns]
+            room.take(sum(size_as_json(column) for column in columns))
+            batches.append(pa.RecordBatch.from_arrays(columns, names))
+        schema = batches[0].schema if batches else file.schema_arrow
+    return pa.Table.from_batches(batches, schema)
+
+
+def _decoded(column: pa.Array[Any]) -> pa.Array[Any]:
+    import pyarrow as pa
+
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _read_csv(source: Source, content: bytearray, room: Room) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    room.take_rows(max(content.count(b"\n"), content.count(b"\r")) + 1, source.columns)
+    # One block, so that a column's type is inferred from all its values and not from the first megabyte of them.
+    read = pc.ReadOptions(block_size=min(len(content) + 1, 2**31 - 1))
+    parse = pc.ParseOptions(delimiter=delimiter_of(source.path), newlines_in_values=True)
+    convert = pc.ConvertOptions(strings_can_be_null=True, null_values=list(CSV_NULLS), quoted_strings_can_be_null=False)
+    given: Any = pa.BufferReader(content)
+    try:
+        table = pc.read_csv(given, read_options=read, parse_options=parse, convert_options=convert)
+    except pa.ArrowInvalid:
+        broken = _broken_csv_row(source, content)
+        if broken is not None:
+            raise broken from None
+        raise
+    # pyarrow closes a quote at the end of the file without a word; an odd number of quotes is what gives it away.
+    if content.count(b'"') % 2:
+        broken = _broken_csv_row(source, content)
+        if broken is not None:
+            raise broken
+    for field in table.schema:
+        if pa.types.is_binary(field.type):
+            raise UserMistake(f"column {field.name!r} of {source.path} is not UTF-8 text: save the file as UTF-8")
+    return table
+
+
+def _broken_csv_row(source: Source, content: bytearray) -> UserMistake | None:
+    """The first broken row, found again with the standard library, which counts lines where pyarrow does not."""
+    text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", errors="replace", newline="")
+    rows = csv.reader(text, delimiter=delimiter_of(source.path), strict=True)
+    began = 1
+    try:
+        for row in rows:
+            if row and len(row) != len(source.columns):
+                return UserMistake(
+                    f"line {began} of {source.path} has {len(row)} columns where the header has "
+                    f"{len(source.columns)}: mend or remove that line"
+                )
+            began = rows.line_num + 1
+    except csv.Error as error:
+        why = "opens a quote that is never closed" if "end of data" in str(error) else f"is broken ({error})"
+        return UserMistake(f"line {began} of {source.path} {why}: mend or remove that line")
+    return None
+
+
+def _read_ndjson(source: Source, content: bytearray, room: Room) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.json as pj
+
+    take_ndjson(content, room, source.path)
+    given: Any = pa.BufferReader(content)
+    try:
+        return pj.read_json(given, read_options=pj.ReadOptions(block_size=min(len(content) + 1, 2**31 - 1)))
+    except pa.ArrowInvalid as error:
+        for number, line in enumerate(io.BytesIO(content), start=1):
+            if line.strip():
+                json_object(line.decode("utf-8", "replace"), source.path, number)
+        raise UserMistake(f"{source.path} cannot be read as one table ({first_line(error)})") from None

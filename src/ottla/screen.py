@@ -1,0 +1,118 @@
+"""What commands show on a terminal: a console, tables without lines, and progress while they work.
+
+Progress is one bar per step on a terminal; elsewhere (a pipe, CI) each step leaves one line when it is done, and
+nothing moves.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.table import Column, Table
+from rich.text import Text
+
+PIPE_WIDTH = 100
+
+
+def open_console() -> Console:
+    """stdout, 100 columns wide where it is no terminal and COLUMNS says nothing else."""
+    width = PIPE_WIDTH if not sys.stdout.isatty() and "COLUMNS" not in os.environ else None
+    # Names of files and columns are no markup.
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def plain_table(*, has_heading: bool = False) -> Table:
+    """A table without lines, its columns two apart."""
+    return Table(box=None, show_header=has_heading, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+
+
+class Step:
+    """One line of the progress display; may be moved from any thread."""
+
+    def __init__(self, progress: Progress | None, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+
+    def advance(self, count: int = 1) -> None:
+        """So many more are done."""
+        if self._progress is not None:
+            self._progress.advance(self._task, count)
+
+    def show(self, completed: int, total: int) -> None:
+        """So many of so many are done, as far as is known by now."""
+        if self._progress is not None:
+            self._progress.update(self._task, completed=completed, total=total)
+
+
+class Steps:
+    """The progress display of a command; use `showing_steps`."""
+
+    def __init__(self, console: Console, progress: Progress | None) -> None:
+        self._console = console
+        self._progress = progress
+
+    @contextmanager
+    def step(self, words: str, total: int | None = None, unit: str = "") -> Iterator[Step]:
+        """One step of the work: a bar (a moving one where `total` is None) that counts in `unit`s."""
+        began = time.monotonic()
+        progress = self._progress
+        if progress is None:
+            yield Step(None, TaskID(0))
+            self._console.print(f"{words}: done in {time.monotonic() - began:.1f} s")
+            return
+        task = progress.add_task(words, total=total, unit=unit and f" {unit}")
+        yield Step(progress, task)
+        progress.update(task, total=total or 1, completed=total or 1)
+        progress.stop_task(task)
+
+
+@contextmanager
+def showing_steps(console: Console) -> Iterator[Steps]:
+    """A progress display that lasts as long as the block; the finished bars stay on the screen."""
+    if not console.is_terminal:
+        yield Steps(console, None)
+        return
+    progress = Progress(
+        _Mark("line" if console.options.ascii_only else "dots", finished_text="[green]✓[/]"),
+        TextColumn("{task.description}", markup=False),
+        # What the other columns need at most, in one line each.
+        BarColumn(bar_width=max(6, min(30, console.width - 74))),
+        _Count(Column(no_wrap=True)),
+        _Elapsed(Column(no_wrap=True)),
+        console=console,
+    )
+    # Not `with progress`: an interruption while it is drawn first would leave the cursor hidden and stderr taken.
+    try:
+        progress.start()
+        yield Steps(console, progress)
+    finally:
+        progress.stop()
+
+
+class _Mark(SpinnerColumn):
+    """Turns until the step has ended: what was sent to the last record still waits for its acknowledgements."""
+
+    def render(self, task: Task) -> RenderableType:
+        return self.finished_text if task.stop_time is not None else self.spinner.render(task.get_time())
+
+
+class _Count(ProgressColumn):
+    """How many of how many; nothing where a step cannot be counted."""
+
+    def render(self, task: Task) -> Text:
+        if task.total is None or task.total <= 1:
+            return Text("")
+        return Text(f"{int(task.completed):,} of {int(task.total):,}{task.fields.get('unit', '')}", "dim")
+
+
+class _Elapsed(ProgressColumn):
+    """Seconds since the step began."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.elapsed or 0:.1f} s", "dim")

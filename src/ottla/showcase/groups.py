@@ -1,0 +1,116 @@
+"""Which of the sixteen groups of guarantees a run of the main job keeps: the simulation's checkers over what was seen.
+
+Each topic has a witness and a chronicle of its own (`evidence`), for a record has the same number in all of them. What
+was sent comes from the ledger, of the topic that Spark has made from the input and the exactly-once ledger: nothing
+here is taken from the topic that is judged. The runs with a guarantee less are the controls of the exactly-once one.
+
+Spark's audit stays what it is, independent and over all records; what it found counts here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.audit import findings as kinds
+from ottla.audit.chronicles.case import UNCOMMITTED
+from ottla.audit.chronicles.chronicle import ControlSeen, ProducerPromise, SentRecord, TopicPromise, TransactionSeen
+from ottla.audit.chronicles.claims import read_promise
+from ottla.audit.chronicles.judgement import judge
+from ottla.audit.groups import GroupVerdict, judge_groups
+from ottla.audit.ledgers.verdict import Verdict
+from ottla.audit.promises import PROMISES, Promise
+from ottla.evidence.sent import sent_rows
+from ottla.evidence.times import RunClock
+from ottla.evidence.witness import NOT_SEEN, Witness
+from ottla.ledger import schema
+from ottla.ledger.checksum import record_crc
+from ottla.showcase.settings import COMMON_SETTINGS
+
+if TYPE_CHECKING:
+    from ottla.cluster.cluster import Cluster
+    from ottla.showcase.workload import Records
+
+NOT_JUDGED = NOT_SEEN | {
+    kinds.TORN: "which records Spark's tasks put into which transaction; the audit counts them all",
+    kinds.ZOMBIE: "a replaced producer that asks for a commit: there is none in this run",
+    kinds.GROUP_OFFSET: "offsets in transactions: the streaming job keeps its own in Spark's checkpoint",
+}
+"""Kinds of anomaly for which a run has no facts, and why."""
+
+_TASKS = "Spark's tasks"
+
+
+def witness_of(cluster: Cluster, topic: str, partitions: int, replicas: int, promise: Promise) -> Witness:
+    """The witness of a topic that a producer with this guarantee is about to write to."""
+    producer = read_promise(promise.guarantee, {**COMMON_SETTINGS, **promise.settings})
+    witness = Witness(cluster, TopicPromise(topic, partitions, replicas), producer, RunClock())
+    # Who has led from the beginning can be told only by who looked before the first record.
+    witness.look()
+    return witness
+
+
+def streaming_witness(cluster: Cluster, topic: str, partitions: int, replicas: int) -> Witness:
+    """The witness of the topic that Spark is about to write to.
+
+    Its log keeps what an aborted attempt of a task has written beside what the next one did, so that copies in it break
+    no promise: that there are none for read_committed is the audit's business.
+    """
+    promise = ProducerPromise(_TASKS, acks=-1, idempotent=False, transactional_id="ottla-run")
+    return Witness(cluster, TopicPromise(topic, partitions, replicas), promise, RunClock())
+
+
+def note_streamed(witness: Witness, commit_asked_us: int, source: str, ledger: Path, records: Records) -> None:
+    """The same of the topic Spark has made of `source`: what should stand there for each number that does.
+
+    That no number is missing is the audit's business. Nobody asked for any commit before `commit_asked_us`.
+    """
+    job = TransactionSeen(0, _TASKS, 0, commit_asked=True, commit_asked_us=commit_asked_us)
+    witness.chronicle.transactions.append(job)
+    reads = [read for read in witness.chronicle.reads if read.is_final and read.isolation_level == UNCOMMITTED]
+    numbers = {record.number for read in reads for record in read.records if record.number >= 0}
+    span = range(min(numbers, default=0), min(max(numbers, default=-1) + 1, records.count))
+    for row, sent in sent_rows(ledger, records.table, span, "value"):
+        if row[schema.SEQUENCE] not in numbers:
+            continue
+        partition, offset = row[schema.PARTITION], row[schema.OFFSET]
+        # What `streaming_job.RESULT` says, in SQL there.
+        value = b'{"from":"%s-%d@%d","record":%s}' % (source.encode(), partition, offset, sent["value"] or b"null")
+        witness.chronicle.sent.append(
+            SentRecord(
+                number=row[schema.SEQUENCE],
+                producer=_TASKS,
+                instance=0,
+                topic=witness.promise.topic,
+                partition=partition,
+                key_crc=row[schema.KEY_CRC],
+                value_crc=record_crc(value),
+                outcome=schema.ACKED,
+                offset=schema.NO_OFFSET,
+                transaction=0,
+                told_us=witness.clock.now_us,
+                chosen_partition=partition,
+            )
+        )
+
+
+def note_controls(witness: Witness, verdicts: Sequence[Verdict]) -> None:
+    """Of the exactly-once topic: what was found in the runs that lack a guarantee, under the same faults."""
+    witness.chronicle.controls = [
+        ControlSeen(
+            PROMISES[verdict.guarantee].lacks,
+            PROMISES[verdict.guarantee].shows,
+            {finding.kind: finding.count for finding in verdict.audit.findings},
+        )
+        for verdict in verdicts
+        if PROMISES[verdict.guarantee].lacks
+    ]
+
+
+def judge_run(witnesses: Iterable[Witness], verdicts: Iterable[Verdict]) -> tuple[GroupVerdict, ...]:
+    """All sixteen groups, by the checkers over every chronicle and by what Spark's audit has found."""
+    found = [finding for witness in witnesses for finding in judge(witness.chronicle)]
+    for verdict in verdicts:
+        found += verdict.found
+    return judge_groups(found, NOT_JUDGED)

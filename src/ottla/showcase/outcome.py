@@ -1,0 +1,143 @@
+"""What a run found out: verdicts, answers, which faults struck; and whether that makes it a success.
+
+Plain values without pyarrow, Spark or a terminal: `run` fills them in, `report` shows them.
+
+Invariant: every count of `verdicts` and `answers` was read from the topics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ottla.audit.groups import VIOLATED, GroupVerdict
+from ottla.audit.ledgers.verdict import Verdict
+
+LOSE_ACK = "lose_ack"
+LOSE_REQUEST = "lose_request"
+KILL_DRIVER = "kill_driver"
+STREAMED = "streamed on"
+FAULT_WORDS = {LOSE_ACK: "answer lost after the append", LOSE_REQUEST: "request lost before the append"}
+
+
+@dataclass(slots=True, frozen=True)
+class Group:
+    """One group of the business question: what the file says beside what the topic says.
+
+    `mean` and `truth_mean` are None where the question asks for counts alone, or where a group has no value.
+    """
+
+    label: str
+    truth_count: int
+    count: int
+    truth_mean: float | None = None
+    mean: float | None = None
+
+    @property
+    def deviation(self) -> float:
+        """How far the count is off, as a share of the truth; 1.0 where the truth has no such group."""
+        if not self.truth_count:
+            return 1.0 if self.count else 0.0
+        return (self.count - self.truth_count) / self.truth_count
+
+    @property
+    def is_right(self) -> bool:
+        """Count and mean are those of the file (means to a thousandth: addition of floats knows no order)."""
+        if self.count != self.truth_count:
+            return False
+        if self.mean is None or self.truth_mean is None:
+            return self.mean is self.truth_mean
+        return abs(self.mean - self.truth_mean) < 1e-3
+
+
+@dataclass(slots=True, frozen=True)
+class Answer:
+    """The answer one topic gives to the business question, group by group."""
+
+    guarantee: str
+    groups: tuple[Group, ...]
+
+    @property
+    def wrong(self) -> tuple[Group, ...]:
+        """The groups that are off, first the one with most records too many or missing."""
+        wrong = [group for group in self.groups if not group.is_right]
+        return tuple(sorted(wrong, key=lambda group: (-abs(group.count - group.truth_count), group.label)))
+
+
+@dataclass(slots=True, frozen=True)
+class Streamed:
+    """What the streaming job came to: its result's verdict, and how many of its drivers were killed in the act."""
+
+    verdict: Verdict
+    killed: int
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """Everything a run has to say.
+
+    `fired` counts, per guarantee and fault kind, how often the brokers really struck; `offsets` holds end minus start
+    offset summed over each topic's partitions, asked of the brokers and not of Spark. `examples` describes a record of
+    the input by its number, for the evidence. `streamed` is about the topic that Spark made of the exactly-once one.
+    `groups`: what was found of each of the sixteen groups of guarantees, `looked_at` by looking at how much.
+    """
+
+    shown: str
+    records: int
+    question: str
+    verdicts: tuple[Verdict, ...]
+    answers: tuple[Answer, ...]
+    fired: dict[str, dict[str, int]]
+    offsets: dict[str, int]
+    streamed: Streamed
+    examples: dict[int, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    kept_in: Path | None = None
+    groups: tuple[GroupVerdict, ...] = ()
+    looked_at: str = ""
+
+    @property
+    def judged(self) -> tuple[Verdict, ...]:
+        """The verdicts of all topics, in the order in which they are shown."""
+        return (*self.verdicts, self.streamed.verdict)
+
+    @property
+    def void(self) -> tuple[str, ...]:
+        """Why this run proves nothing: a fault that never struck. Empty for a run that counts."""
+        reasons = [] if self.streamed.killed else [f"{STREAMED}: Spark's driver was not killed in the act"]
+        for guarantee, kinds in self.fired.items():
+            for kind, times in kinds.items():
+                if not times:
+                    reasons.append(f"{guarantee}: the fault “{FAULT_WORDS.get(kind, kind)}” never struck")
+        return tuple(reasons)
+
+    @property
+    def miscounted(self) -> tuple[str, ...]:
+        """Topics of which Spark did not count as many records as lie between their start and end offsets."""
+        return tuple(
+            f"{verdict.guarantee}: Spark read {verdict.figures.stored:,} records, "
+            f"the offsets span {self.offsets[verdict.guarantee]:,}"
+            for verdict in self.verdicts
+            if verdict.figures.stored != self.offsets[verdict.guarantee]
+        )
+
+    @property
+    def violated(self) -> tuple[GroupVerdict, ...]:
+        """The groups of which something was found."""
+        return tuple(verdict for verdict in self.groups if verdict.word == VIOLATED)
+
+    @property
+    def exit_status(self) -> int:
+        """0 where every guarantee showed exactly what it should, 1 otherwise."""
+        as_expected = all(verdict.passed for verdict in self.judged) and not self.violated
+        return 0 if as_expected and not self.void and not self.miscounted else 1
+
+    def figures(self) -> dict[str, object]:
+        """What `--json` writes: the table's figures under the names of `audit.ledgers.figures.Figures`."""
+        ordered = sorted(self.verdicts, key=lambda verdict: verdict.guarantee != "exactly-once")
+        return {
+            "records": self.records,
+            "guarantees": {verdict.guarantee: verdict.figures.to_dict() for verdict in ordered},
+            "streamed": {**self.streamed.verdict.figures.to_dict(), "drivers_killed": self.streamed.killed},
+            "groups": {str(verdict.group.number): verdict.to_dict() for verdict in self.groups},
+        }

@@ -1,0 +1,260 @@
+"""The end of a run on the terminal: the verdict table, what was expected beside what was seen, evidence, what next.
+
+The table fits 100 columns. Where the terminal is narrower, or the counts are longer than that allows, it is turned on
+its side, one column per guarantee, and cut in two rather than squeezed. Figures also go to a JSON file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ottla.audit.groups import HELD, HELD_IN_PART, NOT_JUDGED, VIOLATED, GroupVerdict
+from ottla.audit.ledgers.figures import Figures
+from ottla.audit.ledgers.verdict import Verdict
+from ottla.screen import plain_table
+from ottla.showcase.outcome import FAULT_WORDS, STREAMED, Answer, Group, RunOutcome
+from ottla.whole_file import write_whole
+
+_FIGURES = (
+    ("sent", "sent"),
+    ("acked", "acked"),
+    ("failed", "failed"),
+    ("unknown", "unknown"),
+    ("stored", "stored"),
+    ("lost", "lost"),
+    ("duplicated", "duplicated"),
+    ("reordered", "out of\norder"),
+)
+_HEADING_COLUMNS = max(len(heading) for _, heading in _FIGURES)
+_GROUP_STYLES = {HELD: "green", HELD_IN_PART: "green", NOT_JUDGED: "dim", VIOLATED: "bold red"}
+_ANOMALIES = ("lost", "duplicated", "reordered", "altered")
+
+
+def show_report(console: Console, outcome: RunOutcome, commands: Sequence[tuple[str, str]]) -> None:
+    """Print everything a run found out; `commands` are (command line, what it does)."""
+    console.print()
+    console.rule(
+        Text(f"{outcome.records:,} records of {outcome.shown}, three times", "bold"), align="left", style="dim"
+    )
+    console.print()
+    for table in verdict_tables(outcome.judged, console.width):
+        console.print(table)
+        console.print()
+    console.print(expectation_table(outcome.judged))
+    _show_faults(console, outcome)
+    _show_answers(console, outcome)
+    _show_evidence(console, outcome)
+    _show_groups(console, outcome)
+    _show_conclusion(console, outcome)
+    _show_commands(console, commands)
+
+
+def verdict_tables(verdicts: Sequence[Verdict], width: int) -> list[Table]:
+    """The figures, a verdict a row where `width` columns allow it; else turned, in as many tables as it takes."""
+    upright = plain_table(has_heading=True)
+    upright.add_column("guarantee", no_wrap=True, vertical="bottom")
+    for _, heading in _FIGURES:
+        upright.add_column(heading, justify="right", no_wrap=True)
+    upright.add_column("verdict", no_wrap=True)
+    for verdict in verdicts:
+        upright.add_row(_name(verdict.guarantee), *_cells(verdict.figures), verdict_word(verdict))
+    if _columns_of(upright) <= width:
+        return [upright]
+    for size in range(len(verdicts), 1, -1):
+        tables = [_turned(verdicts[first : first + size]) for first in range(0, len(verdicts), size)]
+        if max(map(_columns_of, tables)) <= width:
+            return tables
+    return [_turned([verdict]) for verdict in verdicts]
+
+
+def _turned(verdicts: Sequence[Verdict]) -> Table:
+    turned = plain_table(has_heading=True)
+    turned.add_column("", min_width=_HEADING_COLUMNS)
+    for verdict in verdicts:
+        turned.add_column(_name(verdict.guarantee), justify="right", no_wrap=True)
+    columns = [_cells(verdict.figures) for verdict in verdicts]
+    for row, (_, heading) in enumerate(_FIGURES):
+        turned.add_row(heading.replace("\n", " "), *(column[row] for column in columns))
+    turned.add_row("verdict", *(verdict_word(verdict) for verdict in verdicts))
+    return turned
+
+
+def _columns_of(table: Table) -> int:
+    return Console(width=10_000).measure(table).minimum
+
+
+def verdict_word(verdict: Verdict) -> Text:
+    """One or two words: the guarantee held and the faults showed what it leaves open, or not."""
+    if verdict.passed:
+        return Text("✓ as promised", "green")
+    if verdict.kept:
+        return Text("? not shown", "yellow")
+    return Text("✗ broken", "bold red")
+
+
+def expectation_table(verdicts: Sequence[Verdict]) -> Table:
+    """Expected outcome beside seen outcome."""
+    table = plain_table(has_heading=True)
+    table.add_column("guarantee", no_wrap=True)
+    table.add_column("expected")
+    table.add_column("seen in the topic")
+    for verdict in verdicts:
+        table.add_row(_name(verdict.guarantee), verdict.expected, Text(verdict.seen, "" if verdict.passed else "red"))
+    return table
+
+
+def answer_sentence(answer: Answer) -> str:
+    """How far off the answer of one topic is, by its worst group."""
+    wrong, groups = answer.wrong, len(answer.groups)
+    if not wrong:
+        return "right in the only group" if groups == 1 else f"right in all {groups:,} groups"
+    if groups == 1:
+        return group_sentence(wrong[0])
+    return f"{group_sentence(wrong[0])}; {len(wrong):,} of {groups:,} groups {'is' if len(wrong) == 1 else 'are'} off"
+
+
+def group_sentence(group: Group) -> str:
+    """One group that is off: "JFK 17h: 3 % too many (1,236 instead of 1,200), mean delay 21.4 instead of 20.9"."""
+    difference = group.count - group.truth_count
+    mean = ""
+    if group.mean is not None and group.truth_mean is not None:
+        seen, true = f"{group.mean:.1f}", f"{group.truth_mean:.1f}"
+        mean = f", mean delay {seen} instead of {true} min" if seen != true else ""
+    if not difference:
+        return f"{group.label}: right count{mean or ', another mean'}"
+    if not group.truth_count:
+        return f"{group.label}: {group.count:,} that the file does not have"
+    word = "too many" if difference > 0 else "missing"
+    share = _percent(abs(group.deviation))
+    return f"{group.label}: {share} {word} ({group.count:,} instead of {group.truth_count:,}){mean}"
+
+
+def write_json(path: Path, outcome: RunOutcome) -> None:
+    """Write the figures of `RunOutcome.figures` to `path`, whole or not at all; `UserMistake` where that fails."""
+    content = json.dumps(outcome.figures(), indent=2) + "\n"
+    write_whole(path, content, what="the figures", option="--json")
+
+
+def _cells(figures: Figures) -> list[Text]:
+    cells = []
+    for name, _ in _FIGURES:
+        count = getattr(figures, name)
+        style = "" if count and name not in _ANOMALIES else "yellow" if count else "dim"
+        cells.append(Text(f"{count:,}", style))
+    return cells
+
+
+def _name(guarantee: str) -> Text:
+    return Text(guarantee, "bold cyan")
+
+
+def _percent(share: float) -> str:
+    percent = share * 100
+    return f"{percent:.0f} %" if percent >= 1.95 else f"{percent:.1f} %" if percent >= 0.05 else "under 0.1 %"
+
+
+def _show_faults(console: Console, outcome: RunOutcome) -> None:
+    _heading(console, "Broken on purpose")
+    for guarantee, kinds in outcome.fired.items():
+        struck = ", ".join(f"{times:,} × {FAULT_WORDS.get(kind, kind)}" for kind, times in kinds.items())
+        _item(console, guarantee, Text(struck))
+    if outcome.streamed.killed:
+        words = f"{outcome.streamed.killed} × Spark's driver killed, its batch decided and nothing of it committed"
+        _item(console, STREAMED, Text(words))
+
+
+def _show_answers(console: Console, outcome: RunOutcome) -> None:
+    _heading(console, f"Asked of each topic: {outcome.question}")
+    for answer in outcome.answers:
+        _item(console, answer.guarantee, Text(answer_sentence(answer), "yellow" if answer.wrong else "green"))
+
+
+def _show_evidence(console: Console, outcome: RunOutcome) -> None:
+    pieces = [(verdict.guarantee, anomaly) for verdict in outcome.judged for anomaly in verdict.evidence]
+    if not pieces:
+        return
+    _heading(console, "Evidence, one piece for each kind of anomaly")
+    for guarantee, anomaly in pieces:
+        text = Text.assemble((f"{anomaly.kind}: ", "bold"), f"{anomaly.detail}, partition {anomaly.partition}")
+        example = outcome.examples.get(anomaly.sequence)
+        if example:
+            text.append(f"\n{example}", "dim")
+        _item(console, guarantee, text)
+
+
+def _show_groups(console: Console, outcome: RunOutcome) -> None:
+    if not outcome.groups:
+        return
+    _heading(console, "The sixteen groups of guarantees, by the checkers that judge the simulation")
+    console.print(group_table(outcome.groups))
+    console.print(Text(f"Looked at: {outcome.looked_at}.", "dim"))
+
+
+def group_table(verdicts: Sequence[GroupVerdict]) -> Table:
+    """A group a row: its verdict, and below it what was found, or what could not be looked at and why."""
+    table = plain_table()
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True, min_width=len(HELD_IN_PART))
+    table.add_column()
+    for verdict in verdicts:
+        group, word, words = verdict.group, verdict.word, Text(verdict.group.name)
+        if word == VIOLATED:
+            words.append(f"\n{verdict.why()}", "red")
+        elif word != HELD:
+            words.append(f"\nnot seen: {verdict.why()}", "dim")
+        table.add_row(str(group.number), Text(word, _GROUP_STYLES[word]), words)
+    return table
+
+
+def _show_conclusion(console: Console, outcome: RunOutcome) -> None:
+    console.print()
+    took = f" in {outcome.seconds:.0f} s" if outcome.seconds else ""
+    if outcome.void:
+        console.print(Text("This run is void: " + "; ".join(outcome.void) + ".", "bold red"))
+        console.print("The input makes too few Produce requests for that: 25 rows are the least, 500 are plenty.")
+    elif outcome.exit_status == 0:
+        console.print(
+            Text(
+                f"Every guarantee did what it promises{took}: only exactly-once stored each record once, and Spark "
+                "streamed each on once, killed in the act.",
+                "bold green",
+            )
+        )
+    else:
+        broken = [verdict.guarantee for verdict in (*outcome.verdicts, outcome.streamed.verdict) if not verdict.passed]
+        broken += [f"group {verdict.group.number} ({verdict.group.name})" for verdict in outcome.violated]
+        words = f"Not as promised: {', '.join(broken)}." if broken else "The counts do not agree."
+        console.print(Text(words, "bold red"))
+    for sentence in outcome.miscounted:
+        console.print(Text(sentence, "red"))
+    if outcome.kept_in is not None:
+        console.print(f"Topics and ledgers are kept in {outcome.kept_in}.", soft_wrap=True, highlight=False)
+
+
+def _show_commands(console: Console, commands: Sequence[tuple[str, str]]) -> None:
+    _heading(console, "Next")
+    for line, purpose in commands:
+        # A command must survive being copied: it is never wrapped.
+        console.print(Text(f"  {line}", "cyan"), soft_wrap=True)
+        console.print(Padding(Text(purpose, "dim"), (0, 0, 0, 6)))
+    console.print()
+
+
+def _heading(console: Console, words: str) -> None:
+    console.print()
+    console.print(Text(words, "bold"))
+
+
+def _item(console: Console, guarantee: str, text: Text) -> None:
+    line = plain_table()
+    line.add_column(width=13, no_wrap=True)
+    line.add_column()
+    line.add_row(_name(guarantee), text)
+    console.print(line)

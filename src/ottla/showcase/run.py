@@ -1,0 +1,308 @@
+"""The main job: an input goes three times through a cluster that answers badly on purpose, and Spark judges the rest.
+
+    file -> records -> producer (three guarantees, the same faults) -> three brokers -> Spark: answers, audit -> verdict
+                                               exactly-once topic -> Spark, killed once -> result: audit -> verdict
+                                      all four topics: looks, reads, logs of all replicas -> sixteen groups -> verdict
+
+The order of things is chosen for whoever watches: what can be wrong with the input is said first, the story of one
+record follows within two seconds, Spark loads in a thread of its own while the producer works, and the report comes
+last. A run either ends with its report or leaves nothing behind: folders it made are removed, the JSON file is
+written at the very end.
+
+Invariant: all counts are read from the topics; what was planned (how often a fault should strike) is never reported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.audit.promises import PROMISES
+from ottla.errors import OttlaError, UserMistake
+from ottla.inputs.source import Source, describe, first_rows, open_source
+from ottla.inputs.table import read_source
+from ottla.ledger.schema import EXACTLY_ONCE
+from ottla.patience import comes_within
+from ottla.screen import Steps, open_console, showing_steps
+from ottla.showcase.folders import RunFolders, make_folders, temporary_folder
+from ottla.showcase.lanes import show_story
+from ottla.showcase.outcome import KILL_DRIVER, LOSE_ACK, LOSE_REQUEST, RunOutcome, Streamed
+from ottla.whole_file import check_place
+
+if TYPE_CHECKING:
+    from ottla.audit.ledgers.verdict import Verdict
+    from ottla.cluster.cluster import Cluster
+    from ottla.cluster.faults import Fault
+    from ottla.evidence.witness import Witness
+    from ottla.showcase.workload import Records
+
+LOSE_ACK_EVERY = 10
+LOSE_REQUEST_EVERY = 25
+BROKERS = 3
+_STORY_AHEAD = 3
+_STORY_BYTES_MAX = 65_536
+_DRAIN_S = 30.0
+_CHECK_EVERY_S = 2.0
+
+
+@dataclass(slots=True, frozen=True)
+class RunOptions:
+    """What `ottla run` was given; None stands for what was not."""
+
+    input_file: str | None = None
+    key: str | None = None
+    data_dir: Path | None = None
+    json_file: Path | None = None
+    port: int = 0
+
+
+def run_showcase(options: RunOptions) -> int:
+    """Do everything, show everything, and return the exit status: 0 as promised, 1 not so, or void.
+
+    Raises UserMistake, before anything is left behind, where something given cannot be used.
+    """
+    began = time.monotonic()
+    _check_installed()
+    if options.json_file is not None:
+        check_place(options.json_file, what="the figures", option="--json")
+    source = open_source(options.input_file, options.key)
+    from ottla.spark.java import check_bash, find_java
+
+    find_java()
+    check_bash()
+    console = open_console()
+    from ottla.cluster.cluster import Cluster
+
+    with ExitStack() as stack:
+        folders = stack.enter_context(make_folders(options.data_dir))
+        folders.check_writable(_STORY_BYTES_MAX)
+        cluster = stack.enter_context(Cluster(BROKERS, data_dir=folders.brokers, port=options.port))
+        about, lines = _story(cluster, source)
+        # Interrupted, the story tidies up while there is still a cluster.
+        with closing(lines):
+            show_story(console, about, lines)
+        with showing_steps(console) as steps:
+            outcome = _find_out(cluster, source, folders, steps)
+        outcome.seconds = time.monotonic() - began
+        outcome.kept_in = folders.kept_in
+        folders.keep()
+    from ottla.showcase.next_commands import next_commands
+    from ottla.showcase.report import show_report, write_json
+
+    show_report(console, outcome, next_commands(source, folders))
+    if options.json_file is not None:
+        write_json(options.json_file, outcome)
+    return outcome.exit_status
+
+
+def _check_installed() -> None:
+    """What is loaded late is missed early."""
+    missing = [name for name in ("pyarrow", "pyspark", "pandas") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserMistake(f"ottla run needs {', '.join(missing)}, not installed here: pip install 'ottla[run]'")
+
+
+def _story(cluster: Cluster, source: Source) -> tuple[str, Generator[tuple[str, str, str], None, None]]:
+    import json
+
+    from ottla.showcase.story import tell_story
+
+    rows = first_rows(source, _STORY_AHEAD + 1)
+    if not rows:
+        raise UserMistake(f"{source.path} has columns but not a single row: there is nothing to send")
+    records = []
+    for row in rows:
+        key = row.get(source.key)
+        records.append((None if key is None else str(key).encode(), json.dumps(row, default=str).encode()))
+    return describe(source, rows[-1]), tell_story(cluster, records[:-1], records[-1])
+
+
+def _find_out(cluster: Cluster, source: Source, folders: RunFolders, steps: Steps) -> RunOutcome:
+    with steps.step(f"read {source.shown}"):
+        table = read_source(source)
+        from ottla.showcase.question import question_for
+        from ottla.showcase.workload import make_records
+
+        records = make_records(source, table)
+        question = question_for(source, table)
+    folders.check_room(records)
+    from ottla.showcase.spark_loading import SparkLoading
+
+    topics = {guarantee: f"{source.name}-{guarantee}" for guarantee in PROMISES}
+    with SparkLoading() as loading:
+        witnesses, fired = _produce(cluster, records, topics, folders, steps)
+        with steps.step("start Spark"):
+            spark = loading.session()
+        from ottla.showcase.question import ask_topics
+        from ottla.showcase.spark_progress import watching
+
+        with steps.step("PySpark answers the question from each topic", unit="tasks") as step, watching(spark, step):
+            answers = ask_topics(spark, cluster.bootstrap_servers, topics, question)
+        with steps.step("PySpark audits each topic against the ledger", unit="tasks") as step, watching(spark, step):
+            verdicts, offsets = _judge(spark, cluster.bootstrap_servers, topics, folders)
+        streamed, streaming = _stream(spark, cluster, source, topics[EXACTLY_ONCE], records, folders, steps)
+    from ottla.evidence.witness import looked_at
+    from ottla.showcase.groups import judge_run, note_controls
+
+    with steps.step("judge the sixteen groups of guarantees"):
+        for witness in witnesses.values():
+            witness.take_stock()
+        note_controls(witnesses[EXACTLY_ONCE], verdicts)
+        everyone = (*witnesses.values(), streaming)
+        groups = judge_run(everyone, (*verdicts, streamed.verdict))
+    return RunOutcome(
+        shown=source.shown,
+        records=records.count,
+        question=question.words,
+        verdicts=verdicts,
+        answers=answers,
+        fired=fired,
+        offsets=offsets,
+        streamed=streamed,
+        examples=_examples(source, table, verdicts),
+        groups=groups,
+        looked_at=f"{looked_at(everyone)}; besides, Spark's audit of all records",
+    )
+
+
+def _produce(
+    cluster: Cluster, records: Records, topics: dict[str, str], folders: RunFolders, steps: Steps
+) -> tuple[dict[str, Witness], dict[str, dict[str, int]]]:
+    """Send everything under each guarantee; who looked on, and how often each kind of fault struck."""
+    from ottla.evidence.sent import note_sent
+    from ottla.evidence.times import BatchTimes
+    from ottla.showcase.groups import witness_of
+    from ottla.showcase.workload import send_records
+
+    witnesses: dict[str, Witness] = {}
+    fired: dict[str, dict[str, int]] = {}
+    for guarantee, promise in PROMISES.items():
+        topic = topics[guarantee]
+        cluster.create_topic(topic, partitions=records.partitions, replication_factor=BROKERS)
+        faults = _put_in_force(cluster, topic, records.partitions)
+        witness = witnesses[guarantee] = witness_of(cluster, topic, records.partitions, BROKERS, promise)
+        times = BatchTimes(witness.clock)
+        with steps.step(f"send {guarantee}", records.count) as step:
+            ledger = folders.ledger(guarantee)
+            servers, run_id, check = cluster.bootstrap_servers, folders.run_id, folders.check_writable
+            advance = _looking(witness, step.advance)
+            requests = send_records(servers, topic, promise, records, ledger, run_id, advance, check, times)
+            _wait_until_handled(topic, faults, requests, check)
+        struck = fired[guarantee] = {kind: sum(fault.fired for fault in of_kind) for kind, of_kind in faults.items()}
+        for of_kind in faults.values():
+            for fault in of_kind:
+                fault.heal()
+        witness.settle()
+        witness.choose_part()
+        witness.read_part("after sending")
+        note_sent(witness, ledger, records.table, times)
+        witness.note_faults(struck)
+    return witnesses, fired
+
+
+def _looking(witness: Witness, advance: Callable[[int], None]) -> Callable[[int], None]:
+    """`advance`, with a look at the brokers each time."""
+
+    def look_too(count: int) -> None:
+        advance(count)
+        witness.look()
+
+    return look_too
+
+
+def _put_in_force(cluster: Cluster, topic: str, partitions: int) -> dict[str, list[Fault]]:
+    """The same faults for every guarantee, counted per partition: each partition's requests come in a fixed order."""
+    each = range(partitions)
+    return {
+        LOSE_ACK: [cluster.faults.lose_ack(topic=topic, partition=n, every=LOSE_ACK_EVERY) for n in each],
+        LOSE_REQUEST: [cluster.faults.lose_request(topic=topic, partition=n, every=LOSE_REQUEST_EVERY) for n in each],
+    }
+
+
+def _wait_until_handled(topic: str, faults: dict[str, list[Fault]], requests: int, check: Callable[[], None]) -> None:
+    """Return once the brokers have seen every Produce request that was sent.
+
+    A producer that asks for no answers (acks=0) is done when its last byte is in a socket's buffer; a topic read at
+    that moment would lack what is still on its way. Each fault has counted the requests of its partition.
+    """
+    seen, check_at = 0, time.monotonic() + _CHECK_EVERY_S
+
+    def are_handled() -> bool:
+        nonlocal seen, check_at
+        seen = sum(fault.matched for fault in faults[LOSE_REQUEST])
+        if seen < requests and time.monotonic() > check_at:
+            check()
+            check_at += _CHECK_EVERY_S
+        return seen >= requests
+
+    if not comes_within(_DRAIN_S, are_handled):
+        raise OttlaError(f"the brokers saw {seen:,} of {requests:,} requests to {topic} within {_DRAIN_S:.0f} s")
+
+
+def _judge(
+    spark: Any, bootstrap_servers: str, topics: dict[str, str], folders: RunFolders
+) -> tuple[tuple[Verdict, ...], dict[str, int]]:
+    """Each guarantee's verdict, and how many offsets each topic spans, as the brokers say."""
+    from ottla.audit.ledgers.spark import audit_topics, stored_columns
+    from ottla.audit.ledgers.verdict import judge
+    from ottla.showcase.topics import bounds_of, stored_records
+
+    bounds = bounds_of(bootstrap_servers, topics.values())
+    stored = stored_records(spark, bootstrap_servers, topics.values(), includeHeaders="true")
+    # To Spark a path is a pattern: of a folder called "kept [1]" it would say that it does not exist.
+    ledger = spark.read.parquet(re.sub(r"([\\{}\[\]*?])", r"\\\1", str(folders.ledgers)))
+    audits = audit_topics(ledger, stored_columns(stored), bounds)
+    verdicts = tuple(judge(guarantee, audits[topic]) for guarantee, topic in topics.items())
+    spans = {
+        guarantee: sum(end - begin for begin, end in bounds[topic].values()) for guarantee, topic in topics.items()
+    }
+    return verdicts, spans
+
+
+def _stream(
+    spark: Any, cluster: Cluster, source: Source, topic: str, records: Records, folders: RunFolders, steps: Steps
+) -> tuple[Streamed, Witness]:
+    """The exactly-once topic, streamed on by a Spark driver that is killed once; its result, judged, and who looked."""
+    from ottla.showcase.groups import note_streamed, streaming_witness
+    from ottla.showcase.spark_progress import watching
+    from ottla.showcase.streamed import judge_result, stream_and_kill
+
+    result = f"{source.name}-streamed"
+    witness = streaming_witness(cluster, result, records.partitions, BROKERS)
+    commit_asked_us = 0
+
+    def look_while_dead() -> None:
+        # The first driver never came to ask for a commit, the second one comes after this.
+        nonlocal commit_asked_us
+        witness.choose_part()
+        witness.read_part("while the driver is dead")
+        commit_asked_us = witness.clock.now_us
+
+    with (
+        steps.step("PySpark streams exactly-once on, its driver killed once"),
+        temporary_folder() as folder,
+    ):
+        killed = stream_and_kill(cluster, topic, result, records.count, records.partitions, folder, look_while_dead)
+    with steps.step("PySpark audits what was streamed", unit="tasks") as step, watching(spark, step):
+        streamed = Streamed(judge_result(spark, cluster.bootstrap_servers, topic, result), killed)
+    witness.choose_part()
+    witness.take_stock()
+    note_streamed(witness, commit_asked_us, topic, folders.ledger(EXACTLY_ONCE), records)
+    witness.note_faults({KILL_DRIVER: killed})
+    return streamed, witness
+
+
+def _examples(source: Source, table: Any, verdicts: tuple[Verdict, ...]) -> dict[int, str]:
+    """In words, the records that the evidence is about."""
+    numbers = {anomaly.sequence for verdict in verdicts for anomaly in verdict.evidence if anomaly.sequence >= 0}
+    return {
+        number: describe(source, table.slice(number, 1).to_pylist()[0])
+        for number in sorted(numbers)
+        if number < table.num_rows
+    }

@@ -1,0 +1,168 @@
+"""One record's story in three lanes, one per guarantee, told as it happens and before anything heavy is loaded.
+
+Three topics of one partition on the run's own cluster already hold a few records. The next record is sent to each, and
+struck: at-most-once loses the request, the other two lose the acknowledgement of a request that was appended. After
+the blow, and again at the end, the topics are read, so that every offset the story tells was seen in the log.
+
+Invariant: nothing is told that was not observed: that a fault struck comes from the broker's own count, that a record
+was sent again from the number of requests the fault saw, where it is stored from reading the topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from ottla.audit.promises import PROMISES, Promise
+from ottla.errors import OttlaError
+from ottla.patience import comes_within
+from ottla.showcase.settings import COMMON_SETTINGS
+
+if TYPE_CHECKING:
+    from ottla.client.producer import Producer
+    from ottla.cluster.cluster import Cluster
+    from ottla.cluster.faults import Fault
+    from ottla.records.delivery import Delivery
+
+Record = tuple[bytes | None, bytes]
+"""(key, value)"""
+
+# Long enough to look into the log between the lost answer and the second try, short enough for nobody to wait.
+_RETRY_PAUSE_MS = 200
+_PATIENCE_S = 10.0
+_LOOK_AGAIN_S = 0.005
+
+
+class Lane:
+    """One guarantee's lane: its topic, its producer, the fault in force, and what was seen so far."""
+
+    def __init__(self, cluster: Cluster, promise: Promise, topic: str, producer: Producer) -> None:
+        self.promise = promise
+        self.topic = topic
+        self._cluster = cluster
+        self._producer = producer
+        self._fault: Fault | None = None
+        self._delivery: Delivery | None = None
+
+    def send_ahead(self, records: list[Record]) -> None:
+        """Store the records that came before, and wait until they are there to be read."""
+        for key, value in records:
+            self._producer.send(self.topic, value, key)
+        try:
+            self._producer.flush(_PATIENCE_S)
+        except TimeoutError as error:
+            raise OttlaError(str(error)) from None
+        _until(lambda: len(self.stored()) == len(records), f"the first records of {self.topic} did not arrive")
+
+    def send(self, record: Record) -> None:
+        """Put the fault in force and send the record into it."""
+        faults = self._cluster.faults
+        strike = faults.lose_ack if self.promise.is_answered else faults.lose_request
+        self._fault = strike(topic=self.topic, nth=1)
+        key, value = record
+        self._delivery = self._producer.send(self.topic, value, key)
+
+    def struck(self) -> Fault:
+        """The fault, once it has struck."""
+        fault = self._fault
+        if fault is None:
+            raise ValueError("nothing was sent yet")
+        _until(lambda: fault.fired == 1, f"the fault did not strike {self.topic}")
+        return fault
+
+    def settled_offset(self) -> int:
+        """The offset the producer was told in the end; -1 with acks=0, where it is told nothing."""
+        if self._delivery is None:
+            raise ValueError("nothing was sent yet")
+        try:
+            offset: int = self._delivery.result(_PATIENCE_S).offset
+        except TimeoutError as error:
+            raise OttlaError(str(error)) from None
+        return offset
+
+    def stored(self) -> list[tuple[int, bytes | None]]:
+        """(offset, value) of every record in the topic, read from the broker."""
+        from ottla.client.reader import Reader
+        from ottla.records.plain import decode_batches
+
+        found: list[tuple[int, bytes | None]] = []
+        with Reader(self._cluster.bootstrap_servers, self.topic) as reader:
+            for fetched in reader.iter_raw():
+                for _, records in decode_batches(fetched.records):
+                    found.extend((record.offset, record.value) for record in records)
+        return found
+
+    def offsets_of(self, record: Record) -> list[int]:
+        """Where the record is stored, as the log says."""
+        return [offset for offset, value in self.stored() if value == record[1]]
+
+
+def tell_story(cluster: Cluster, ahead: list[Record], record: Record) -> Generator[tuple[str, str, str], None, None]:
+    """Let the story happen and yield it line by line, each with one cell per lane, in the order of `PROMISES`.
+
+    `ahead` are stored first; `record` is the one the story is about. The topics are gone afterwards.
+    """
+    from ottla.client.producer import Producer
+
+    with ExitStack() as stack:
+        lanes = []
+        for guarantee, promise in PROMISES.items():
+            topic = f"story-{guarantee}"
+            cluster.create_topic(topic, partitions=1)
+            stack.callback(cluster.delete_topic, topic)
+            settings = {
+                **COMMON_SETTINGS,
+                **promise.settings,
+                "retry_backoff_ms": _RETRY_PAUSE_MS,
+                "retry_backoff_max_ms": _RETRY_PAUSE_MS,
+            }
+            producer = stack.enter_context(Producer(cluster.bootstrap_servers, linger_ms=0, **settings))
+            lanes.append(Lane(cluster, promise, topic, producer))
+        for lane in lanes:
+            lane.send_ahead(ahead)
+        for lane in lanes:
+            lane.send(record)
+        yield _each(lanes, lambda lane: "sent" if lane.promise.is_answered else "sent, no answer asked for")
+        yield _each(lanes, lambda lane: _blow(lane, record))
+        yield _each(lanes, lambda lane: _second_try(lane, record))
+        yield _each(lanes, lambda lane: _stored(lane.offsets_of(record)))
+
+
+def _each(lanes: list[Lane], tell: Callable[[Lane], str]) -> tuple[str, str, str]:
+    first, second, third = (tell(lane) for lane in lanes)
+    return first, second, third
+
+
+def _blow(lane: Lane, record: Record) -> str:
+    lane.struck()
+    if not lane.promise.is_answered:
+        return "request lost on its way"
+    # The followers have to have it before it can be read.
+    _until(lambda: bool(lane.offsets_of(record)), f"the record was not appended to {lane.topic}")
+    return f"appended at offset {lane.offsets_of(record)[0]}, acknowledgement lost"
+
+
+def _second_try(lane: Lane, record: Record) -> str:
+    offset = lane.settled_offset()
+    sent_again = lane.struck().matched > 1
+    if not sent_again:
+        return "nobody noticed: not sent again"
+    offsets = lane.offsets_of(record)
+    if len(offsets) > 1:
+        return f"sent again, appended again at offset {offset}"
+    return f"sent again, recognised: acknowledged as offset {offset}"
+
+
+def _stored(offsets: list[int]) -> str:
+    if not offsets:
+        return "stored: not at all"
+    places = " and ".join(map(str, offsets))
+    times = {1: "once", 2: "twice"}.get(len(offsets), f"{len(offsets)} times")
+    return f"stored: {times} (offset {places})" if len(offsets) == 1 else f"stored: {times} (offsets {places})"
+
+
+def _until(done: Callable[[], bool], otherwise: str) -> None:
+    """Wait for something the cluster does by itself."""
+    if not comes_within(_PATIENCE_S, done, look_again_s=_LOOK_AGAIN_S):
+        raise OttlaError(f"{otherwise} within {_PATIENCE_S:.0f} s")

@@ -1,0 +1,178 @@
+"""The run's second half: a streaming job copies the exactly-once topic through the exactly-once sink, killed once.
+
+The job is a Spark driver of its own (`streaming_job`). It is held where a sink that is not exactly-once goes wrong:
+its first micro-batch is decided, and not one of its transactions is committed yet. There driver, Java and Python
+workers are killed, and a second driver takes over from the checkpoint. The result is audited like everything else,
+against what the source topic holds.
+
+Invariant: a job that was not killed at that very place makes the run void.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.errors import OttlaError
+from ottla.ledger import schema
+from ottla.patience import comes_within
+from ottla.showcase.outcome import STREAMED
+from ottla.showcase.streaming_job import RESULT, Job
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.audit.ledgers.verdict import Verdict
+    from ottla.cluster.cluster import Cluster
+
+_PATIENCE_S = 600.0
+_WORDS_MAX = 400
+
+
+def stream_and_kill(
+    cluster: Cluster,
+    source: str,
+    result: str,
+    records: int,
+    partitions: int,
+    folder: Path,
+    while_dead: Callable[[], None] = lambda: None,
+) -> int:
+    """Run the job in `folder`, kill its first driver, let a second one finish; how many were killed where they should.
+
+    `while_dead` is called between the two drivers, where the first one was killed. OttlaError where the job fails, or
+    takes longer than ten minutes.
+    """
+    from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
+
+    cluster.create_topic(result, partitions=partitions, replication_factor=len(cluster.bootstrap_servers.split(",")))
+    job = Job(cluster.bootstrap_servers, source, result, "ottla-run", str(folder / "checkpoint"), records)
+    held = folder / "barriers"
+    held.mkdir()
+    hold(held, Barrier.COMMIT_APPLY)
+    with _running(job, folder, {BARRIERS_FOLDER: str(held)}) as driver:
+        killed = driver.wait_until(lambda: any(held.glob(f"{Barrier.COMMIT_APPLY}.*.held")))
+    if killed:
+        while_dead()
+        with _running(job, folder, {}) as driver:
+            driver.wait_until(lambda: False)
+    return int(killed)
+
+
+def judge_result(spark: SparkSession, bootstrap_servers: str, source: str, result: str) -> Verdict:
+    """The result audited against the topic that it was made from, which has been audited against the ledger."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from ottla.audit.ledgers.spark import audit_topics, stored_columns
+    from ottla.audit.ledgers.verdict import judge
+    from ottla.showcase.topics import bounds_of, stored_records
+
+    def records(topic: str) -> DataFrame:
+        committed = {"kafka.isolation.level": "read_committed", "includeHeaders": "true"}
+        return stored_records(spark, bootstrap_servers, [topic], **committed)
+
+    wanted = stored_columns(records(source).withColumn("value", F.expr(RESULT).cast("binary")))
+    sent = wanted.withColumns(
+        {
+            schema.TOPIC: F.lit(result),
+            schema.OUTCOME: F.lit(schema.ACKED),
+            schema.OFFSET: F.lit(schema.NO_OFFSET).cast("long"),
+        }
+    )
+    audits = audit_topics(
+        sent, stored_columns(records(result)), bounds_of(bootstrap_servers, [result]), transactional=(result,)
+    )
+    return replace(judge(schema.EXACTLY_ONCE, audits[result]), guarantee=STREAMED)
+
+
+class _Driver:
+    """The job's driver, a process that writes what it has to say into a file."""
+
+    def __init__(self, process: subprocess.Popen[bytes], said: Path) -> None:
+        self.process = process
+        self._said = said
+
+    def wait_until(self, reached: Callable[[], bool]) -> bool:
+        """Wait for something (True) or for the job's end (False); OttlaError where it fails or takes too long."""
+        has_ended = False
+
+        def is_over() -> bool:
+            nonlocal has_ended
+            if reached():
+                return True
+            status = self.process.poll()
+            if status:
+                raise OttlaError(f"the streaming job ended with status {status}: {self._last_words()}")
+            has_ended = status == 0
+            return has_ended
+
+        if not comes_within(_PATIENCE_S, is_over):
+            raise OttlaError(f"the streaming job did not get on within {_PATIENCE_S:.0f} s: {self._last_words()}")
+        return not has_ended
+
+    def _last_words(self) -> str:
+        words = self._said.read_text(errors="replace").strip().splitlines()
+        return words[-1][:_WORDS_MAX] if words else "it said nothing"
+
+
+@contextmanager
+def _running(job: Job, folder: Path, environment: dict[str, str]) -> Iterator[_Driver]:
+    """The job's driver; at the end of the block nothing of it is alive, Java and Python workers included."""
+    # What a killed driver leaves behind goes with the folder.
+    scratch = folder / "tmp"
+    scratch.mkdir(exist_ok=True)
+    words = folder / "driver.txt"
+    with words.open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ottla.showcase.streaming_job"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            env={**os.environ, **environment, "TMPDIR": str(scratch)},
+            start_new_session=True,
+        )
+    assert process.stdin is not None
+    try:
+        process.stdin.write(json.dumps(job._asdict()).encode() + b"\n")
+        process.stdin.flush()
+        yield _Driver(process, words)
+    finally:
+        try:
+            _kill_with_all_below(process.pid)
+        except BaseException:
+            # An interruption that struck before anybody was killed.
+            _kill_with_all_below(process.pid)
+            raise
+        finally:
+            process.stdin.close()
+            process.wait()
+
+
+def _kill_with_all_below(pid: int) -> None:
+    # First who could start others. Python workers have process groups of their own, and outlive their Java.
+    for each in (pid, *_below(pid)):
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+
+
+def _below(pid: int) -> list[int]:
+    """The processes that this one has started, and those that they have."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    children: dict[int, list[int]] = {}
+    for line in listed.splitlines():
+        child, parent = map(int, line.split())
+        children.setdefault(parent, []).append(child)
+    found, left = [], [pid]
+    while left:
+        for child in children.get(left.pop(), ()):
+            found.append(child)
+            left.append(child)
+    return found

@@ -1,0 +1,93 @@
+"""The streaming job of `ottla run`, a Spark driver of its own: reads one topic and writes another one exactly once.
+
+    python -m ottla.showcase.streaming_job        what to do comes as a line of JSON on stdin (`Job`)
+
+Every record goes on under its key, in its partition and with its headers; its value becomes the record and where it
+stood (`RESULT`). The job ends when it has read what there was at its start. It ends at once, too, when its stdin is
+closed: whoever started it is gone then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+from typing import NamedTuple
+
+from ottla.showcase.spark_loading import INTERPRETED, SHORT_LIVED
+
+MICRO_BATCHES = 2
+RESULT = (
+    "concat('{\"from\":\"', topic, '-', partition, '@', offset, '\",\"record\":', "
+    "coalesce(cast(value as string), 'null'), '}')"
+)
+"""The value of a record of the result, in SQL over the columns of Spark's Kafka source."""
+
+
+class Job(NamedTuple):
+    """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are."""
+
+    bootstrap_servers: str
+    source: str
+    result: str
+    sink_id: str
+    checkpoint: str
+    records: int
+
+
+def run(job: Job) -> None:
+    """Do it all, and return when it is done."""
+    from ottla.spark.session import local_session
+
+    spark = local_session("ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
+    records = (
+        spark.readStream.format("ottla")
+        .option("kafka.bootstrap.servers", job.bootstrap_servers)
+        .option("subscribe", job.source)
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .option("maxOffsetsPerTrigger", -(-job.records // MICRO_BATCHES))
+        .load()
+    )
+    result = records.selectExpr("key", f"cast({RESULT} as binary) as value", "headers", "partition")
+    query = (
+        result.writeStream.format("ottla")
+        .option("kafka.bootstrap.servers", job.bootstrap_servers)
+        .option("topic", job.result)
+        .option("includeHeaders", "true")
+        .option("sink.id", job.sink_id)
+        .option("checkpointLocation", job.checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    spark.stop()
+
+
+def _end_with_stdin() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
+def _cause(text: str) -> str:
+    """The sentence in all that Spark says: our own error's where one was the cause, else the first line."""
+    ours = re.search(r"^ottla\.errors\.\w+: (.*)", text, flags=re.MULTILINE)
+    return ours[1] if ours is not None else text.partition("\n")[0]
+
+
+def main() -> None:
+    """The program."""
+    job = Job(**json.loads(sys.stdin.readline()))
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    try:
+        run(job)
+    except Exception as error:
+        sys.exit(_cause(f"{type(error).__name__}: {error}"))
+    # Threads of Spark may still wait for a Java that is gone.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

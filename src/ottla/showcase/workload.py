@@ -1,0 +1,205 @@
+"""Sends an input once under one guarantee, and writes down what was sent and what was learned.
+
+The records are made once and sent three times: value the row as JSON, key the key column as text, and the row's number
+in the header `ottla.sequence`, by which the audit recognises a record without trusting anything else about it.
+
+Where batches are cut depends on the input alone: the size limit follows from the number of bytes, so that there are
+about `BATCHES_WANTED` of them, enough for every fault to strike at least twenty times; with a row at least per batch,
+that takes 500 rows. Inputs under `ROWS_FOR_THREE_PARTITIONS` rows go to a single partition, because faults are counted
+per partition: there the 25th request comes soonest. Where a record without a key goes would be the producer's own
+choice, another one each time; here it follows from the row's number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.audit.promises import Promise
+from ottla.client.producer import Producer
+from ottla.client.table_delivery import TableDelivery
+from ottla.errors import BufferFull, OttlaError
+from ottla.inputs.source import Source
+from ottla.inputs.table import key_strings
+from ottla.ledger import schema
+from ottla.ledger.checksum import crc_column
+from ottla.ledger.writer import LedgerWriter
+from ottla.schemas.json_columns import json_column
+from ottla.showcase.settings import COMMON_SETTINGS
+
+BATCHES_WANTED = 1_100
+ROWS_FOR_THREE_PARTITIONS = 1_500
+# What a record takes in a batch besides key and value: the sequence header and the record's own framing.
+_FRAMING_BYTES = 34
+_KEYLESS_RUN_ROWS = 1_000
+_CHUNKS = 40
+_BUFFER_BYTES = 8 << 20
+_PATIENCE_S = 120.0
+_LOOK_AROUND_S = 2.0
+
+
+@dataclass(slots=True, frozen=True)
+class Records:
+    """An input ready to be sent: columns `key` (text), `value` (bytes), `headers`, `partition`; a row per record.
+
+    `partition` is null where the key decides. `size_bytes` is what the records take
+    uncompressed, `batch_bytes` where a batch is cut.
+    """
+
+    table: pa.Table
+    key_crc: pa.Int64Array
+    value_crc: pa.Int64Array
+    size_bytes: int
+    partitions: int
+    batch_bytes: int
+
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return self.table.num_rows
+
+    def compressed_bytes_estimate(self) -> int:
+        """Rather too few than too many bytes for one copy of all records on disk, from how a sample compresses."""
+        from ottla.records.compression import compress
+
+        values: Any = self.table.column("value").slice(0, 2_000)
+        sample = b"".join(values.to_pylist())
+        return int(self.size_bytes * min(1.0, 0.8 * len(compress("lz4", None, sample)) / max(1, len(sample))))
+
+
+def make_records(source: Source, table: pa.Table) -> Records:
+    """The records of a table, with their checksums; `UserMistake` for columns that JSON or a key cannot hold."""
+    keys: Any = key_strings(table, source).combine_chunks()
+    json: Any = json_column(table, None)
+    values: Any = pa.array(json)
+    rows = table.num_rows
+    size_bytes = _FRAMING_BYTES * rows + sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in (keys, values))
+    partitions = 3 if rows >= ROWS_FOR_THREE_PARTITIONS else 1
+    columns = {
+        "key": keys,
+        "value": values,
+        "headers": sequence_headers(rows),
+        "partition": _partitions_of_keyless(keys, partitions),
+    }
+    return Records(
+        table=pa.table(columns),
+        key_crc=crc_column(keys),
+        value_crc=crc_column(values),
+        size_bytes=size_bytes,
+        partitions=partitions,
+        batch_bytes=max(1, size_bytes // BATCHES_WANTED if rows > BATCHES_WANTED else 1),
+    )
+
+
+def sequence_headers(rows: int) -> pa.Array[Any]:
+    """A column of headers, one per row: `ottla.sequence` with the row's number as eight bytes big-endian."""
+    name = schema.SEQUENCE_HEADER.encode()
+    names = _fixed_width(pa.string(), name * rows, len(name), rows)
+    numbers = _fixed_width(pa.binary(), np.arange(rows, dtype=">u8").tobytes(), 8, rows)
+    pairs = pa.StructArray.from_arrays([names, numbers], names=["key", "value"])
+    one_each: Any = pa.array(np.arange(rows + 1, dtype=np.int32))
+    column: pa.Array[Any] = pa.ListArray.from_arrays(one_each, pairs)
+    return column
+
+
+def send_records(
+    bootstrap_servers: str,
+    topic: str,
+    promise: Promise,
+    records: Records,
+    ledger: Path,
+    run_id: str,
+    advance: Callable[[int], None],
+    check: Callable[[], None],
+    *interceptors: object,
+) -> int:
+    """Send everything and write the ledger; returns the number of Produce requests once each record is settled.
+
+    `advance` hears of rows taken; `check` is called whenever nothing moves for a while, and raises where it knows why.
+    With acks=0 every outcome is "unknown": no answer was asked for, so nothing was learned.
+    """
+    producer = Producer(
+        bootstrap_servers,
+        client_id="ottla-run",
+        compression_type="lz4",
+        batch_size=records.batch_bytes,
+        buffer_memory=_BUFFER_BYTES,
+        linger_ms=0,
+        interceptor_classes=list(interceptors),
+        **{**COMMON_SETTINGS, **promise.settings},
+    )
+    try:
+        delivery = producer.send_table(
+            topic, _chunks(records, advance), key="key", value="value", headers="headers", partition="partition"
+        )
+        _wait(delivery, check)
+        learned = delivery.result(0)
+        producer.close(_PATIENCE_S)
+    except BufferFull:
+        check()
+        raise
+    except BaseException:
+        # Whoever gives up now does not want to wait for records that are on their way.
+        with contextlib.suppress(OttlaError, TimeoutError):
+            producer.close(0)
+        raise
+    if learned.num_rows != records.count:
+        raise OttlaError(f"{records.count:,} records were sent to {topic}, but {learned.num_rows:,} were settled")
+    outcome = _outcomes(learned) if promise.is_answered else pa.repeat(schema.UNKNOWN, records.count)
+    with LedgerWriter(ledger, run_id=run_id, guarantee=promise.guarantee, topic=topic) as book:
+        book.add(
+            sequence=pa.array(np.arange(records.count, dtype=np.int64)),
+            partition=learned.column("partition"),
+            key_crc=records.key_crc,
+            value_crc=records.value_crc,
+            outcome=outcome,
+            offset=learned.column("offset"),
+            error=learned.column("error"),
+        )
+    return int(producer.metrics()["ottla-produce-request-total"])
+
+
+def _partitions_of_keyless(keys: Any, partitions: int) -> Any:
+    """Runs of rows without a key go to one partition after the other; null for rows with a key."""
+    rows = np.arange(len(keys), dtype=np.int32) // _KEYLESS_RUN_ROWS % partitions
+    return pc.if_else(pc.is_null(keys), pa.array(rows), pa.scalar(None, pa.int32()))
+
+
+def _wait(delivery: TableDelivery, check: Callable[[], None]) -> None:
+    """Wait until every record is settled, and look around while it takes long."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return delivery.wait(_LOOK_AROUND_S)
+        except TimeoutError as error:
+            check()
+            if time.monotonic() > deadline:
+                raise OttlaError(str(error)) from None
+
+
+def _outcomes(learned: pa.Table) -> Any:
+    """The ledger's word for each row of what a `TableDelivery` learned."""
+    error = learned.column("error")
+    bad = pc.if_else(pc.starts_with(error, pattern="failed"), schema.FAILED, schema.UNKNOWN)
+    return pc.if_else(pc.is_null(error), schema.ACKED, bad)
+
+
+def _chunks(records: Records, advance: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+    """The records in pieces, for the progress bar's sake; how many follows from their number alone."""
+    step = max(1, -(-records.count // _CHUNKS))
+    for batch in records.table.to_batches(max_chunksize=step):
+        yield batch
+        advance(batch.num_rows)
+
+
+def _fixed_width(kind: Any, data: bytes, width: int, rows: int) -> pa.Array[Any]:
+    offsets: Any = np.arange(0, width * rows + 1, width, dtype=np.int32)
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])

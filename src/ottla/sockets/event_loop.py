@@ -1,0 +1,200 @@
+"""The event loop of servers: sockets that are ready, timers that are due, and what was put off until later.
+
+One thread runs it, and everything of a server happens in that thread; nothing but a signal reaches it from outside.
+A callback that raises is logged, and the loop goes on with the others. It is not asyncio's: there are no coroutines
+here, and loading asyncio (with `ssl`) took as long as a quarter of the brokers' whole start.
+
+Invariants: callbacks run in the order in which they were put off; a timer never rings before its time; nothing is
+called for a socket after its `remove_reader` or `remove_writer`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from typing import Any, Protocol
+
+from ottla.clock import MACHINE, MachineClock
+
+logger = logging.getLogger("ottla.sockets")
+
+Callback = Callable[..., object]
+_Watch = tuple[Callback, tuple[Any, ...]]
+
+
+class HasFileno(Protocol):
+    """A socket, or what stands for one."""
+
+    def fileno(self) -> int: ...
+
+
+class Timer:
+    """A call at a time to come; `cancel()` takes it back."""
+
+    __slots__ = ("arguments", "callback")
+
+    def __init__(self, callback: Callback, arguments: tuple[Any, ...]) -> None:
+        self.callback: Callback | None = callback
+        self.arguments = arguments
+
+    def cancel(self) -> None:
+        """It will not be called; cancelling twice is allowed."""
+        self.callback = None
+        self.arguments = ()
+
+
+class EventLoop:
+    """`run_forever` until `stop`, then `close`; times are in seconds of `time()`, by the clock that it goes by."""
+
+    def __init__(self) -> None:
+        self._selector = DefaultSelector()
+        self._soon: deque[tuple[Callback, tuple[Any, ...]]] = deque()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._order = count()
+        self._stopping = False
+        self._signals: dict[int, Callback] = {}
+        self._bell: tuple[int, int] | None = None
+        self.clock: MachineClock = MACHINE
+        self.now_us = MACHINE.now_us
+
+    def go_by(self, clock: MachineClock) -> None:
+        """Take the time from this clock from now on."""
+        self.clock, self.now_us = clock, clock.now_us
+
+    def time(self) -> float:
+        """What the clock shows, in seconds."""
+        return self.now_us() / 1_000_000
+
+    def run_forever(self) -> None:
+        """Call what is due until somebody calls `stop`, or has called it."""
+        while not self._stopping:
+            self._turn()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Leave `run_forever` after this turn."""
+        self._stopping = True
+
+    def close(self) -> None:
+        """Forget everything; sockets are their owners' to close."""
+        self._soon.clear()
+        self._timers.clear()
+        self._selector.close()
+        if self._bell is not None:
+            signal.set_wakeup_fd(-1)
+            for fd in self._bell:
+                os.close(fd)
+            self._bell = None
+
+    def call_soon(self, callback: Callback, *arguments: Any) -> None:
+        """Call this in the next turn."""
+        self._soon.append((callback, arguments))
+
+    def call_later(self, delay_s: float, callback: Callback, *arguments: Any) -> Timer:
+        """Call this after a while."""
+        return self.call_at(self.time() + delay_s, callback, *arguments)
+
+    def call_at(self, due_s: float, callback: Callback, *arguments: Any) -> Timer:
+        """Call this when `time()` shows `due_s`, or as soon after that as the loop comes to it."""
+        timer = Timer(callback, arguments)
+        heappush(self._timers, (due_s, next(self._order), timer))
+        return timer
+
+    def add_reader(self, sock: HasFileno, callback: Callback, *arguments: Any) -> None:
+        """Call this whenever there is something to read, in place of what was called so far."""
+        self._watch(sock.fileno(), 0, (callback, arguments))
+
+    def remove_reader(self, sock: HasFileno) -> None:
+        """Nobody wants to read from it any more."""
+        self._watch(sock.fileno(), 0, None)
+
+    def add_writer(self, sock: HasFileno, callback: Callback, *arguments: Any) -> None:
+        """Call this whenever there is room to write, in place of what was called so far."""
+        self._watch(sock.fileno(), 1, (callback, arguments))
+
+    def remove_writer(self, sock: HasFileno) -> None:
+        """Nobody wants to write to it any more."""
+        self._watch(sock.fileno(), 1, None)
+
+    def add_signal_handler(self, number: int, callback: Callback) -> None:
+        """Call this in the loop when the process gets that signal; for a loop in the main thread."""
+        if self._bell is None:
+            self._bell = os.pipe()
+            for fd in self._bell:
+                os.set_blocking(fd, False)
+            signal.set_wakeup_fd(self._bell[1], warn_on_full_buffer=False)
+            self._watch(self._bell[0], 0, (self._hear_signals, ()))
+        self._signals[number] = callback
+        signal.signal(number, _nothing)
+
+    def _hear_signals(self) -> None:
+        assert self._bell is not None
+        with contextlib.suppress(BlockingIOError):
+            for number in os.read(self._bell[0], 4096):
+                callback = self._signals.get(number)
+                if callback is not None:
+                    callback()
+
+    def _watch(self, fd: int, side: int, watch: _Watch | None) -> None:
+        """Change what is called when the descriptor can be read (side 0) or written (side 1)."""
+        selector = self._selector
+        key = selector.get_map().get(fd) if fd >= 0 else None
+        if key is None:
+            if watch is not None:
+                data: list[_Watch | None] = [None, None]
+                data[side] = watch
+                selector.register(fd, EVENT_WRITE if side else EVENT_READ, data)
+            return
+        data = key.data
+        data[side] = watch
+        events = (EVENT_READ if data[0] is not None else 0) | (EVENT_WRITE if data[1] is not None else 0)
+        if not events:
+            selector.unregister(fd)
+        elif events != key.events:
+            selector.modify(fd, events, data)
+
+    def _turn(self) -> None:
+        timers = self._timers
+        while timers and timers[0][2].callback is None:
+            heappop(timers)
+        if self._soon:
+            patience_s: float | None = 0.0
+        else:
+            patience_s = self.clock.sleep_s(max(0.0, timers[0][0] - self.time())) if timers else None
+        ready = self._selector.select(patience_s)
+        for key, events in ready:
+            data = key.data
+            # What one callback does may make another one pointless: it is looked up when its turn has come.
+            if events & EVENT_READ and data[0] is not None:
+                self._call(*data[0])
+            if events & EVENT_WRITE and data[1] is not None:
+                self._call(*data[1])
+        due: list[Timer] = []
+        if timers:
+            # Those first that are due now: one that is set again for a time gone by must not keep the sockets waiting.
+            now_s = self.time()
+            while timers and timers[0][0] <= now_s:
+                due.append(heappop(timers)[2])
+        for timer in due:
+            if timer.callback is not None:
+                self._call(timer.callback, timer.arguments)
+        soon = self._soon
+        for _ in range(len(soon)):
+            self._call(*soon.popleft())
+
+    def _call(self, callback: Callback, arguments: tuple[Any, ...]) -> None:
+        try:
+            callback(*arguments)
+        except Exception:
+            logger.exception("what a socket or a timer set off has failed")
+
+
+def _nothing(*_: object) -> None:
+    """A signal rings the loop's bell; that is all that is wanted of its handler."""

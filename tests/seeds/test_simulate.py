@@ -1,0 +1,173 @@
+"""What `ottla simulate` shows, writes and keeps when something is found: with a guarantee taken out of the brokers."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.audit.findings import DUPLICATED
+from ottla.seeds.kept_plan import read_plan
+from ottla.seeds.processes import PlanRuns
+from ottla.seeds.simulate import SimulateOptions, simulate_all
+from ottla.simulation.draw import draw
+from ottla.simulation.outcome import Outcome, kinds_of
+from ottla.simulation.run import execute
+
+WEAK = ("no_sequence_check",)
+
+
+def weak(**options: object) -> SimulateOptions:
+    return SimulateOptions(weaknesses=WEAK, **{"seeds": 1, "first_seed": None, "jobs": 1, **options})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def failing() -> int:
+    """The first seed in which a record is stored twice; which one that is changes with what is drawn."""
+    return next(seed for seed in range(100) if DUPLICATED in kinds_of(execute(draw(seed), weaknesses=WEAK))[:1])
+
+
+def test_a_failing_seed_is_told_kept_and_made_a_page(
+    failing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, kept = tmp_path / "story.html", tmp_path / "kept"
+    assert simulate_all(weak(seed=failing, keep=kept, story=page)) == 1
+    told = capsys.readouterr().out
+    assert f"seed {failing}: " in told
+    assert "“duplicated” with " in told
+    story = told[told.index("“duplicated” with ") :]
+    assert "✗ duplicated: record" in story
+    assert "is stored at offsets 0" in page.read_text()
+    plan = read_plan(kept / f"seed-{failing}.json").plan
+    assert plan.records <= 3
+    assert execute(plan).is_clean
+    assert not execute(plan, weaknesses=WEAK).is_clean
+
+
+class _Closed(io.TextIOWrapper):
+    """What reads this has gone away once the story begins."""
+
+    def write(self, text: str) -> int:
+        if "“duplicated” with " in text:
+            raise BrokenPipeError
+        return super().write(text)
+
+
+def test_files_are_written_before_anybody_can_have_enough_of_the_story(
+    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, kept = tmp_path / "story.html", tmp_path / "kept"
+    monkeypatch.setattr("sys.stdout", _Closed(io.FileIO(os.devnull, "wb")))
+    with pytest.raises(SystemExit):
+        simulate_all(weak(seed=failing, keep=kept, story=page))
+    assert "is stored at offsets 0" in page.read_text()
+    assert read_plan(kept / f"seed-{failing}.json").plan.records <= 3
+
+
+def test_of_many_seeds_each_that_fails_is_named_and_kept(
+    failing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = tmp_path / "figures.json"
+    options = weak(seeds=4, first_seed=failing, jobs=2, keep=tmp_path / "kept", json_file=str(figures), shrink=False)
+    assert simulate_all(options) == 1
+    told = capsys.readouterr().out
+    found = [outcome["seed"] for outcome in json.loads(figures.read_text())["failed"]]
+    assert found[0] == failing
+    for seed in found:
+        assert f"ottla simulate --seed {seed} " in told
+        assert (tmp_path / "kept" / f"seed-{seed}.json").exists()
+    assert f"4 run, {len(found)} failed" in told
+
+
+def test_without_a_weakness_nothing_is_kept(tmp_path: Path) -> None:
+    assert simulate_all(SimulateOptions(1, 1, 1, keep=tmp_path / "kept")) == 0
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["seed", "plan"])
+def test_what_failed_is_written_and_kept_even_if_nobody_waits_until_it_is_smaller(
+    option: str, failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ottla.seeds.simulate.shrink", interrupted)
+    figures, kept, plan = tmp_path / "figures.json", tmp_path / "kept", tmp_path / "plan.json"
+    plan.write_text(json.dumps(draw(failing).to_dict()))
+    given = failing if option == "seed" else plan
+    with pytest.raises(KeyboardInterrupt):
+        simulate_all(weak(**{option: given}, keep=kept, json_file=str(figures)))
+    written = json.loads(figures.read_text())
+    assert (written["seed"], written["clean"], written["shrunk"]) == (failing, False, None)
+    assert read_plan(kept / f"seed-{failing}.json").plan == draw(failing)
+
+
+def test_who_has_no_time_gets_the_smallest_found_until_then_and_is_told(
+    failing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures, kept = tmp_path / "figures.json", tmp_path / "kept"
+    options = weak(seed=failing, shrink_s=0.01, keep=kept, json_file=str(figures))
+    assert simulate_all(options) == 1
+    told = capsys.readouterr().out
+    assert " in 0.01 s, stopped early: the smallest found until then; --shrink-seconds says how long" in told
+    assert "is stored at offsets " in told
+    shrunk = json.loads(figures.read_text())["shrunk"]
+    assert (shrunk["stopped_early"], shrunk["runs"] <= 1) == (True, True)
+    assert read_plan(kept / f"seed-{failing}.json").plan == draw(failing)
+
+
+def test_a_smaller_plan_that_never_ends_takes_no_longer_than_there_is_time() -> None:
+    with closing(PlanRuns()) as runs:
+        given_up = runs.run(draw(7), patience_s=0)
+        assert (given_up.seed, given_up.trace_hash) == (7, "")
+        assert "it had not come to an end after " in str(given_up.crashed)
+        # The next one finds a process of its own, and the one after that the same.
+        assert [runs.run(draw(seed)).trace_hash for seed in (7, 8)] == [execute(draw(s)).trace_hash for s in (7, 8)]
+
+
+@pytest.mark.parametrize(("after", "words"), [(0, "0 of 3 run, none failed"), (2, "2 of 3 run, none failed")])
+def test_an_interrupted_run_says_how_many_were_run(
+    after: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(seeds: range, *arguments: Any, **options: Any) -> Iterator[Outcome]:
+        yield from (Outcome(seed, "made up") for seed in seeds[:after])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ottla.seeds.simulate.run_seeds", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        simulate_all(SimulateOptions(3, 0, 1))
+    told = capsys.readouterr().out
+    assert f"seeds 0 to 2, interrupted: {words}\n" in told
+    assert "clean" not in told
+
+
+def test_of_one_seed_too_it_is_told_what_was_not_wholly_seen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for unseen in ((), ("lost", "stuck")):
+        monkeypatch.setattr(
+            "ottla.seeds.simulate.run_plan",
+            lambda plan, unseen=unseen, **options: Outcome(plan.seed, "made up", unseen=unseen),
+        )
+        assert simulate_all(SimulateOptions(1, None, 1, seed=3)) == 0
+        assert ("not wholly seen  lost; stuck" in capsys.readouterr().out) == bool(unseen)
+
+
+@pytest.mark.parametrize("option", ["seed", "plan"])
+def test_one_run_that_does_not_end_is_given_up_as_one_of_many_is(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, figures = tmp_path / "plan.json", tmp_path / "figures.json"
+    plan.write_text(json.dumps(draw(7).to_dict()))
+    given: Any = {"seed": 7} if option == "seed" else {"plan": plan}
+    options = SimulateOptions(1, None, 1, keep=tmp_path / "kept", json_file=str(figures), patience_s=0, **given)
+    assert simulate_all(options) == 1
+    assert "seed 7: it had not come to an end after " in capsys.readouterr().out
+    assert "s of real time" in json.loads(figures.read_text())["crashed"]
+    assert read_plan(tmp_path / "kept" / "seed-7.json").plan == draw(7)
