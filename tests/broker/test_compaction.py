@@ -13,6 +13,7 @@ from ottla.broker.log.end_markers import end_marker_batch
 from ottla.broker.log.files import AbortedTransaction, ProducerSnapshotEntry
 from ottla.broker.log.producer_state import EndMarker
 from ottla.broker.topic_names import OFFSETS_TOPIC
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.records.batch_header import CorruptBatch, check_crc, read_header, stamp_offset
 from ottla.records.plain import Record, decode_batches, encode_batch
 
@@ -250,11 +251,8 @@ def test_compact_and_delete_do_both() -> None:
 
 
 def test_the_coordinators_topics_are_compacted() -> None:
-    from ottla.broker.internal_topics import make_topic
-
     world = compacting()
-    make_topic(world.brokers[1], OFFSETS_TOPIC, lambda answer, now_us: None)
-    world.drain()
+    assert world.ask(1, FindCoordinatorRequest(key="group"), version=1).node_id == 1
     partition = world.brokers[1].topics[OFFSETS_TOPIC][0]
     assert partition.settings.cleanup_policy == ("compact",)
 

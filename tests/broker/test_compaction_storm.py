@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ottla.broker.log.cleaner import cleanable
 from ottla.broker.log.cleaning_round import CleaningRound
 from ottla.broker.log.compaction import Pass, StoredRecord
 from ottla.broker.log.directory import CLEANED, RECOVERY_POINTS, LogDirectory
 from ottla.broker.log.end_markers import end_marker_batch, read_end_marker
 from ottla.broker.log.log import Log
 from ottla.broker.log.producer_state import EndMarker, ProducerStates
+from ottla.broker.log_cleaner import cleanable
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_settings import TopicSettings
 from ottla.cluster.storage import DiskStorage

@@ -36,7 +36,7 @@ def test_a_silent_connection_is_forgotten_when_its_client_leaves(world: World) -
     connection = world.send(1, produce_request({(TOPIC, 0): batch_of(b"a")}))
     core = world.brokers[1]
     core.receive(ConnectionLost(connection), world.now_us)
-    assert core._connections == {}
+    assert len(core.connections) == 0
 
 
 def test_a_client_that_has_left_cannot_be_silenced() -> None:

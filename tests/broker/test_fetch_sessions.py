@@ -138,8 +138,8 @@ def produce_all(value: bytes) -> Any:
 def test_a_leader_that_forgot_the_session_is_asked_in_full() -> None:
     world = wide_world(6)
     for core in world.brokers.values():
-        for session in list(core.fetch_sessions.of_followers.values()):
-            core.fetch_sessions.close(session)
+        for session in list(core.replicas.fetch_sessions.of_followers.values()):
+            core.replicas.fetch_sessions.close(session)
     for index in range(6):
         assert world.produce(batch_of(b"a"), partition=index).error_code == 0
 
@@ -149,7 +149,7 @@ def test_without_room_for_sessions_followers_ask_in_full(slots: int) -> None:
     world = wide_world(6, max_incremental_fetch_session_cache_slots=slots)
     for index in range(6):
         assert world.produce(batch_of(b"a"), partition=index).error_code == 0
-    assert all(len(core.fetch_sessions) <= slots for core in world.brokers.values())
+    assert all(len(core.replicas.fetch_sessions) <= slots for core in world.brokers.values())
 
 
 def test_a_deleted_topic_is_forgotten_and_one_of_its_name_is_another() -> None:
@@ -309,7 +309,7 @@ def test_a_session_without_partitions_ends(world: World) -> None:
     forgotten = [ForgottenTopic(topic=TOPIC, partitions=[0, 1, 2, 3])]
     answer = world.ask(1, asked_for({}, session_id=number, session_epoch=1, forgotten_topics_data=forgotten))
     assert (answer.error_code, answer.session_id) == (0, 0)
-    assert len(world.brokers[1].fetch_sessions) == 0
+    assert len(world.brokers[1].replicas.fetch_sessions) == 0
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
@@ -396,7 +396,7 @@ def test_sessions_make_room_when_they_are_old_and_smaller(world: World) -> None:
     gone = world.ask(1, asked_for({}, session_id=small, session_epoch=2))
     assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert world.ask(1, asked_for({}, session_id=large, session_epoch=2)).error_code == 0
-    assert world.brokers[1].fetch_sessions.evictions == 1
+    assert world.brokers[1].replicas.fetch_sessions.evictions == 1
 
 
 def test_a_partition_that_fills_every_answer_does_not_starve_the_others(world: World) -> None:
@@ -421,7 +421,7 @@ def test_a_partition_that_fills_every_answer_does_not_starve_the_others(world: W
 
 
 def test_sessions_are_counted_under_apache_kafkas_names(world: World) -> None:
-    from ottla.broker.metrics import read
+    from ottla.broker.metric_beans import read
 
     begin(world)
     world.ask(1, asked_for({TOPIC: {0: 0}}, session_epoch=0))

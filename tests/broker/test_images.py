@@ -172,11 +172,11 @@ def test_topics_are_found_by_id_after_every_change() -> None:
     world = World(1)
     world.create_topic("t", partitions=2)
     first = world.controller.image.topics["t"].topic_id
-    assert world.brokers[1].topic_ids.name_of(first) == "t"
+    assert world.brokers[1].replicas.topic_ids.name_of(first) == "t"
     world.ask(1, DeleteTopicsRequest(topic_names=["t"]))
-    assert world.brokers[1].topic_ids.name_of(first) is None
+    assert world.brokers[1].replicas.topic_ids.name_of(first) is None
     world.ask(1, CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
     second = world.controller.image.topics["t"].topic_id
-    found = [world.brokers[1].topic_ids.name_of(each) for each in (first, second)]
+    found = [world.brokers[1].replicas.topic_ids.name_of(each) for each in (first, second)]
     assert (first != second, found) == (True, [None, "t"])
     assert world.controller.state.topic_with(first) is None

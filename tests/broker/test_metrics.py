@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from ottla.broker import metrics
+from ottla.broker import metric_beans
 from ottla.broker.events import PartitionImage
+from ottla.broker.metrics import BrokerMetrics
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.metadata import MetadataRequest
 
@@ -16,8 +17,8 @@ from .world import TOPIC, World, batch_of, fetch_request
 _TRAFFIC = "kafka.server:type=BrokerTopicMetrics,name="
 
 
-def read(world: World, broker_id: int = 1) -> metrics.Beans:
-    return metrics.read(world.brokers[broker_id], 10.0)
+def read(world: World, broker_id: int = 1) -> metric_beans.Beans:
+    return metric_beans.read(world.brokers[broker_id], 10.0)
 
 
 def test_what_is_produced_and_fetched_is_counted_by_topic_and_in_all() -> None:
@@ -114,7 +115,7 @@ def test_who_waits_is_in_a_purgatory() -> None:
 def test_changes_of_leaders_and_replicas_in_sync_are_told_apart(
     new: PartitionImage, counted: tuple[int, int, int, int]
 ) -> None:
-    found = metrics.BrokerMetrics()
+    found = BrokerMetrics()
     found.partition_changed(PartitionImage(1, 5, (1, 2, 3), (1, 2, 3)), new, 1)
     numbers = (found.isr_shrinks, found.isr_expands, found.leader_elections, found.unclean_leader_elections)
     assert numbers == counted
@@ -166,7 +167,7 @@ def test_the_controllers_counts_are_told_once() -> None:
 
 def test_percentiles_lie_within_an_eighth_of_the_truth() -> None:
     rng = random.Random(3)
-    counters = metrics.BrokerMetrics()
+    counters = BrokerMetrics()
     times = sorted(int(rng.lognormvariate(6, 2)) for _ in range(5000))
     for time_us in times:
         counters.answered(0, time_us)
@@ -179,7 +180,7 @@ def test_percentiles_lie_within_an_eighth_of_the_truth() -> None:
 
 
 def test_no_time_is_too_long_for_the_buckets() -> None:
-    counters = metrics.BrokerMetrics()
+    counters = BrokerMetrics()
     counters.answered(0, 1 << 50)
     counters.answered(0, 0)
     assert counters.requests[0].percentile_us(0.999) <= 1 << 50

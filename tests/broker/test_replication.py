@@ -230,7 +230,7 @@ def answer_question(world: World, follower: int, response: FetchResponse) -> Non
     """Slip an answer to a follower's last question in before the leader's."""
     from ottla.broker.events import PeerAnswered
 
-    token = world.brokers[follower]._fetchers[world.leader()]._token
+    token = world.brokers[follower].replicas._fetchers[world.leader()]._token
     world.brokers[follower].receive(PeerAnswered(world.leader(), token, response), world.now_us)
     world.drain()
 

@@ -233,7 +233,8 @@ def test_the_judge_notices_zombies_that_are_let_in(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("ottla.broker.log.log.ProducerStates", Credulous)
     monkeypatch.setattr(produce, "_check_transaction", lambda *_: None)
     monkeypatch.setattr(
-        "ottla.broker.transactions.verification.verify_produce", lambda core, request, append, now: append({}, now)
+        "ottla.broker.transactions.verification.Verification.verify_produce",
+        lambda verification, request, append, now: append({}, now),
     )
     assert caught()
 

@@ -189,7 +189,7 @@ def breaches(seed: int) -> list[str]:
         if any(core_queue.waiting or core_queue.in_flight for core_queue in queues(sender.producer)):
             told.append("settled batches are still in the core's queues")
     for broker, machine in world.brokers.items():
-        if machine.core._budget.used_bytes:  # type: ignore[attr-defined]
+        if machine.core.replicas._budget.used_bytes:  # type: ignore[attr-defined]
             told.append(f"broker {broker} keeps batches in memory that every follower has")
     return told
 

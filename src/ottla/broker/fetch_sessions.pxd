@@ -7,6 +7,8 @@ from ottla.broker.partition cimport Partition
 
 @cython.final
 cdef class FetchSession:
+    cdef public object _topic_ids
+    cdef public dict _topics
     cdef public object created_us
     cdef public object epoch
     cdef public object follower_id
@@ -22,9 +24,9 @@ cdef class FetchSession:
     cdef public bint uses_topic_ids
 
     @cython.locals(known=SessionPartition, gone=SessionPartition, partitions=dict, by_id=bint)
-    cpdef ask(self, core, message)
+    cpdef ask(self, message)
     @cython.locals(found=Partition)
-    cpdef find(self, core, SessionPartition each)
+    cpdef find(self, SessionPartition each)
     @cython.locals(each=SessionPartition)
     cpdef listen(self)
     @cython.locals(each=SessionPartition)
@@ -47,3 +49,22 @@ cdef class SessionPartition:
     cpdef wake(self)
     cpdef note(self)
     cpdef isr_changed(self)
+
+
+@cython.final
+cdef class FetchSessions:
+    cdef public object _rng
+    cdef public dict _sessions
+    cdef public object _slots
+    cdef public object _topic_ids
+    cdef public dict _topics
+    cdef public object evictions
+    cdef public dict of_followers
+
+    cpdef of(self, message)
+    @cython.locals(session=FetchSession)
+    cpdef begin(self, message, follower_id, by_id)
+    @cython.locals(session=FetchSession)
+    cpdef go_on(self, message, follower_id, by_id, now_us)
+    cpdef keep(self, FetchSession session, now_us)
+    cpdef close(self, FetchSession session)

@@ -23,15 +23,13 @@ hears from every partition that it found here; a partition that was answered wit
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from ottla.broker.partition import FetchWaiter, Partition
+from ottla.broker.partition import FetchWaiter, Partition, Topics
+from ottla.broker.topic_ids import TopicIds
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest
-
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
 CONSUMER = -1
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
@@ -40,6 +38,12 @@ _EPOCH_MAX = (1 << 31) - 1
 _ID_BITS = 31
 # A session that was used, or begun, longer ago may have to make room (Kafka's eviction time, which is no setting).
 _OLD_US = 120_000_000
+
+
+def follower_id(message: FetchRequest) -> int:
+    """The broker that fetches, or CONSUMER (which debugging tools with ids below -1 are, too)."""
+    replica_id = message.replica_id if message.replica_state is None else message.replica_state.replica_id
+    return max(CONSUMER, replica_id)
 
 
 def next_epoch(epoch: int) -> int:
@@ -105,13 +109,17 @@ class SessionPartition:
 
 
 class FetchSession:
-    """What one client or follower fetches; `id` is NO_SESSION and `is_kept` False where it lasts for one Fetch only.
+    """What one client or follower fetches of the `topics` held here.
+
+    `id` is NO_SESSION and `is_kept` False where it lasts for one Fetch only.
 
     `news`: partitions to look at for the next answer; `untold`: those whose high watermark or log start may have moved;
     `joining`: those whose follower is not in sync, or spoke when nobody could hear it. `parked`: the Fetch that waits.
     """
 
     __slots__ = (
+        "_topic_ids",
+        "_topics",
         "created_us",
         "epoch",
         "follower_id",
@@ -127,7 +135,9 @@ class FetchSession:
         "uses_topic_ids",
     )
 
-    def __init__(self, follower_id: int, uses_topic_ids: bool) -> None:
+    def __init__(self, follower_id: int, uses_topic_ids: bool, topics: Topics, topic_ids: TopicIds) -> None:
+        self._topics = topics
+        self._topic_ids = topic_ids
         self.id = NO_SESSION
         self.epoch = INITIAL_EPOCH
         self.follower_id = follower_id
@@ -141,7 +151,7 @@ class FetchSession:
         self.joining: dict[SessionPartition, None] = {}
         self.parked: WaitingFetch | None = None
 
-    def ask(self, core: BrokerCore, message: FetchRequest) -> None:
+    def ask(self, message: FetchRequest) -> None:
         """Take over what a request asks for and what it forgets."""
         partitions = self.partitions
         by_id = self.uses_topic_ids
@@ -157,7 +167,7 @@ class FetchSession:
                 else:
                     known.topic_id = topic.topic_id
                     known.asked = asked
-                self.find(core, known)
+                self.find(known)
                 self.news[known] = None
         for forgotten in message.forgotten_topics_data:
             name = forgotten.topic_id if by_id else forgotten.topic
@@ -169,11 +179,11 @@ class FetchSession:
                     self.untold.pop(gone, None)
                     self.joining.pop(gone, None)
 
-    def find(self, core: BrokerCore, each: SessionPartition) -> None:
+    def find(self, each: SessionPartition) -> None:
         """Look the partition up: it may have come, gone, or be another one of the same name."""
         if self.uses_topic_ids:
-            each.topic = core.topic_ids.name_of(each.topic_id)
-        held = core.topics.get(each.topic) if each.topic is not None else None
+            each.topic = self._topic_ids.name_of(each.topic_id)
+        held = self._topics.get(each.topic) if each.topic is not None else None
         found = held.get(each.index) if held is not None else None
         if found is not None and each.topic_id != ZERO_UUID and found.topic_id != each.topic_id:
             found = None
@@ -216,11 +226,13 @@ class FetchSessions:
     `of_followers`: the newest session of each broker that fetches here, also while it is not kept.
     """
 
-    __slots__ = ("_rng", "_sessions", "_slots", "evictions", "of_followers")
+    __slots__ = ("_rng", "_sessions", "_slots", "_topic_ids", "_topics", "evictions", "of_followers")
 
-    def __init__(self, slots: int, rng: Random) -> None:
+    def __init__(self, slots: int, rng: Random, topics: Topics, topic_ids: TopicIds) -> None:
         self._slots = slots
         self._rng = rng
+        self._topics = topics
+        self._topic_ids = topic_ids
         # The one that was not used for longest comes first.
         self._sessions: dict[int, FetchSession] = {}
         self.of_followers: dict[int, FetchSession] = {}
@@ -237,8 +249,14 @@ class FetchSessions:
         """The session that a request goes on with; None for one that begins with it."""
         return self._sessions.get(message.session_id) if message.session_epoch > INITIAL_EPOCH else None
 
+    def begin(self, message: FetchRequest, follower_id: int, by_id: bool) -> FetchSession:
+        """A session of a request that says it is the first; it lasts for that one, unless it is kept."""
+        session = FetchSession(follower_id, by_id, self._topics, self._topic_ids)
+        session.ask(message)
+        return session
+
     def go_on(
-        self, core: BrokerCore, message: FetchRequest, follower_id: int, by_id: bool, now_us: int
+        self, message: FetchRequest, follower_id: int, by_id: bool, now_us: int
     ) -> tuple[FetchSession | None, int]:
         """The session of a request that says it is not the first, brought up to date; or why not."""
         session = self._sessions.get(message.session_id)
@@ -248,7 +266,7 @@ class FetchSessions:
             return None, ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.uses_topic_ids != by_id:
             return None, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        session.ask(core, message)
+        session.ask(message)
         if session.partitions:
             session.epoch = next_epoch(session.epoch)
             session.used_us = now_us

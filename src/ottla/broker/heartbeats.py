@@ -7,23 +7,34 @@ that others lead before its logs are closed. A broker that cannot read which fol
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from ottla.broker.events import BrokerHeartbeat, LetGo
+from ottla.broker.outbox import Outbox
+from ottla.broker.replicas import Replicas
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
 
 class Heartbeats:
-    """When the next one is due, and what the last answer said."""
+    """When the next one is due, and what the last answer said; `rng` draws the folder's id where it has none yet."""
 
-    __slots__ = ("_core", "_interval_us", "_is_fenced", "_reported_version", "_wants_to_go", "due_us")
+    __slots__ = (
+        "_interval_us",
+        "_is_fenced",
+        "_outbox",
+        "_replicas",
+        "_reported_version",
+        "_rng",
+        "_wants_to_go",
+        "due_us",
+    )
 
-    def __init__(self, core: BrokerCore) -> None:
-        self._core = core
-        self._interval_us = core.settings.broker_heartbeat_interval_ms * 1000
+    def __init__(self, replicas: Replicas, outbox: Outbox, rng: Random) -> None:
+        self._replicas = replicas
+        self._outbox = outbox
+        self._rng = rng
+        self._interval_us = replicas.settings.broker_heartbeat_interval_ms * 1000
         self._is_fenced = False
         self._reported_version = -1
         self._wants_to_go = False
@@ -31,20 +42,20 @@ class Heartbeats:
 
     def send(self, now_us: int) -> None:
         """Send one now."""
-        core = self._core
+        replicas = self._replicas
         self.due_us = now_us + self._interval_us
         try:
-            directory_id = core.directory.identify(core.broker_id, core.rng)
+            directory_id = replicas.directory.identify(replicas.broker_id, self._rng)
         except OSError:
             return
-        self._reported_version = core.image.version
+        self._reported_version = replicas.image.version
         message = BrokerHeartbeatRequest(
-            broker_id=core.broker_id,
-            broker_epoch=core.broker_epoch,
-            current_metadata_offset=core.image.version,
+            broker_id=replicas.broker_id,
+            broker_epoch=replicas.broker_epoch,
+            current_metadata_offset=replicas.image.version,
             want_shut_down=self._wants_to_go,
         )
-        core.ask_controller_for(BrokerHeartbeat(message, directory_id), self._answered)
+        self._outbox.ask_controller(BrokerHeartbeat(message, directory_id), self._answered)
 
     def go(self, now_us: int) -> None:
         """Ask to be let go."""
@@ -53,7 +64,7 @@ class Heartbeats:
 
     def image_applied(self) -> None:
         """The broker knows more than it last said; a controller that waits for that is told at once."""
-        if self._is_fenced and self._core.image.version > self._reported_version:
+        if self._is_fenced and self._replicas.image.version > self._reported_version:
             self.due_us = 0
 
     def _answered(self, message: Any, now_us: int) -> None:
@@ -61,6 +72,6 @@ class Heartbeats:
             return
         self._is_fenced = message.is_fenced
         if message.should_shut_down:
-            self._core.put_out(LetGo())
+            self._outbox.put(LetGo())
         else:
             self.image_applied()

@@ -12,17 +12,18 @@ for good.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
 
+from ottla.broker.outbox import Outbox
 from ottla.broker.partition import Partition
+from ottla.broker.purgatory import Purgatory
+from ottla.broker.replicas import Replicas
+from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_names import TRANSACTIONS_TOPIC
+from ottla.broker.wall_clock import WallClock
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.records.batch_header import BatchHeader, read_header
 from ottla.records.plain import Record, decode_batches, encode_batch
-
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
 _LOAD_BYTES = 1 << 20
 _SEGMENT_BYTES = 100 << 20  # as Kafka's offsets.topic.segment.bytes and transaction.state.log.segment.bytes
@@ -42,46 +43,101 @@ class NotReplicated(Exception):
     """The log ends with records of a former leader that are not replicated: nothing may be built on them yet."""
 
 
-class PendingAppend:
-    """Records in the log that are not replicated yet: `answer` is called once, `apply` when they are.
+class InternalTopic:
+    """One of these topics on one broker: which of its partitions are led here, and how records get into them."""
 
-    `answer(error code, now)` may come before `apply`: a client waits for so long, its records may come through later.
-    `lost` is called where this broker will never know.
-    """
+    def __init__(self, name: str, replicas: Replicas, purgatory: Purgatory, outbox: Outbox, clock: WallClock) -> None:
+        self._name = name
+        self._replicas = replicas
+        self._purgatory = purgatory
+        self._outbox = outbox
+        self._clock = clock
 
-    def __init__(
+    @property
+    def partitions(self) -> dict[int, Partition]:
+        """The partitions that this broker holds, by index."""
+        return self._replicas.topics.get(self._name, {})
+
+    def partition_of(self, key: str) -> Partition | None:
+        """The partition that holds what is known under the key, where this broker leads it; None where it does not."""
+        image = self._replicas.image.topics.get(self._name)
+        if image is None:
+            return None
+        partition = self.partitions.get(partition_of_key(key, len(image.partitions)))
+        return partition if partition is not None and partition.is_leader else None
+
+    def append(
+        self, partition: Partition, pairs: Sequence[Pair], now_us: int, *, producer: tuple[int, int] | None = None
+    ) -> int:
+        """Append records and return the log's end behind them; NotAppended where that cannot be.
+
+        `producer` is the (producer id, epoch) of the transaction that they belong to.
+        """
+        if not partition.is_leader:
+            raise NotAppended(ErrorCode.NOT_COORDINATOR)
+        log = partition.log
+        if log is None or len(partition.isr) < partition.min_isr:
+            raise NotAppended(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        wall_ms = self._clock.ms(now_us)
+        records = [Record(index, wall_ms, key, value) for index, (key, value) in enumerate(pairs)]
+        if producer is None:
+            batch = bytearray(encode_batch(records))
+        else:
+            refused = log.producers.check_epoch(*producer)
+            if refused:
+                raise NotAppended(refused)
+            batch = bytearray(
+                encode_batch(records, producer_id=producer[0], producer_epoch=producer[1], is_transactional=True)
+            )
+        if len(batch) > partition.settings.max_message_bytes:
+            raise NotAppended(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+        try:
+            partition.append(batch, read_header(batch), now_us)
+        except OSError as error:
+            raise NotAppended(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        return log.log_end_offset
+
+    def await_replication(
         self,
-        core: BrokerCore,
+        partition: Partition,
+        end_offset: int,
+        timeout_ms: int,
         apply: Callable[[int], None],
         answer: Callable[[int, int], None],
-        lost: Callable[[], None] | None = None,
+        now_us: int,
     ) -> None:
+        """Wait until everything in front of `end_offset` is replicated.
+
+        `answer(error code, now)` is called once, after `timeout_ms` at the latest; `apply(now)` when it is replicated,
+        which may come later: the client does not wait for ever, its records may come through.
+        """
+        pending = PendingAppend(self._purgatory, apply, answer)
+        if end_offset <= partition.high_watermark:
+            pending.replicated(0, 0, now_us)
+            return
+        self._purgatory.add(pending, now_us + timeout_ms * 1000)
+        partition.await_replication(end_offset, self._outbox.next_number(), pending)
+
+
+class PendingAppend:
+    """Records in the log that are not replicated yet; see `InternalTopic.await_replication`."""
+
+    def __init__(self, purgatory: Purgatory, apply: Callable[[int], None], answer: Callable[[int, int], None]) -> None:
         self.bucket = -1
-        self._core = core
+        self._purgatory = purgatory
         self._apply = apply
         self._answer: Callable[[int, int], None] | None = answer
-        self._lost = lost
 
     def replicated(self, order: int, error_code: int, now_us: int) -> None:
         """They are replicated, or this broker will never know."""
-        self._core.purgatory.remove(self)
+        self._purgatory.remove(self)
         if not error_code:
             self._apply(now_us)
-        elif self._lost is not None:
-            self._lost()
         self._finish(ErrorCode.NOT_COORDINATOR if error_code else 0, now_us)
 
     def expire(self, now_us: int) -> None:
         """The client waits no more; they may still be replicated."""
         self._finish(ErrorCode.COORDINATOR_NOT_AVAILABLE, now_us)
-
-    def await_replication(self, partition: Partition, end_offset: int, timeout_ms: int, now_us: int) -> None:
-        """Wait until everything in front of `end_offset` is replicated."""
-        if end_offset <= partition.high_watermark:
-            self.replicated(0, 0, now_us)
-            return
-        self._core.purgatory.add(self, now_us + timeout_ms * 1000)
-        partition.await_replication(end_offset, self._core.next_number(), self)
 
     def _finish(self, error_code: int, now_us: int) -> None:
         if self._answer is not None:
@@ -101,24 +157,14 @@ def partition_of_key(key: str, count: int) -> int:
     return code % count
 
 
-def coordinating_partition(core: BrokerCore, topic: str, key: str) -> Partition | None:
-    """The partition that holds what is known under the key, where this broker leads it; None where it does not."""
-    image = core.image.topics.get(topic)
-    if image is None:
-        return None
-    partition = core.topics.get(topic, {}).get(partition_of_key(key, len(image.partitions)))
-    return partition if partition is not None and partition.is_leader else None
-
-
-def make_topic(core: BrokerCore, topic: str, made: Callable[[Any, int], None]) -> None:
-    """Have the controller make an internal topic, then call `made(answer, now)`."""
-    settings = core.settings
+def creation_of(topic: str, settings: BrokerSettings, broker_count: int) -> CreateTopicsRequest:
+    """What to ask the controller for an internal topic; so many brokers are alive."""
     configs = {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT_BYTES)}
     count = settings.offsets_topic_num_partitions
     if topic == TRANSACTIONS_TOPIC:
         count = settings.transaction_state_log_num_partitions
         # A cluster of one broker has one replica to be in sync.
-        least = min(settings.transaction_state_log_min_isr, len(core.image.brokers))
+        least = min(settings.transaction_state_log_min_isr, broker_count)
         configs["min.insync.replicas"] = str(least)
     asked = CreatableTopic(
         name=topic,
@@ -126,7 +172,7 @@ def make_topic(core: BrokerCore, topic: str, made: Callable[[Any, int], None]) -
         replication_factor=-1,
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
     )
-    core.ask_controller_for(CreateTopicsRequest(topics=[asked]), made)
+    return CreateTopicsRequest(topics=[asked])
 
 
 def replicated_batches(partition: Partition, now_us: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
@@ -145,40 +191,3 @@ def replicated_batches(partition: Partition, now_us: int) -> Iterator[tuple[Batc
         for header, records in decode_batches(found.read()):
             position = header.base_offset + header.last_offset_delta + 1
             yield header, records
-
-
-def append_pairs(
-    core: BrokerCore,
-    partition: Partition,
-    pairs: Sequence[Pair],
-    now_us: int,
-    *,
-    producer: tuple[int, int] | None = None,
-) -> int:
-    """Append records and return the log's end behind them; NotAppended where that cannot be.
-
-    `producer` is the (producer id, epoch) of the transaction that they belong to.
-    """
-    if not partition.is_leader:
-        raise NotAppended(ErrorCode.NOT_COORDINATOR)
-    log = partition.log
-    if log is None or len(partition.isr) < partition.min_isr:
-        raise NotAppended(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    wall_ms = core.wall_ms(now_us)
-    records = [Record(index, wall_ms, key, value) for index, (key, value) in enumerate(pairs)]
-    if producer is None:
-        batch = bytearray(encode_batch(records))
-    else:
-        refused = log.producers.check_epoch(*producer)
-        if refused:
-            raise NotAppended(refused)
-        batch = bytearray(
-            encode_batch(records, producer_id=producer[0], producer_epoch=producer[1], is_transactional=True)
-        )
-    if len(batch) > partition.settings.max_message_bytes:
-        raise NotAppended(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
-    try:
-        partition.append(batch, read_header(batch), now_us)
-    except OSError as error:
-        raise NotAppended(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
-    return log.log_end_offset

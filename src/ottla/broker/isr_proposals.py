@@ -11,9 +11,11 @@ when each of them last fetched here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.partition import Partition
+from ottla.broker.outbox import Outbox
+from ottla.broker.partition import Partition, Topics
+from ottla.broker.settings import BrokerSettings
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -23,9 +25,6 @@ from ottla.protocol.messages.alter_partition import (
     RequestTopicData,
     ResponsePartitionData,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
 # After these the partition waits for the image that says why; asking again would get the same answer.
 _WAIT_FOR_IMAGE = (
@@ -42,10 +41,14 @@ class IsrProposals:
     """The proposals of one broker; `due_us`: when to look after them again."""
 
     __slots__ = (
+        "_broker_epoch",
+        "_broker_id",
         "_check_us",
-        "_core",
         "_half_lag_us",
         "_is_asking",
+        "_outbox",
+        "_settings",
+        "_topics",
         "_waiting",
         "alive",
         "heard_us",
@@ -53,9 +56,15 @@ class IsrProposals:
         "send_us",
     )
 
-    def __init__(self, core: BrokerCore) -> None:
-        self._core = core
-        self.lag_us = core.settings.replica_lag_time_max_ms * 1000
+    def __init__(
+        self, broker_id: int, broker_epoch: int, settings: BrokerSettings, topics: Topics, outbox: Outbox
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._settings = settings
+        self._topics = topics
+        self._outbox = outbox
+        self.lag_us = settings.replica_lag_time_max_ms * 1000
         self._half_lag_us = max(1, self.lag_us // 2)
         self.alive: dict[int, int] = {}
         self.heard_us: dict[int, int] = {}
@@ -117,17 +126,16 @@ class IsrProposals:
             topic.partitions.append(data)
         if not asked:
             return
-        core = self._core
         self._is_asking = True
         message = AlterPartitionRequest(
-            broker_id=core.broker_id, broker_epoch=core.broker_epoch, topics=list(topics.values())
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch, topics=list(topics.values())
         )
-        core.ask_controller_for(message, lambda answer, answered_us: self._answered(asked, answer, answered_us))
+        self._outbox.ask_controller(message, lambda answer, answered_us: self._answered(asked, answer, answered_us))
 
     def _answered(self, asked: dict[tuple[bytes, int], Partition], message: Any, now_us: int) -> None:
         self._is_asking = False
         if not isinstance(message, AlterPartitionResponse) or message.error_code:
-            self.send_us = now_us + self._core.settings.replica_fetch_backoff_ms * 1000
+            self.send_us = now_us + self._settings.replica_fetch_backoff_ms * 1000
             self._waiting.update(dict.fromkeys(asked.values()))
             return
         for topic in message.topics:
@@ -144,11 +152,11 @@ class IsrProposals:
             partition.proposed = None
             partition.advance_high_watermark(now_us)
         elif result.error_code not in _WAIT_FOR_IMAGE:
-            self.send_us = now_us + self._core.settings.replica_fetch_backoff_ms * 1000
+            self.send_us = now_us + self._settings.replica_fetch_backoff_ms * 1000
             self._waiting[partition] = None
 
     def _led(self) -> Iterator[Partition]:
-        for partitions in self._core.topics.values():
+        for partitions in self._topics.values():
             for partition in partitions.values():
                 if partition.is_leader:
                     yield partition

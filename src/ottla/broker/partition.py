@@ -22,7 +22,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ottla.broker.events import PartitionImage
 from ottla.broker.log.directory import LogDirectory
@@ -33,9 +33,6 @@ from ottla.broker.topic_settings import TopicSettings
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition
 from ottla.records.batch_header import BatchHeader
-
-if TYPE_CHECKING:
-    from ottla.broker.replica import ReplicaFetcher
 
 # What keeps a log shut must be found where brokers' own words are; the driver shows what is logged.
 logger = logging.getLogger("ottla.broker")
@@ -98,6 +95,14 @@ class Proposals(Protocol):
 
     def propose(self, partition: Partition) -> None:
         """Ask the controller for what `partition.proposed` says."""
+        ...
+
+
+class Fetcher(Protocol):
+    """What fetches a replica's records from its leader; see `replica`."""
+
+    def changed(self, partition: Partition) -> None:
+        """The partition is fetched otherwise than it was asked for last."""
         ...
 
 
@@ -178,7 +183,7 @@ class Partition:
         self.fetch_again_us = 0
         # What the leader was asked for last, and who asks; None where it was not asked for.
         self.fetch_asked: FetchPartition | None = None
-        self.fetcher: ReplicaFetcher | None = None
+        self.fetcher: Fetcher | None = None
         self.followed_from = 0
         # (base offset, next offset, batch)
         self.recent: deque[tuple[int, int, Buffer]] = deque()
@@ -623,3 +628,7 @@ class Partition:
     def _forget_recent(self) -> None:
         self._budget.used_bytes -= sum(len(batch) for _, _, batch in self.recent)
         self.recent.clear()
+
+
+# The partitions that a broker holds, by topic and index.
+Topics = dict[str, dict[int, Partition]]

@@ -15,11 +15,3 @@ cdef class Request:
     cdef public object message
     cdef public object refusal
     cdef public object version
-
-
-@cython.final
-cdef class Connection:
-    cdef public object connection_id
-    cdef public bint hung_up
-    cdef public object parked
-    cdef public object waiting

@@ -8,130 +8,192 @@ the driver ends this broker there and then, before anything that comes behind it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ottla.broker.connections import Connections
+from ottla.broker.events import Struck
+from ottla.broker.fetch_sessions import FetchSession
+from ottla.broker.outbox import Outbox
+from ottla.broker.purgatory import DelayedOperation, Purgatory
 from ottla.broker.request import Request
 from ottla.faults.fault import OF_BROKERS
 from ottla.faults.fields import ACK, APPEND
-from ottla.faults.plan import Action
+from ottla.faults.plan import Action, FaultContext, FaultPlan
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
+# Handles a request at this time.
+Handle = Callable[[Request, int], None]
 
 
 class DelayedAnswer:
     """An answer that is held back."""
 
-    __slots__ = ("_core", "_message", "_request", "bucket")
+    __slots__ = ("_connections", "_message", "_request", "bucket")
 
-    def __init__(self, core: BrokerCore, request: Request, message: Any) -> None:
+    def __init__(self, connections: Connections, request: Request, message: Any) -> None:
         self.bucket = 0
-        self._core = core
+        self._connections = connections
         self._request = request
         self._message = message
 
     def expire(self, now_us: int) -> None:
         """Now it may go."""
-        self._core.send(self._request, self._message)
+        self._connections.send(self._request, self._message)
 
 
 class DelayedRequest:
     """A request that is handled later, whatever has become of its connection."""
 
-    __slots__ = ("_core", "_request", "bucket")
+    __slots__ = ("_handle", "_request", "bucket")
 
-    def __init__(self, core: BrokerCore, request: Request) -> None:
+    def __init__(self, handle: Handle, request: Request) -> None:
         self.bucket = 0
-        self._core = core
+        self._handle = handle
         self._request = request
 
     def expire(self, now_us: int) -> None:
         """Now it is handled."""
-        self._core.dispatch(self._request, now_us)
+        self._handle(self._request, now_us)
 
 
-def before(core: BrokerCore, request: Request, now_us: int) -> bool:
-    """Ask the plan about a request that came in; True where it is not to be handled now."""
-    assert request.context is not None
-    action = core.faults.before_append(request.context, now_us)
-    if action is None:
+class Strikes:
+    """What the plan (shared by the brokers of a cluster) does to the requests of one broker.
+
+    `handle` handles a request whose time has come: checked, and asked about, it was before.
+    """
+
+    __slots__ = ("_broker_id", "_connections", "_handle", "_held", "_outbox", "_purgatory", "plan")
+
+    def __init__(
+        self,
+        plan: FaultPlan,
+        broker_id: int,
+        outbox: Outbox,
+        purgatory: Purgatory,
+        connections: Connections,
+        handle: Handle,
+    ) -> None:
+        self.plan = plan
+        self._broker_id = broker_id
+        self._outbox = outbox
+        self._purgatory = purgatory
+        self._connections = connections
+        self._handle = handle
+        # What faults hold back, by the ids of their rules, until `released`.
+        self._held: dict[int, list[DelayedOperation]] = {}
+
+    def before(self, request: Request, session: FetchSession | None, now_us: int) -> bool:
+        """Ask the plan about a request that came in; True where it is not to be handled now.
+
+        `session` is the one that a Fetch goes on with.
+        """
+        request.context = fault_context(request.message, self._broker_id, session)
+        action = self.plan.before_append(request.context, now_us)
+        if action is None:
+            return False
+        if action.kind in OF_BROKERS:
+            self._crash(action)
+            if action.kind == "pause":
+                self._purgatory.add(DelayedRequest(self._handle, request), now_us)
+            return True
+        if action.kind == "hold":
+            self._hold(action.fault_id, DelayedRequest(self._handle, request))
+            return True
+        if action.kind == "delay_request":
+            self._purgatory.add(DelayedRequest(self._handle, request), now_us + action.delay_us)
+            return True
+        if action.kind in ("lose_request", "drop_request"):
+            self._end_connection(request, action, "request")
+            return True
+        request.refusal = action
         return False
-    if action.kind in OF_BROKERS:
-        core.crash(action)
-        if action.kind == "pause":
-            core.purgatory.add(DelayedRequest(core, request), now_us)
-        return True
-    if action.kind == "hold":
-        core.hold(action.fault_id, DelayedRequest(core, request))
-        return True
-    if action.kind == "delay_request":
-        core.purgatory.add(DelayedRequest(core, request), now_us + action.delay_us)
-        return True
-    if action.kind in ("lose_request", "drop_request"):
-        _end_connection(core, request, action, "request")
-        return True
-    request.refusal = action
-    return False
 
+    def handled(self, request: Request, stored: tuple[tuple[str, int], ...] | None, now_us: int) -> None:
+        """Ask the plan about a request that was handled; `stored`: where its records are in the log, if it had any."""
+        assert request.context is not None
+        request.after = self.plan.after_append(request.context, stored)
+        request.context = None
+        action = request.after
+        if action is not None and action.moment == APPEND:
+            self._crash(action)
+            request.after = None
+        elif action is not None and action.kind == "redeliver":
+            # Its memory is the log's now and goes to followers by reference, so what comes again is a copy.
+            again = DelayedRequest(self._handle, self._again(request))
+            self._purgatory.add(again, now_us + action.delay_us)
+            request.after = None
 
-def handled(core: BrokerCore, request: Request, stored: tuple[tuple[str, int], ...] | None, now_us: int) -> None:
-    """Ask the plan about a request that has been handled; `stored`: where its records are in the log, if it had any."""
-    assert request.context is not None
-    request.after = core.faults.after_append(request.context, stored)
-    request.context = None
-    action = request.after
-    if action is not None and action.moment == APPEND:
-        core.crash(action)
-        request.after = None
-    elif action is not None and action.kind == "redeliver":
-        # Its memory is the log's now and goes to followers by reference, so what comes again is a copy.
-        core.purgatory.add(DelayedRequest(core, _again(core, request)), now_us + action.delay_us)
-        request.after = None
-
-
-def instead_of_answer(core: BrokerCore, request: Request, message: Any, now_us: int) -> bool:
-    """Do to a finished answer what the plan said; True where it does not go out now."""
-    action = request.after
-    if action is None:
+    def instead_of_answer(self, request: Request, message: Any, now_us: int) -> bool:
+        """Do to a finished answer what the plan said; True where it does not go out now."""
+        action = request.after
+        if action is None:
+            return False
+        if action.kind == "hold":
+            answer = message if request.expects_answer else None
+            self._hold(action.fault_id, DelayedAnswer(self._connections, request, answer))
+            return True
+        if action.moment == ACK:
+            self._crash(action)
+            return action.kind != "pause"
+        if not request.expects_answer:
+            return False
+        if action.kind in ("lose_ack", "drop_ack"):
+            self._end_connection(request, action, "answer")
+            return True
+        if action.kind == "delay_ack":
+            self._purgatory.add(DelayedAnswer(self._connections, request, message), now_us + action.delay_us)
+            return True
         return False
-    if action.kind == "hold":
-        core.hold(action.fault_id, DelayedAnswer(core, request, message if request.expects_answer else None))
-        return True
-    if action.moment == ACK:
-        core.crash(action)
-        return action.kind != "pause"
-    if not request.expects_answer:
-        return False
-    if action.kind in ("lose_ack", "drop_ack"):
-        _end_connection(core, request, action, "answer")
-        return True
-    if action.kind == "delay_ack":
-        core.purgatory.add(DelayedAnswer(core, request, message), now_us + action.delay_us)
-        return True
-    return False
+
+    def released(self, fault_id: int, now_us: int) -> None:
+        """The fault with this id is healed: what it held back goes on."""
+        for operation in self._held.pop(fault_id, ()):
+            operation.expire(now_us)
+
+    def _hold(self, fault_id: int, operation: DelayedOperation) -> None:
+        self._held.setdefault(fault_id, []).append(operation)
+
+    def _crash(self, action: Action) -> None:
+        """Have the driver do to this broker what a fault says."""
+        self._outbox.put(Struck(action.kind, action.fault_id))
+
+    def _end_connection(self, request: Request, action: Action, what: str) -> None:
+        """Nobody waits for an answer that is not expected, so such a connection stays as it is."""
+        if not request.expects_answer:
+            self._connections.send(request, None)
+        elif action.kind.startswith("lose_"):
+            self._connections.hang_up(request.connection_id, f"{what} lost by fault {action.fault_id}")
+        else:
+            self._connections.go_deaf(request.connection_id)
+
+    def _again(self, request: Request) -> Request:
+        """The same request once more, from a connection that does not exist: what is answered there reaches nobody."""
+        again = copy(request)
+        again.connection_id = -1 - (self._outbox.next_number() << 64)
+        again.after = again.refusal = again.context = None
+        message = again.message = copy(request.message)
+        if type(message).__name__ == "ProduceRequest":
+            message.topic_data = [copy(topic) for topic in message.topic_data]
+            for topic in message.topic_data:
+                topic.partition_data = [copy(data) for data in topic.partition_data]
+                for data in topic.partition_data:
+                    data.records = bytearray(data.records or b"")
+        return again
 
 
-def _end_connection(core: BrokerCore, request: Request, action: Action, what: str) -> None:
-    """Nobody waits for an answer that is not expected, so such a connection stays as it is."""
-    if not request.expects_answer:
-        core.send(request, None)
-    elif action.kind.startswith("lose_"):
-        core.hang_up(request.connection_id, f"{what} lost by fault {action.fault_id}")
+def fault_context(message: Any, broker_id: int, session: FetchSession | None = None) -> FaultContext:
+    """What the fault plan is told of a request; a Fetch touches all partitions of its session."""
+    api = type(message).__name__.removesuffix("Request")
+    if api == "Produce":
+        pairs = tuple((topic.name, data.index) for topic in message.topic_data for data in topic.partition_data)
+    elif api == "Fetch":
+        pairs = tuple((topic.topic, wanted.partition) for topic in message.topics for wanted in topic.partitions)
+        if session is not None:
+            kept = ((each.topic or "", each.index) for each in session.partitions.values())
+            pairs = tuple(dict.fromkeys((*pairs, *kept)))
+    elif api == "ListOffsets":
+        pairs = tuple((topic.name, wanted.partition_index) for topic in message.topics for wanted in topic.partitions)
     else:
-        core.go_deaf(request.connection_id)
-
-
-def _again(core: BrokerCore, request: Request) -> Request:
-    """The same request once more, from a connection that nobody reads."""
-    again = copy(request)
-    again.connection_id = core.unheard_connection_id()
-    again.after = again.refusal = again.context = None
-    message = again.message = copy(request.message)
-    if type(message).__name__ == "ProduceRequest":
-        message.topic_data = [copy(topic) for topic in message.topic_data]
-        for topic in message.topic_data:
-            topic.partition_data = [copy(data) for data in topic.partition_data]
-            for data in topic.partition_data:
-                data.records = bytearray(data.records or b"")
-    return again
+        pairs = ()
+    return FaultContext(api, pairs, broker_id)

@@ -1,15 +1,19 @@
 """Topic ids in requests (KIP-516): newer versions of Produce, Fetch, OffsetCommit and OffsetFetch name no topics.
 
-Everything behind the door goes by names, so ids are turned into names when a request comes in; None stands for an id
-that no topic has. The table follows the image, topic by topic.
+All handlers go by names, so ids are turned into names when a request comes in; None stands for an id that no topic
+has. The table follows the image, topic by topic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.events import ClusterImage
+from ottla.protocol.message import ZERO_UUID
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 
 FROM_VERSION = 13  # of Produce and of Fetch alike
 
@@ -39,3 +43,10 @@ class TopicIds:
         """Give each of the `asked` topics the name that belongs to its id, as `attribute`."""
         for topic in asked:
             setattr(topic, attribute, self._names.get(topic.topic_id))
+
+
+def topics_asked(message: DeleteTopicsRequest) -> list[tuple[str | None, bytes]]:
+    """(name, topic id) of the topics to delete; one of the two is given."""
+    asked: list[tuple[str | None, bytes]] = [(name, ZERO_UUID) for name in message.topic_names]
+    asked += [(topic.name, topic.topic_id) for topic in message.topics]
+    return asked

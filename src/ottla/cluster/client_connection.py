@@ -23,8 +23,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis import API_VERSIONS, PRODUCE
-from ottla.broker.apis.api_versions import unsupported_version_response
 from ottla.broker.events import ConnectionLost, HangUp, RequestReceived, Respond
+from ottla.broker.spoken_versions import unsupported_version_response
 from ottla.protocol.errors import FrameTooLarge, ProtocolError, UnsupportedVersion
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_response
 

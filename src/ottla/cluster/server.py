@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker import metrics
+from ottla.broker import metric_beans
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import ConnectionLost, RequestReceived
 from ottla.broker.settings import BrokerSettings
@@ -185,11 +185,11 @@ class BrokerServer:
             self._full = False
             self._accept_on()
 
-    def read_metrics(self) -> metrics.Beans:
+    def read_metrics(self) -> metric_beans.Beans:
         """The broker's metrics as of now, those of its sockets included."""
         clients = self.clients.by_id.values()
         queued = sum(client.queued for client in clients)
-        beans = metrics.read(self._core, self.loop.time() - self._started_s, queued)
+        beans = metric_beans.read(self._core, self.loop.time() - self._started_s, queued)
         came_by = [client.listener for client in clients]
         for door in self._doors:
             # Kafka has one for each of a listener's network threads; here one loop serves all.

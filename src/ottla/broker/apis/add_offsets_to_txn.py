@@ -7,8 +7,7 @@ version 2 INVALID_PRODUCER_EPOCH).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.internal_topics import partition_of_key
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC
@@ -16,28 +15,25 @@ from ottla.broker.transactions.transaction import TransactionRefusal
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _FENCED_FROM_VERSION = 2
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Add the group's partition."""
     message: AddOffsetsToTxnRequest = request.message
 
     def done(error_code: int, later_us: int) -> None:
         if error_code == ErrorCode.PRODUCER_FENCED and request.version < _FENCED_FROM_VERSION:
             error_code = ErrorCode.INVALID_PRODUCER_EPOCH
-        core.answer(request, AddOffsetsToTxnResponse(error_code=error_code), later_us)
+        broker.answer(request, AddOffsetsToTxnResponse(error_code=error_code), later_us)
 
-    topic = core.image.topics.get(OFFSETS_TOPIC)
+    topic = broker.image.topics.get(OFFSETS_TOPIC)
     if topic is None:
         done(ErrorCode.COORDINATOR_NOT_AVAILABLE, now_us)
         return
     place = (OFFSETS_TOPIC, partition_of_key(message.group_id, len(topic.partitions)))
     producer = (message.producer_id, message.producer_epoch)
     try:
-        core.transactions.add(message.transactional_id, producer, [place], 0, done, now_us)
+        broker.transactions.add(message.transactional_id, producer, [place], 0, done, now_us)
     except TransactionRefusal as refusal:
         done(refusal.error_code, now_us)

@@ -10,8 +10,8 @@ PRODUCER_FENCED (before version 2 INVALID_PRODUCER_EPOCH).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.broker.transactions.transaction import Place, TransactionRefusal, verify
 from ottla.protocol.error_codes import ErrorCode
@@ -24,16 +24,13 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _MANY_FROM_VERSION = 4
 _FENCED_FROM_VERSION = 2
 _CLIENT_VERSION_2_FROM_VERSION = 5
 Codes = dict[Place, int]
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Answer when every transaction named has been dealt with."""
     message: AddPartitionsToTxnRequest = request.message
     many = request.version >= _MANY_FROM_VERSION
@@ -51,23 +48,23 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     def done(number: int, found: Codes, later_us: int) -> None:
         codes[number] = found
         if all(each is not None for each in codes):
-            core.answer(request, _response(asked, codes, many), later_us)
+            broker.answer(request, _response(asked, codes, many), later_us)
 
     if not asked:
-        core.answer(request, AddPartitionsToTxnResponse(), now_us)
+        broker.answer(request, AddPartitionsToTxnResponse(), now_us)
     for number, transaction in enumerate(asked):
-        _one(core, request, transaction, lambda found, later_us, n=number: done(n, found, later_us), now_us)  # type: ignore[misc]
+        _one(broker, request, transaction, lambda found, later_us, n=number: done(n, found, later_us), now_us)  # type: ignore[misc]
 
 
 def _one(
-    core: BrokerCore,
+    broker: BrokerPort,
     request: Request,
     asked: AddPartitionsToTxnTransaction,
     done: Callable[[Codes, int], None],
     now_us: int,
 ) -> None:
     places = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    missing = [place for place in places if not _exists(core, place)]
+    missing = [place for place in places if not _exists(broker, place)]
     if missing:
         codes: Codes = dict.fromkeys(places, int(ErrorCode.OPERATION_NOT_ATTEMPTED))
         done(codes | dict.fromkeys(missing, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)), now_us)
@@ -82,17 +79,17 @@ def _one(
     client_version = 2 if request.version >= _CLIENT_VERSION_2_FROM_VERSION else 0
     try:
         if asked.verify_only:
-            done(_verified(core, asked.transactional_id, producer, places, now_us), now_us)
+            done(_verified(broker, asked.transactional_id, producer, places, now_us), now_us)
         else:
-            core.transactions.add(asked.transactional_id, producer, places, client_version, all_of_them, now_us)
+            broker.transactions.add(asked.transactional_id, producer, places, client_version, all_of_them, now_us)
     except TransactionRefusal as refusal:
         all_of_them(refusal.error_code, now_us)
 
 
 def _verified(
-    core: BrokerCore, transactional_id: str, producer: tuple[int, int], places: list[Place], now_us: int
+    broker: BrokerPort, transactional_id: str, producer: tuple[int, int], places: list[Place], now_us: int
 ) -> Codes:
-    transaction = core.transactions.known(transactional_id, now_us)
+    transaction = broker.transactions.known(transactional_id, now_us)
     codes: Codes = {}
     for place in places:
         try:
@@ -103,8 +100,8 @@ def _verified(
     return codes
 
 
-def _exists(core: BrokerCore, place: Place) -> bool:
-    topic = core.image.topics.get(place[0])
+def _exists(broker: BrokerPort, place: Place) -> bool:
+    topic = broker.image.topics.get(place[0])
     return topic is not None and 0 <= place[1] < len(topic.partitions)
 
 

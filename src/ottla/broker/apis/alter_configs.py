@@ -6,9 +6,10 @@ broker and by the controller in the same way (`incremental_alter_configs.py`), b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.broker.apis.incremental_alter_configs import Verdict, fault_of, merged, told_by_controller
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -16,23 +17,20 @@ from ottla.protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Judge the resources here, and have the controller change those that are well."""
     message = request.message
-    faults = [fault_of(core.broker_id, message, number, legacy=True) for number in range(len(message.resources))]
+    faults = [fault_of(broker.broker_id, message, number, legacy=True) for number in range(len(message.resources))]
     well = [resource for resource, fault in zip(message.resources, faults, strict=True) if fault is None]
     if not well:
-        core.answer(request, _response(message, faults, []), now_us)
+        broker.answer(request, _response(message, faults, []), now_us)
         return
 
     def answered(answer: Any, now_us: int) -> None:
-        core.answer(request, _response(message, faults, told_by_controller(answer, len(well))), now_us)
+        broker.answer(request, _response(message, faults, told_by_controller(answer, len(well))), now_us)
 
-    core.ask_controller_for(AlterConfigsRequest(resources=well, validate_only=message.validate_only), answered)
+    broker.ask_controller(AlterConfigsRequest(resources=well, validate_only=message.validate_only), answered)
 
 
 def _response(message: Any, faults: list[Verdict | None], told: list[Any]) -> AlterConfigsResponse:

@@ -6,8 +6,9 @@ be reached every topic gets NOT_CONTROLLER, which clients ask again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.create_partitions import (
@@ -16,13 +17,10 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Pass the request on."""
-    core.ask_controller(request, unreachable)
+    broker.pass_on(request, unreachable)
 
 
 def unreachable(message: CreatePartitionsRequest) -> Any:

@@ -5,34 +5,30 @@ NON_EMPTY_GROUP where somebody is, GROUP_ID_NOT_FOUND where there is no such gro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Delete them one by one."""
     results = [
-        DeletableGroupResult(group_id=group_id, error_code=_delete(core, group_id, now_us))
+        DeletableGroupResult(group_id=group_id, error_code=_delete(broker, group_id, now_us))
         for group_id in dict.fromkeys(request.message.groups_names)
     ]
-    core.answer(request, DeleteGroupsResponse(results=results), now_us)
+    broker.answer(request, DeleteGroupsResponse(results=results), now_us)
 
 
-def _delete(core: BrokerCore, group_id: str, now_us: int) -> int:
+def _delete(broker: BrokerPort, group_id: str, now_us: int) -> int:
     try:
         if not group_id:
             raise GroupRefusal(ErrorCode.INVALID_GROUP_ID)
-        group = core.groups.find(group_id, now_us)
+        group = broker.groups.find(group_id, now_us)
         if group is None:
             raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND)
-        core.groups.delete(group, now_us)
+        broker.groups.delete(group, now_us)
     except GroupRefusal as refusal:
         return refusal.error_code
     return 0

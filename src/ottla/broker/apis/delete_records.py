@@ -9,8 +9,7 @@ when the next check for retention finds whole segments in front of the beginning
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC
@@ -21,9 +20,6 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _TO_HIGH_WATERMARK = -1
 _INTERNAL_TOPICS = (OFFSETS_TOPIC, "__transaction_state")
 
@@ -31,11 +27,11 @@ _INTERNAL_TOPICS = (OFFSETS_TOPIC, "__transaction_state")
 class PendingDeletion:
     """A DeleteRecords that waits for followers."""
 
-    __slots__ = ("_core", "_request", "_response", "_waiting", "bucket")
+    __slots__ = ("_broker", "_request", "_response", "_waiting", "bucket")
 
-    def __init__(self, core: BrokerCore, request: Request, response: DeleteRecordsResponse) -> None:
+    def __init__(self, broker: BrokerPort, request: Request, response: DeleteRecordsResponse) -> None:
         self.bucket = 0
-        self._core = core
+        self._broker = broker
         self._request = request
         self._response = response
         self._waiting: list[tuple[Partition, int, DeleteRecordsPartitionResult]] = []
@@ -51,7 +47,7 @@ class PendingDeletion:
         for partition, offset, result in self._waiting:
             low_watermark = partition.low_watermark
             if not partition.is_leader:
-                _fail(result, self._core.why_not_here(partition.topic, partition.index)[0])
+                _fail(result, self._broker.why_not_here(partition.topic, partition.index)[0])
             elif low_watermark >= offset:
                 result.low_watermark = low_watermark
             else:
@@ -60,24 +56,24 @@ class PendingDeletion:
             partition.deletions_waiting.pop(self, None)
         self._waiting = left
         if not left:
-            self._core.purgatory.remove(self)
-            self._core.answer(self._request, self._response, now_us)
+            self._broker.purgatory.remove(self)
+            self._broker.answer(self._request, self._response, now_us)
 
     def expire(self, now_us: int) -> None:
         """Not all replicas have followed in time; the leader's log begins where it was asked to all the same."""
         for partition, _, result in self._waiting:
             partition.deletions_waiting.pop(self, None)
             _fail(result, ErrorCode.REQUEST_TIMED_OUT)
-        self._core.answer(self._request, self._response, now_us)
+        self._broker.answer(self._request, self._response, now_us)
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Delete, and answer when all replicas have."""
     response = DeleteRecordsResponse()
-    pending = PendingDeletion(core, request, response)
+    pending = PendingDeletion(broker, request, response)
     waits = False
     for topic in request.message.topics:
-        partitions = core.topics.get(topic.name, {})
+        partitions = broker.topics.get(topic.name, {})
         results = []
         for asked in topic.partitions:
             result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
@@ -86,7 +82,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
             if topic.name in _INTERNAL_TOPICS:
                 result.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
             elif partition is None or not partition.is_leader:
-                result.error_code = core.why_not_here(topic.name, asked.partition_index)[0]
+                result.error_code = broker.why_not_here(topic.name, asked.partition_index)[0]
             else:
                 offset = _delete(partition, asked.offset, result)
                 if not result.error_code and result.low_watermark < offset:
@@ -94,9 +90,9 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
                     waits = True
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
     if waits:
-        core.purgatory.add(pending, now_us + max(0, request.message.timeout_ms) * 1000)
+        broker.purgatory.add(pending, now_us + max(0, request.message.timeout_ms) * 1000)
     else:
-        core.answer(request, response, now_us)
+        broker.answer(request, response, now_us)
 
 
 def _delete(partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> int:

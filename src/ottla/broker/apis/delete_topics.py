@@ -6,20 +6,18 @@ NOT_CONTROLLER, which clients ask again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
+from ottla.broker.topic_ids import topics_asked
 from ottla.protocol.error_codes import ErrorCode
-from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Pass the request on."""
-    core.ask_controller(request, unreachable)
+    broker.pass_on(request, unreachable)
 
 
 def unreachable(message: DeleteTopicsRequest) -> Any:
@@ -29,10 +27,3 @@ def unreachable(message: DeleteTopicsRequest) -> Any:
         for name, topic_id in topics_asked(message)
     ]
     return DeleteTopicsResponse(responses=responses)
-
-
-def topics_asked(message: DeleteTopicsRequest) -> list[tuple[str | None, bytes]]:
-    """(name, topic id) of the topics to delete; one of the two is given."""
-    asked: list[tuple[str | None, bytes]] = [(name, ZERO_UUID) for name in message.topic_names]
-    asked += [(topic.name, topic.topic_id) for topic in message.topics]
-    return asked

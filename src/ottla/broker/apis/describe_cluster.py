@@ -7,27 +7,23 @@ anything else (KIP-919). Brokers that are fenced are not listed, also when asked
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ottla.broker.apis.metadata import CLUSTER_OPERATIONS
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _BROKERS, _CONTROLLERS = 1, 2
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Answer from the image the controller published last."""
-    message, image = request.message, core.image
+    message, image = request.message, broker.image
     if message.endpoint_type != _BROKERS:
         asked_controllers = message.endpoint_type == _CONTROLLERS
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if asked_controllers else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         detail = "this is a broker's endpoint" if asked_controllers else "there are no endpoints of this type"
-        core.answer(request, DescribeClusterResponse(error_code=code, error_message=detail), now_us)
+        broker.answer(request, DescribeClusterResponse(error_code=code, error_message=detail), now_us)
         return
     brokers = []
     for address in image.brokers:
@@ -38,4 +34,4 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     )
     if message.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    core.answer(request, response, now_us)
+    broker.answer(request, response, now_us)

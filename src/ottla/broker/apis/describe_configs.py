@@ -8,8 +8,9 @@ metrics and groups (INVALID_REQUEST). No setting is secret, so every value is to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.dynamic_settings import (
     ALL_BROKERS,
     ALL_BROKERS_SOURCE,
@@ -32,9 +33,6 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _TOPIC, _BROKER, _BROKER_LOGGER = 2, 4, 8
 _TYPES = {BOOLEAN: 1, INT: 3, LONG: 5, DOUBLE: 6, LIST: 7}
 _STRING = 2
@@ -43,12 +41,12 @@ _STRING = 2
 Synonyms = list[tuple[str, str, int]]
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Describe resource by resource."""
     message = request.message
     results = []
     for resource in message.resources:
-        code, detail, configs = _describe(core, resource, message)
+        code, detail, configs = _describe(broker, resource, message)
         results.append(
             DescribeConfigsResult(
                 error_code=code,
@@ -58,11 +56,11 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
                 configs=configs,
             )
         )
-    core.answer(request, DescribeConfigsResponse(results=results), now_us)
+    broker.answer(request, DescribeConfigsResponse(results=results), now_us)
 
 
 def _describe(
-    core: BrokerCore, resource: DescribeConfigsResource, message: Any
+    broker: BrokerPort, resource: DescribeConfigsResource, message: Any
 ) -> tuple[int, str | None, list[DescribeConfigsResourceResult]]:
     """Error code, sentence and settings of one resource."""
     kind, name = resource.resource_type, resource.resource_name
@@ -70,31 +68,31 @@ def _describe(
         wrong = topic_name_fault(name)
         if wrong is not None:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, wrong, []
-        topic = core.image.topics.get(name)
+        topic = broker.image.topics.get(name)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}", []
         own = dict(topic.configs)
-        found = [(setting, False, _of_topic(core, setting, own)) for setting in TOPIC_SETTINGS]
+        found = [(setting, False, _of_topic(broker, setting, own)) for setting in TOPIC_SETTINGS]
     elif kind == _BROKER and not name:
-        changed = core.image.broker_configs.get(ALL_BROKERS, ())
+        changed = broker.image.broker_configs.get(ALL_BROKERS, ())
         found = [
             (DYNAMIC[key], False, [(key, text_of(DYNAMIC[key].parse(text)), ALL_BROKERS_SOURCE)])
             for key, text in changed
         ]
     elif kind in (_BROKER, _BROKER_LOGGER):
-        if name != str(core.broker_id):
-            detail = f"this is broker {core.broker_id}, it knows no settings of broker {name!r}"
+        if name != str(broker.broker_id):
+            detail = f"this is broker {broker.broker_id}, it knows no settings of broker {name!r}"
             return ErrorCode.INVALID_REQUEST, detail, []
-        found = [] if kind == _BROKER_LOGGER else _of_broker(core)
+        found = [] if kind == _BROKER_LOGGER else _of_broker(broker)
     else:
         return ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here", []
     asked = resource.configuration_keys
     return 0, "", [_told(*each, message) for each in found if not asked or each[0].name in asked]
 
 
-def _of_topic(core: BrokerCore, setting: Setting, own: dict[str, str]) -> Synonyms:
+def _of_topic(broker: BrokerPort, setting: Setting, own: dict[str, str]) -> Synonyms:
     synonym = BROKER_SETTINGS_BY_NAME[BROKER_SYNONYMS[setting.name]]
-    values = values_of(synonym, core.static_settings, core.image.broker_configs, core.broker_id)
+    values = values_of(synonym, broker.static_settings, broker.image.broker_configs, broker.broker_id)
     known = [(synonym.name, text, source) for text, source in values]
     given = own.get(setting.name)
     if given is not None:
@@ -102,13 +100,14 @@ def _of_topic(core: BrokerCore, setting: Setting, own: dict[str, str]) -> Synony
     return known
 
 
-def _of_broker(core: BrokerCore) -> list[tuple[Setting, bool, Synonyms]]:
-    own_id = str(core.broker_id)
+def _of_broker(broker: BrokerPort) -> list[tuple[Setting, bool, Synonyms]]:
+    own_id = str(broker.broker_id)
     found = [
-        (Setting(name, INT, core.broker_id), True, [(name, own_id, STATIC_SOURCE)]) for name in ("broker.id", "node.id")
+        (Setting(name, INT, broker.broker_id), True, [(name, own_id, STATIC_SOURCE)])
+        for name in ("broker.id", "node.id")
     ]
     for setting in BROKER_SETTINGS:
-        values = values_of(setting, core.static_settings, core.image.broker_configs, core.broker_id)
+        values = values_of(setting, broker.static_settings, broker.image.broker_configs, broker.broker_id)
         found.append((setting, setting.name not in DYNAMIC, [(setting.name, text, source) for text, source in values]))
     return found
 

@@ -7,29 +7,25 @@ told, as by a broker without an authorizer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.coordinator import CoordinatedGroup
 from ottla.broker.groups.members import GroupRefusal, GroupState
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _NOT_FOUND_FROM_VERSION = 6
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Describe them one by one."""
-    described = [_describe(core, group_id, request.version, now_us) for group_id in request.message.groups]
-    core.answer(request, DescribeGroupsResponse(groups=described), now_us)
+    described = [_describe(broker, group_id, request.version, now_us) for group_id in request.message.groups]
+    broker.answer(request, DescribeGroupsResponse(groups=described), now_us)
 
 
-def _describe(core: BrokerCore, group_id: str, version: int, now_us: int) -> DescribedGroup:
+def _describe(broker: BrokerPort, group_id: str, version: int, now_us: int) -> DescribedGroup:
     try:
-        group = core.groups.find(group_id, now_us)
+        group = broker.groups.find(group_id, now_us)
     except GroupRefusal as refusal:
         return DescribedGroup(group_id=group_id, error_code=refusal.error_code)
     if group is not None:

@@ -7,8 +7,7 @@ folders. Sizes are bytes of segment files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
@@ -19,29 +18,26 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Measure the logs asked for."""
     asked = request.message.topics
     if asked is None:
-        wanted = {name: list(partitions) for name, partitions in core.topics.items()}
+        wanted = {name: list(partitions) for name, partitions in broker.topics.items()}
     else:
         wanted = {topic.topic: topic.partitions for topic in asked}
     topics = []
     for name, indexes in wanted.items():
-        held = core.topics.get(name, {})
+        held = broker.topics.get(name, {})
         found = [_measured(held[index]) for index in indexes if index in held]
         if found:
             topics.append(DescribeLogDirsTopic(name=name, partitions=found))
     result = DescribeLogDirsResult(topics=topics)
     try:
-        result.log_dir, result.total_bytes, result.usable_bytes = core.storage.place()
+        result.log_dir, result.total_bytes, result.usable_bytes = broker.disk_space()
     except OSError:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    core.answer(request, DescribeLogDirsResponse(results=[result]), now_us)
+    broker.answer(request, DescribeLogDirsResponse(results=[result]), now_us)
 
 
 def _measured(partition: Partition) -> DescribeLogDirsPartition:

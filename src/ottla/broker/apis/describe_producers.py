@@ -6,8 +6,7 @@ NOT_LEADER_OR_FOLLOWER.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersResponse,
@@ -16,25 +15,22 @@ from ottla.protocol.messages.describe_producers import (
     TopicResponse,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Describe the producers of each partition named."""
     topics = [
         TopicResponse(
-            name=topic.name, partitions=[_described(core, topic.name, index) for index in topic.partition_indexes]
+            name=topic.name, partitions=[_described(broker, topic.name, index) for index in topic.partition_indexes]
         )
         for topic in request.message.topics
     ]
-    core.answer(request, DescribeProducersResponse(topics=topics), now_us)
+    broker.answer(request, DescribeProducersResponse(topics=topics), now_us)
 
 
-def _described(core: BrokerCore, topic: str, index: int) -> PartitionResponse:
-    partition = core.topics.get(topic, {}).get(index)
+def _described(broker: BrokerPort, topic: str, index: int) -> PartitionResponse:
+    partition = broker.topics.get(topic, {}).get(index)
     if partition is None or partition.log is None:
-        error_code, detail = core.why_not_here(topic, index)
+        error_code, detail = broker.why_not_here(topic, index)
         return PartitionResponse(partition_index=index, error_code=error_code, error_message=detail)
     producers = [
         ProducerState(

@@ -7,9 +7,8 @@ do everything.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ottla.broker.apis.metadata import TOPIC_OPERATIONS
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.events import TopicImage
 from ottla.broker.request import Request
 from ottla.broker.topic_names import INTERNAL_TOPICS, topic_name_fault
@@ -21,15 +20,12 @@ from ottla.protocol.messages.describe_topic_partitions import (
     ResponseCursor,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _PAGE_MAX = 2000  # Kafka's max.request.partition.size.limit
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Answer from the image the controller published last."""
-    message, image = request.message, core.image
+    message, image = request.message, broker.image
     everything = not message.topics
     names = sorted(dict.fromkeys([topic.name for topic in message.topics]) if message.topics else image.topics)
     begin = 0
@@ -39,7 +35,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
             begin = message.cursor.partition_index
         if message.cursor.partition_index < 0:
             wrong = [_unknown(name, ErrorCode.INVALID_REQUEST) for name in names]
-            core.answer(request, DescribeTopicPartitionsResponse(topics=wrong), now_us)
+            broker.answer(request, DescribeTopicPartitionsResponse(topics=wrong), now_us)
             return
     left = max(1, min(message.response_partition_limit, _PAGE_MAX))
     response = DescribeTopicPartitionsResponse(next_cursor=None)
@@ -61,7 +57,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
             response.next_cursor = ResponseCursor(topic_name=name, partition_index=begin + len(told.partitions))
             break
         begin = 0
-    core.answer(request, response, now_us)
+    broker.answer(request, response, now_us)
 
 
 def _unknown(name: str, error_code: int) -> DescribeTopicPartitionsResponseTopic:

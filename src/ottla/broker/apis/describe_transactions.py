@@ -6,29 +6,25 @@ not begun started at -1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.broker.transactions.transaction import TransactionRefusal, TransactionState
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TopicData
 from ottla.protocol.messages.describe_transactions import TransactionState as Described
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Look the ids up."""
-    states = [_described(core, transactional_id, now_us) for transactional_id in request.message.transactional_ids]
-    core.answer(request, DescribeTransactionsResponse(transaction_states=states), now_us)
+    states = [_described(broker, transactional_id, now_us) for transactional_id in request.message.transactional_ids]
+    broker.answer(request, DescribeTransactionsResponse(transaction_states=states), now_us)
 
 
-def _described(core: BrokerCore, transactional_id: str, now_us: int) -> Described:
+def _described(broker: BrokerPort, transactional_id: str, now_us: int) -> Described:
     if not transactional_id:
         return Described(transactional_id=transactional_id, error_code=ErrorCode.INVALID_REQUEST)
     try:
-        found = core.transactions.find(transactional_id, now_us)
+        found = broker.transactions.find(transactional_id, now_us)
     except TransactionRefusal as refusal:
         return Described(transactional_id=transactional_id, error_code=refusal.error_code)
     if found is None or found.data.state is TransactionState.DEAD:

@@ -7,19 +7,17 @@ reached the answer is NOT_CONTROLLER, which clients ask again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _ERROR_CODE_FROM_VERSION = 1
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Pass the request on."""
 
     def answered(message: Any, answered_us: int) -> None:
@@ -27,7 +25,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
             message = ElectLeadersResponse(error_code=ErrorCode.NOT_CONTROLLER)
         if request.version < _ERROR_CODE_FROM_VERSION:
             message.error_code = 0  # this version cannot carry it
-        core.answer(request, message, answered_us)
+        broker.answer(request, message, answered_us)
 
     message: ElectLeadersRequest = request.message
-    core.ask_controller_for(message, answered)
+    broker.ask_controller(message, answered)

@@ -8,21 +8,17 @@ PRODUCER_FENCED (before version 2 INVALID_PRODUCER_EPOCH); the other verdict: IN
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.broker.transactions.transaction import TransactionRefusal
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _FENCED_FROM_VERSION = 2
 _EPOCH_RAISED_FROM_VERSION = 5
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Have the coordinator end the transaction."""
     message: EndTxnRequest = request.message
 
@@ -30,11 +26,11 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         if error_code == ErrorCode.PRODUCER_FENCED and request.version < _FENCED_FROM_VERSION:
             error_code = ErrorCode.INVALID_PRODUCER_EPOCH
         answer = EndTxnResponse(error_code=error_code, producer_id=producer_id, producer_epoch=epoch)
-        core.answer(request, answer, later_us)
+        broker.answer(request, answer, later_us)
 
     client_version = 2 if request.version >= _EPOCH_RAISED_FROM_VERSION else 0
     producer = (message.producer_id, message.producer_epoch)
     try:
-        core.transactions.end(message.transactional_id, producer, message.committed, client_version, done, now_us)
+        broker.transactions.end(message.transactional_id, producer, message.committed, client_version, done, now_us)
     except TransactionRefusal as refusal:
         done(refusal.error_code, -1, -1, now_us)

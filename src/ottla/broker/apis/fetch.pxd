@@ -2,26 +2,29 @@
 
 cimport cython
 
+from ottla.broker.apis.port cimport BrokerPort
 from ottla.broker.fetch_sessions cimport FetchSession, SessionPartition
+from ottla.broker.metrics cimport TopicTraffic
 from ottla.broker.partition cimport Partition
+from ottla.broker.request cimport Request
 
 
 @cython.final
 cdef class PendingFetch:
     cdef public object bucket
-    cdef public object _core
+    cdef public BrokerPort _broker
     cdef public bint _done
     cdef public object _follower_id
     cdef public bint _is_full
-    cdef public object _request
+    cdef public Request _request
     cdef public FetchSession _session
 
-    @cython.locals(session=FetchSession)
+    @cython.locals(session=FetchSession, broker=BrokerPort)
     cpdef start(self, now_us)
-    @cython.locals(session=FetchSession, each=SessionPartition, partition=Partition, joining=dict)
+    @cython.locals(session=FetchSession, each=SessionPartition, partition=Partition, joining=dict, broker=BrokerPort)
     cdef _note_follower(self, now_us)
     cpdef wake(self)
-    @cython.locals(session=FetchSession, answers=dict)
+    @cython.locals(session=FetchSession, answers=dict, broker=BrokerPort)
     cpdef attempt(self, now_us, last=*)
     @cython.locals(each=SessionPartition, topics=dict, by_id=bint)
     cdef _by_topic(self, dict answers)

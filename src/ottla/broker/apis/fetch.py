@@ -15,12 +15,19 @@ to followers also as batches that are still in memory.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.fetch_sessions import CONSUMER, FINAL_EPOCH, INITIAL_EPOCH, FetchSession, SessionPartition
+from ottla.broker.apis.port import BrokerPort
+from ottla.broker.fetch_sessions import (
+    CONSUMER,
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    FetchSession,
+    SessionPartition,
+    follower_id,
+)
 from ottla.broker.log.leader_epochs import NO_EPOCH
 from ottla.broker.log.log import Log
-from ottla.broker.metrics import NO_TOPIC
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
 from ottla.broker.topic_ids import FROM_VERSION as TOPIC_IDS_FROM_VERSION
@@ -37,18 +44,9 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _LEADERS_FROM_VERSION = 12
 _READ_UNCOMMITTED = 0
 _ENDPOINTS_FROM_VERSION = 16
-
-
-def follower_id(message: FetchRequest) -> int:
-    """The broker that fetches, or CONSUMER (which debugging tools with ids below -1 are, too)."""
-    replica_id = message.replica_id if message.replica_state is None else message.replica_state.replica_id
-    return max(CONSUMER, replica_id)
 
 
 def _is_at_the_end(asked: FetchPartition, partition: Partition, log: Log) -> bool:
@@ -62,24 +60,23 @@ def _is_at_the_end(asked: FetchPartition, partition: Partition, log: Log) -> boo
     )
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Answer a Fetch, or let it wait."""
     message: FetchRequest = request.message
     follower = follower_id(message)
     by_id = follower == CONSUMER and request.version >= TOPIC_IDS_FROM_VERSION
-    sessions = core.fetch_sessions
+    sessions = broker.fetch_sessions
     is_full = message.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
     session: FetchSession | None
     if is_full:
         if message.session_id:
             sessions.close_number(message.session_id)
-        session = FetchSession(follower, by_id)
-        session.ask(core, message)
+        session = sessions.begin(message, follower, by_id)
         error_code = 0
     else:
-        session, error_code = sessions.go_on(core, message, follower, by_id, now_us)
+        session, error_code = sessions.go_on(message, follower, by_id, now_us)
     if session is None:
-        core.answer(request, FetchResponse(error_code=error_code), now_us)
+        broker.answer(request, FetchResponse(error_code=error_code), now_us)
         return
     if follower != CONSUMER:
         older = sessions.of_followers.get(follower)
@@ -91,17 +88,17 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         sessions.of_followers[follower] = session
     elif session.parked is not None:
         session.parked.end(now_us)
-    PendingFetch(core, request, session, is_full).start(now_us)
+    PendingFetch(broker, request, session, is_full).start(now_us)
 
 
 class PendingFetch:
     """A Fetch from its arrival to its answer."""
 
-    __slots__ = ("_core", "_done", "_follower_id", "_is_full", "_request", "_session", "bucket")
+    __slots__ = ("_broker", "_done", "_follower_id", "_is_full", "_request", "_session", "bucket")
 
-    def __init__(self, core: BrokerCore, request: Request, session: FetchSession, is_full: bool) -> None:
+    def __init__(self, broker: BrokerPort, request: Request, session: FetchSession, is_full: bool) -> None:
         self.bucket = -1
-        self._core = core
+        self._broker = broker
         self._request = request
         self._session = session
         self._is_full = is_full
@@ -110,7 +107,7 @@ class PendingFetch:
 
     def start(self, now_us: int) -> None:
         """Answer at once, or wait."""
-        core, message, session = self._core, self._request.message, self._session
+        broker, message, session = self._broker, self._request.message, self._session
         if self._follower_id != CONSUMER:
             self._note_follower(now_us)
         wait_us = max(0, message.max_wait_ms) * 1000
@@ -118,18 +115,18 @@ class PendingFetch:
             return
         session.listen()
         session.parked = self
-        core.park(self._request, self)
-        core.purgatory.add(self, now_us + wait_us)
+        broker.park(self._request, self)
+        broker.purgatory.add(self, now_us + wait_us)
 
     def _note_follower(self, now_us: int) -> None:
         """Note how far the follower has come, in the partitions it speaks of and in those that are not settled.
 
         In all others it has the log to its end, as it had when it spoke of them last.
         """
-        core, session, follower = self._core, self._session, self._follower_id
+        broker, session, follower = self._broker, self._session, self._follower_id
         state = self._request.message.replica_state
         broker_epoch = -1 if state is None else state.replica_epoch
-        core.heard_from_follower(follower, now_us)
+        broker.heard_from_follower(follower, now_us)
         joining = session.joining
         for each in (*session.news, *joining) if joining else tuple(session.news):
             partition, asked = each.partition, each.asked
@@ -155,7 +152,7 @@ class PendingFetch:
 
     def wake(self) -> None:
         """Look again once the event at hand has been dealt with."""
-        self._core.woken[self] = None
+        self._broker.wake(self)
 
     def attempt(self, now_us: int, last: bool = False) -> bool:
         """Answer if there is enough (or this is the `last` attempt); True where it is answered."""
@@ -163,8 +160,8 @@ class PendingFetch:
             return True
         if not last and not self._has_news():
             return False
-        core, message, session = self._core, self._request.message, self._session
-        left = min(message.max_bytes, core.settings.fetch_max_bytes)
+        broker, message, session = self._broker, self._request.message, self._session
+        left = min(message.max_bytes, broker.settings.fetch_max_bytes)
         answers: dict[SessionPartition, PartitionData] = {}
         size, failed = self._collect(answers, left)
         if not last and not failed and size < message.min_bytes:
@@ -175,7 +172,7 @@ class PendingFetch:
             self._collect_untold(answers)
         self._finish(kept=True)
         if self._is_full and message.session_epoch == INITIAL_EPOCH and session.partitions:
-            core.fetch_sessions.keep(session, now_us)
+            broker.fetch_sessions.keep(session, now_us)
         if not session.is_kept:
             session.end()
         responses = self._by_topic(answers)
@@ -183,7 +180,7 @@ class PendingFetch:
         response = FetchResponse(session_id=session.id, responses=responses)
         if failed and self._follower_id == CONSUMER and self._request.version >= _ENDPOINTS_FROM_VERSION:
             response.node_endpoints = self._endpoints(responses)
-        core.answer(self._request, response, now_us)
+        broker.answer(self._request, response, now_us)
         return True
 
     def _by_topic(self, answers: dict[SessionPartition, PartitionData]) -> list[FetchableTopicResponse]:
@@ -202,9 +199,9 @@ class PendingFetch:
         return list(topics.values())
 
     def _count(self, responses: list[FetchableTopicResponse]) -> None:
-        core = self._core
+        broker = self._broker
         for topic in responses:
-            traffic = core.metrics.traffic(topic.topic if topic.topic in core.topics else NO_TOPIC)
+            traffic = broker.traffic(topic.topic)
             size = 0
             for answer in topic.partitions:
                 records = answer.records
@@ -228,7 +225,7 @@ class PendingFetch:
             self._finish(kept=False)
             error_code = 0 if self._follower_id != CONSUMER else ErrorCode.INVALID_FETCH_SESSION_EPOCH
             response = FetchResponse(error_code=error_code, session_id=self._session.id)
-            self._core.answer(self._request, response, now_us)
+            self._broker.answer(self._request, response, now_us)
 
     def cancel(self) -> None:
         """Wait no more."""
@@ -238,7 +235,7 @@ class PendingFetch:
     def _finish(self, kept: bool) -> None:
         self._done = True
         if self.bucket >= 0:
-            self._core.purgatory.remove(self)
+            self._broker.purgatory.remove(self)
             self._session.parked = None
         if not kept and not self._session.is_kept:
             self._session.end()
@@ -290,7 +287,7 @@ class PendingFetch:
         for each in tuple(news):
             partition, asked = each.partition, each.asked
             if partition is None or not partition.is_leader:
-                session.find(self._core, each)
+                session.find(each)
                 partition = each.partition
             if follows and partition is not None:
                 log = partition.log
@@ -357,7 +354,7 @@ class PendingFetch:
         if self._request.message.isolation_level == _READ_UNCOMMITTED:
             answer.aborted_transactions = None
         if partition is None:
-            answer.error_code = self._core.why_not_here(each.topic, each.index)[0]
+            answer.error_code = self._broker.why_not_here(each.topic, each.index)[0]
         else:
             answer.error_code = self._fault(asked, partition)
         if partition is None or answer.error_code:
@@ -406,7 +403,7 @@ class PendingFetch:
     def _fault(self, asked: FetchPartition, partition: Partition) -> int:
         """The error that keeps this partition from being read here and now; 0 for none."""
         if not partition.is_leader:
-            return self._core.why_not_here(partition.topic, partition.index)[0]
+            return self._broker.why_not_here(partition.topic, partition.index)[0]
         epoch = asked.current_leader_epoch
         if epoch < 0 or epoch == partition.leader_epoch:
             return 0
@@ -433,7 +430,7 @@ class PendingFetch:
         named = [answer.current_leader for topic in responses for answer in topic.partitions]
         leaders = [leader.leader_id for leader in named if leader is not None]
         endpoints = []
-        for address in self._core.image.brokers:
+        for address in self._broker.image.brokers:
             if address.broker_id in leaders:
                 host, port = address.on(self._request.listener)
                 endpoints.append(NodeEndpoint(node_id=address.broker_id, host=host, port=port))
@@ -443,5 +440,5 @@ class PendingFetch:
         if self._request.version < _LEADERS_FROM_VERSION:
             return
         if answer.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-            leader, epoch, _ = self._core.leader_of(topic or "", index)
+            leader, epoch, _ = self._broker.leader_of(topic or "", index)
             answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)

@@ -8,56 +8,54 @@ COORDINATOR_NOT_AVAILABLE. There are no share groups: other kinds of keys get IN
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.internal_topics import make_topic, partition_of_key
+from ottla.broker.apis.port import BrokerPort
+from ottla.broker.internal_topics import creation_of, partition_of_key
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
 _MANY_FROM_VERSION = 4
 # Key type -> the topic whose partitions' leaders coordinate such keys.
 _TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Answer at once, or when the topic has been made."""
     topic = _TOPICS.get(request.message.key_type)
-    if topic is None or topic in core.image.topics:
-        core.answer(request, _found(core, request), now_us)
+    if topic is None or topic in broker.image.topics:
+        broker.answer(request, _found(broker, request), now_us)
         return
 
     def made(answer: Any, later_us: int) -> None:
-        core.answer(request, _found(core, request), later_us)
+        broker.answer(request, _found(broker, request), later_us)
 
-    make_topic(core, topic, made)
+    broker.ask_controller(creation_of(topic, broker.settings, len(broker.image.brokers)), made)
 
 
-def _found(core: BrokerCore, request: Request) -> FindCoordinatorResponse:
+def _found(broker: BrokerPort, request: Request) -> FindCoordinatorResponse:
     message = request.message
     if request.version >= _MANY_FROM_VERSION:
         return FindCoordinatorResponse(
-            coordinators=[_coordinator(core, request, key) for key in message.coordinator_keys]
+            coordinators=[_coordinator(broker, request, key) for key in message.coordinator_keys]
         )
-    one = _coordinator(core, request, message.key)
+    one = _coordinator(broker, request, message.key)
     return FindCoordinatorResponse(
         error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
     )
 
 
-def _coordinator(core: BrokerCore, request: Request, key: str) -> Coordinator:
+def _coordinator(broker: BrokerPort, request: Request, key: str) -> Coordinator:
     name = _TOPICS.get(request.message.key_type)
     if name is None:
         return _nobody(key, ErrorCode.INVALID_REQUEST, "this broker coordinates consumer groups and transactions only")
-    topic = core.image.topics.get(name)
+    topic = broker.image.topics.get(name)
     if topic is None:
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} cannot be made")
     index = partition_of_key(key, len(topic.partitions))
-    leader, _, address = core.leader_of(name, index)
+    leader, _, address = broker.leader_of(name, index)
     if address is None:
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name}-{index} has no leader")
     host, port = address.on(request.listener)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from ottla.broker.apis import (
     ADD_OFFSETS_TO_TXN,
@@ -54,12 +53,10 @@ from ottla.broker.apis import (
     metadata,
     produce,
 )
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
-Handler = Callable[["BrokerCore", Request, int], None]
+Handler = Callable[[BrokerPort, Request, int], None]
 
 _HANDLERS: dict[int, Handler] = {
     PRODUCE: produce.handle,

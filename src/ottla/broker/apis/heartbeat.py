@@ -5,24 +5,20 @@ UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION and NOT_COORDINATOR as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.request import Request
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Note that the member lives."""
     message, error_code, group = request.message, 0, None
     try:
-        group = core.groups.known(message.group_id, now_us)
+        group = broker.groups.known(message.group_id, now_us)
         group.heartbeat(message.member_id, message.group_instance_id, message.generation_id, now_us)
     except GroupRefusal as refusal:
         error_code = refusal.error_code
-    core.answer(request, HeartbeatResponse(error_code=error_code), now_us)
+    broker.answer(request, HeartbeatResponse(error_code=error_code), now_us)
     if group is not None:
-        core.groups.settle(group, now_us)
+        broker.groups.settle(group, now_us)

@@ -11,34 +11,32 @@ Two-phase commit (version 6, KIP-939) is not spoken, as in Apache Kafka 4.3.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _FENCED_FROM_VERSION = 4
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Ask the controller for an id, or the transaction coordinator."""
     message: InitProducerIdRequest = request.message
     transactional_id = message.transactional_id
     if (message.producer_id == -1) != (message.producer_epoch == -1) or transactional_id == "":
-        core.answer(request, refused(ErrorCode.INVALID_REQUEST), now_us)
+        broker.answer(request, refused(ErrorCode.INVALID_REQUEST), now_us)
     elif transactional_id is None:
         # Whatever id it has: only transactional producers keep theirs. The controller does not look at the rest.
-        core.ask_controller(request, unreachable)
-    elif not 0 < message.transaction_timeout_ms <= core.settings.transaction_max_timeout_ms:
-        core.answer(request, refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT), now_us)
+        broker.pass_on(request, unreachable)
+    elif not 0 < message.transaction_timeout_ms <= broker.settings.transaction_max_timeout_ms:
+        broker.answer(request, refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT), now_us)
     else:
-        _initialize(core, request, transactional_id, now_us)
+        _initialize(broker, request, transactional_id, now_us)
 
 
-def _initialize(core: BrokerCore, request: Request, transactional_id: str, now_us: int) -> None:
+def _initialize(broker: BrokerPort, request: Request, transactional_id: str, now_us: int) -> None:
     # Imported here: most clusters never see a transaction.
     from ottla.broker.transactions.transaction import TransactionRefusal
 
@@ -49,11 +47,11 @@ def _initialize(core: BrokerCore, request: Request, transactional_id: str, now_u
         if error_code == ErrorCode.PRODUCER_FENCED and request.version < _FENCED_FROM_VERSION:
             error_code = ErrorCode.INVALID_PRODUCER_EPOCH
         answer = InitProducerIdResponse(error_code=error_code, producer_id=producer_id, producer_epoch=epoch)
-        core.answer(request, answer, later_us)
+        broker.answer(request, answer, later_us)
 
     try:
         timeout_ms = message.transaction_timeout_ms
-        core.transactions.initialize(transactional_id, timeout_ms, expected, done, now_us)
+        broker.transactions.initialize(transactional_id, timeout_ms, expected, done, now_us)
     except TransactionRefusal as refusal:
         done(refusal.error_code, -1, -1, now_us)
 

@@ -9,20 +9,16 @@ they say to each other is theirs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Let the group take the request."""
-    message, settings = request.message, core.settings
+    message, settings = request.message, broker.settings
     least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     try:
         if not message.group_id:
@@ -30,21 +26,21 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         if not least <= message.session_timeout_ms <= most:
             raise GroupRefusal(ErrorCode.INVALID_SESSION_TIMEOUT)
         if message.member_id:
-            group = core.groups.known(message.group_id, now_us)
+            group = broker.groups.known(message.group_id, now_us)
         else:
             if not message.protocol_type or not message.protocols:
                 raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            group = core.groups.find_or_make(message.group_id, now_us)
+            group = broker.groups.find_or_make(message.group_id, now_us)
     except GroupRefusal as refusal:
-        _refuse(core, request, refusal, now_us)
+        _refuse(broker, request, refusal, now_us)
         return
     try:
         group.join(request, now_us)
     except GroupRefusal as refusal:
-        _refuse(core, request, refusal, now_us)
-    core.groups.settle(group, now_us)
+        _refuse(broker, request, refusal, now_us)
+    broker.groups.settle(group, now_us)
 
 
-def _refuse(core: BrokerCore, request: Request, refusal: GroupRefusal, now_us: int) -> None:
+def _refuse(broker: BrokerPort, request: Request, refusal: GroupRefusal, now_us: int) -> None:
     member_id = refusal.member_id or request.message.member_id
-    core.answer(request, JoinGroupResponse(error_code=refusal.error_code, member_id=member_id), now_us)
+    broker.answer(request, JoinGroupResponse(error_code=refusal.error_code, member_id=member_id), now_us)

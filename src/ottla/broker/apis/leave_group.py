@@ -6,29 +6,25 @@ member may be named by its instance id alone, as admin tools do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _MANY_FROM_VERSION = 3
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Let the members go."""
     message, many = request.message, request.version >= _MANY_FROM_VERSION
     leaving = message.members if many else [MemberIdentity(member_id=message.member_id)]
     try:
         if not message.group_id:
             raise GroupRefusal(ErrorCode.INVALID_GROUP_ID)
-        group = core.groups.find(message.group_id, now_us)
+        group = broker.groups.find(message.group_id, now_us)
     except GroupRefusal as refusal:
-        core.answer(request, LeaveGroupResponse(error_code=refusal.error_code), now_us)
+        broker.answer(request, LeaveGroupResponse(error_code=refusal.error_code), now_us)
         return
     results = []
     for each in leaving:
@@ -43,8 +39,8 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
             MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=error_code)
         )
     if many:
-        core.answer(request, LeaveGroupResponse(members=results), now_us)
+        broker.answer(request, LeaveGroupResponse(members=results), now_us)
     else:
-        core.answer(request, LeaveGroupResponse(error_code=results[0].error_code), now_us)
+        broker.answer(request, LeaveGroupResponse(error_code=results[0].error_code), now_us)
     if group is not None:
-        core.groups.settle(group, now_us)
+        broker.groups.settle(group, now_us)

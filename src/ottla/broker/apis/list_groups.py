@@ -5,19 +5,15 @@ Filters by state (version 4) and type (version 5) are names in any case; names t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.request import Request
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 CLASSIC = "classic"
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """List them."""
     states = [name.lower() for name in request.message.states_filter]
     types = [name.lower() for name in request.message.types_filter]
@@ -29,10 +25,10 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
                 group_state=group.state.value,
                 group_type=CLASSIC,
             )
-            for group in core.groups.all_groups(now_us)
+            for group in broker.groups.all_groups(now_us)
             if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
         ]
     except GroupRefusal as refusal:
-        core.answer(request, ListGroupsResponse(error_code=refusal.error_code), now_us)
+        broker.answer(request, ListGroupsResponse(error_code=refusal.error_code), now_us)
         return
-    core.answer(request, ListGroupsResponse(groups=groups), now_us)
+    broker.answer(request, ListGroupsResponse(groups=groups), now_us)

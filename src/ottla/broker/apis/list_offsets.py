@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.log.log import Log
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
@@ -27,7 +28,6 @@ from ottla.protocol.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
     from ottla.records.plain import Record
 
 LATEST = -1
@@ -49,24 +49,24 @@ _OFFSET_NOT_AVAILABLE_FROM_VERSION = 5
 _READ_COMMITTED = 1
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Answer a ListOffsets request."""
     topics = []
     for topic in request.message.topics:
-        partitions = core.topics.get(topic.name, {})
+        partitions = broker.topics.get(topic.name, {})
         answers = []
         for asked in topic.partitions:
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             partition = partitions.get(asked.partition_index)
             if partition is None or not partition.is_leader:
-                answer.error_code = core.why_not_here(topic.name, asked.partition_index)[0]
+                answer.error_code = broker.why_not_here(topic.name, asked.partition_index)[0]
             else:
                 _look_up(partition, asked, request, answer)
             if request.version < _LEADER_EPOCH_FROM_VERSION:
                 answer.leader_epoch = -1  # these versions cannot carry it
             answers.append(answer)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    core.answer(request, ListOffsetsResponse(topics=topics), now_us)
+    broker.answer(request, ListOffsetsResponse(topics=topics), now_us)
 
 
 def _look_up(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.broker.transactions.transaction import TransactionRefusal, TransactionState
 from ottla.protocol.error_codes import ErrorCode
@@ -17,11 +18,10 @@ from ottla.protocol.messages.list_transactions import ListTransactionsRequest, L
 from ottla.protocol.messages.list_transactions import TransactionState as Listed
 
 if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
     from ottla.broker.transactions.transaction import Transaction
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """List what passes the filters."""
     message: ListTransactionsRequest = request.message
     names = [state.value for state in TransactionState]
@@ -29,7 +29,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
     try:
         pattern = re.compile(message.transactional_id_pattern) if message.transactional_id_pattern else None
     except re.error:
-        core.answer(request, ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION), now_us)
+        broker.answer(request, ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION), now_us)
         return
     try:
         listed = [
@@ -38,13 +38,13 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
                 producer_id=each.data.producer_id,
                 transaction_state=each.data.state.value,
             )
-            for each in core.transactions.all_transactions(now_us)
-            if _passes(message, pattern, each, core.wall_ms(now_us))
+            for each in broker.transactions.all_transactions(now_us)
+            if _passes(message, pattern, each, broker.wall_ms(now_us))
         ]
         answer = ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)
     except TransactionRefusal as refusal:
         answer = ListTransactionsResponse(error_code=refusal.error_code)
-    core.answer(request, answer, now_us)
+    broker.answer(request, answer, now_us)
 
 
 def _passes(

@@ -11,8 +11,8 @@ broker does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.events import BrokerAddress, ClusterImage, TopicImage
 from ottla.broker.request import Request
 from ottla.broker.topic_names import INTERNAL_TOPICS, topic_name_fault
@@ -27,9 +27,6 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _NULL_MEANS_ALL_FROM_VERSION = 1
 _NULL_NAMES_FROM_VERSION = 12
 # One bit for each of Kafka's AclOperations that there is on a topic, and on a cluster.
@@ -37,14 +34,14 @@ TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Answer from the image the controller published last, or when it has made what is missing."""
     message = request.message
-    missing = _missing(core.image, message.topics or ()) if message.allow_auto_topic_creation else []
-    if not missing or not core.settings.auto_create_topics_enable:
-        _answer(core, request, now_us)
+    missing = _missing(broker.image, message.topics or ()) if message.allow_auto_topic_creation else []
+    if not missing or not broker.settings.auto_create_topics_enable:
+        _answer(broker, request, now_us)
         return
-    core.ask_controller_for(_creation(missing), lambda _, later_us: _answer(core, request, later_us))
+    broker.ask_controller(_creation(missing), lambda _, later_us: _answer(broker, request, later_us))
 
 
 def _missing(image: ClusterImage, asked: Sequence[MetadataRequestTopic]) -> list[str]:
@@ -60,8 +57,8 @@ def _creation(names: list[str]) -> CreateTopicsRequest:
     )
 
 
-def _answer(core: BrokerCore, request: Request, now_us: int) -> None:
-    image, message = core.image, request.message
+def _answer(broker: BrokerPort, request: Request, now_us: int) -> None:
+    image, message = broker.image, request.message
     asked = message.topics
     if asked is None or (not asked and request.version < _NULL_MEANS_ALL_FROM_VERSION):
         topics = [_known(topic) for topic in image.topics.values()]
@@ -78,7 +75,7 @@ def _answer(core: BrokerCore, request: Request, now_us: int) -> None:
     if message.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = TOPIC_OPERATIONS
-    core.answer(request, response, now_us)
+    broker.answer(request, response, now_us)
 
 
 def _broker(address: BrokerAddress, listener: str) -> MetadataResponseBroker:

@@ -9,8 +9,7 @@ topic has is UNKNOWN_TOPIC_ID.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset
 from ottla.broker.request import Request
@@ -22,63 +21,60 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _GROUP_MAY_BE_UNKNOWN_FROM_VERSION = 9
 _TOPIC_IDS_FROM_VERSION = 10
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Check who commits, then what, and store it."""
     message: OffsetCommitRequest = request.message
     offsets: dict[tuple[str, int], CommittedOffset] = {}
     errors: dict[tuple[str, int], int] = {}
     if request.version >= _TOPIC_IDS_FROM_VERSION:
-        core.topic_ids.name_all(message.topics, "name")
+        broker.topic_ids.name_all(message.topics, "name")
     for topic in message.topics:
         for asked in topic.partitions:
             place = (topic.name, asked.partition_index)
             metadata = asked.committed_metadata or ""
-            error_code = offset_fault(core, place, metadata)
+            error_code = offset_fault(broker, place, metadata)
             if error_code:
                 errors[place] = error_code
             else:
                 offset, epoch = asked.committed_offset, asked.committed_leader_epoch
-                offsets[place] = CommittedOffset(offset, epoch, metadata, core.wall_ms(now_us))
+                offsets[place] = CommittedOffset(offset, epoch, metadata, broker.wall_ms(now_us))
 
     def answer(error_code: int, later_us: int) -> None:
-        core.answer(request, _response(message, errors, error_code), later_us)
+        broker.answer(request, _response(message, errors, error_code), later_us)
 
     group = None
     try:
-        group = core.groups.find(message.group_id, now_us)
+        group = broker.groups.find(message.group_id, now_us)
         generation = message.generation_id_or_member_epoch
         if group is None:
             if generation >= 0:
                 named = request.version >= _GROUP_MAY_BE_UNKNOWN_FROM_VERSION
                 raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION)
-            group = core.groups.find_or_make(message.group_id, now_us)
+            group = broker.groups.find_or_make(message.group_id, now_us)
         group.check_commit(message.member_id, message.group_instance_id, generation, now_us)
         if offsets:
-            core.groups.commit(group, offsets, answer, now_us)
+            broker.groups.commit(group, offsets, answer, now_us)
         else:
             answer(0, now_us)
     except GroupRefusal as refusal:
         answer(refusal.error_code, now_us)
     if group is not None:
-        core.groups.settle(group, now_us)
+        broker.groups.settle(group, now_us)
 
 
-def offset_fault(core: BrokerCore, place: tuple[str | None, int], metadata: str) -> int:
+def offset_fault(broker: BrokerPort, place: tuple[str | None, int], metadata: str) -> int:
     """The error code that keeps an offset of this partition from being committed; 0 for none. No name: unknown id."""
     name, index = place
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    topic = core.image.topics.get(name)
+    topic = broker.image.topics.get(name)
     if topic is None or not 0 <= index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    too_long = len(metadata.encode()) > core.settings.offset_metadata_max_bytes
+    too_long = len(metadata.encode()) > broker.settings.offset_metadata_max_bytes
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if too_long else 0
 
 

@@ -7,8 +7,7 @@ exist are UNKNOWN_TOPIC_OR_PARTITION; offsets that were never committed are dele
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.coordinator import CoordinatedGroup
 from ottla.broker.groups.members import GroupRefusal, GroupState
 from ottla.broker.request import Request
@@ -21,17 +20,14 @@ from ottla.protocol.messages.offset_delete import (
 )
 from ottla.protocol.primitives import Decoder
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _CONSUMERS = "consumer"
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Delete what may be deleted."""
     message = request.message
     try:
-        group = core.groups.find(message.group_id, now_us)
+        group = broker.groups.find(message.group_id, now_us)
         if group is None:
             raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND)
         if group.state is not GroupState.EMPTY and group.protocol_type != _CONSUMERS:
@@ -42,7 +38,7 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
                 partitions=[
                     OffsetDeleteResponsePartition(
                         partition_index=each.partition_index,
-                        error_code=_fault(core, group, topic.name, each.partition_index),
+                        error_code=_fault(broker, group, topic.name, each.partition_index),
                     )
                     for each in topic.partitions
                 ],
@@ -50,15 +46,15 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
             for topic in message.topics
         ]
         places = [(t.name, p.partition_index) for t in topics for p in t.partitions if not p.error_code]
-        core.groups.forget(group, places, now_us)
+        broker.groups.forget(group, places, now_us)
     except GroupRefusal as refusal:
-        core.answer(request, OffsetDeleteResponse(error_code=refusal.error_code), now_us)
+        broker.answer(request, OffsetDeleteResponse(error_code=refusal.error_code), now_us)
         return
-    core.answer(request, OffsetDeleteResponse(topics=topics), now_us)
+    broker.answer(request, OffsetDeleteResponse(topics=topics), now_us)
 
 
-def _fault(core: BrokerCore, group: CoordinatedGroup, topic: str, index: int) -> int:
-    image = core.image.topics.get(topic)
+def _fault(broker: BrokerPort, group: CoordinatedGroup, topic: str, index: int) -> int:
+    image = broker.image.topics.get(topic)
     if image is None or not 0 <= index < len(image.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if group.state is not GroupState.EMPTY and _subscribed(group, topic):

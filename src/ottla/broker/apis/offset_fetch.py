@@ -11,8 +11,9 @@ UNKNOWN_TOPIC_ID.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset
 from ottla.broker.request import Request
@@ -26,9 +27,6 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _MANY_FROM_VERSION = 8
 _ERROR_AT_TOP_FROM_VERSION = 2
 _TOPIC_IDS_FROM_VERSION = 10
@@ -36,7 +34,7 @@ _NOTHING = CommittedOffset(-1, -1, "", -1)
 Asked = list[tuple[str, list[int]]]
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Look the offsets up."""
     message = request.message
     if request.version >= _MANY_FROM_VERSION:
@@ -44,28 +42,28 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         groups = []
         for each in message.groups:
             if by_id:
-                core.topic_ids.name_all(each.topics or [], "name")
-            group = _group(core, each.group_id, _asked(each.topics), message.require_stable, now_us)
+                broker.topic_ids.name_all(each.topics or [], "name")
+            group = _group(broker, each.group_id, _asked(each.topics), message.require_stable, now_us)
             if by_id:
-                _put_ids(core, group, each.topics)
+                _put_ids(broker, group, each.topics)
             groups.append(group)
-        core.answer(request, OffsetFetchResponse(groups=groups), now_us)
+        broker.answer(request, OffsetFetchResponse(groups=groups), now_us)
         return
     asked = _asked(message.topics)
-    found = _group(core, message.group_id, asked, message.require_stable, now_us)
+    found = _group(broker, message.group_id, asked, message.require_stable, now_us)
     topics = [OffsetFetchResponseTopic(name=topic.name, partitions=_older(topic)) for topic in found.topics]
     if request.version < _ERROR_AT_TOP_FROM_VERSION:
         if found.error_code:
             topics = [_failed(name, indexes, found.error_code) for name, indexes in asked or ()]
-        core.answer(request, OffsetFetchResponse(topics=topics), now_us)
+        broker.answer(request, OffsetFetchResponse(topics=topics), now_us)
         return
-    core.answer(request, OffsetFetchResponse(topics=topics, error_code=found.error_code), now_us)
+    broker.answer(request, OffsetFetchResponse(topics=topics, error_code=found.error_code), now_us)
 
 
-def _put_ids(core: BrokerCore, group: OffsetFetchResponseGroup, asked: Sequence[Any] | None) -> None:
+def _put_ids(broker: BrokerPort, group: OffsetFetchResponseGroup, asked: Sequence[Any] | None) -> None:
     """Say the ids of topics: those asked for, or, where all were, those of topics there are."""
     if asked is None:
-        known = core.image.topics
+        known = broker.image.topics
         group.topics = [topic for topic in group.topics if topic.name in known]
         for topic in group.topics:
             topic.topic_id = known[topic.name].topic_id
@@ -84,10 +82,10 @@ def _asked(topics: Iterable[object] | None) -> Asked | None:
 
 
 def _group(
-    core: BrokerCore, group_id: str, asked: Asked | None, require_stable: bool, now_us: int
+    broker: BrokerPort, group_id: str, asked: Asked | None, require_stable: bool, now_us: int
 ) -> OffsetFetchResponseGroup:
     try:
-        group = core.groups.find(group_id, now_us)
+        group = broker.groups.find(group_id, now_us)
     except GroupRefusal as refusal:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=refusal.error_code)
     offsets = group.offsets if group is not None else {}

@@ -7,8 +7,7 @@ leads now that is the log's end. An epoch newer than any known: (-1, -1). One ol
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.log.leader_epochs import NO_EPOCH
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
@@ -20,26 +19,23 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Look every epoch up."""
     topics = []
     for topic in request.message.topics:
-        partitions = core.topics.get(topic.topic, {})
-        answers = [_look_up(core, topic.topic, partitions.get(asked.partition), asked) for asked in topic.partitions]
+        partitions = broker.topics.get(topic.topic, {})
+        answers = [_look_up(broker, topic.topic, partitions.get(asked.partition), asked) for asked in topic.partitions]
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
-    core.answer(request, OffsetForLeaderEpochResponse(topics=topics), now_us)
+    broker.answer(request, OffsetForLeaderEpochResponse(topics=topics), now_us)
 
 
 def _look_up(
-    core: BrokerCore, topic: str, partition: Partition | None, asked: OffsetForLeaderPartition
+    broker: BrokerPort, topic: str, partition: Partition | None, asked: OffsetForLeaderPartition
 ) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition, leader_epoch=-1, end_offset=-1)
     if partition is None or not partition.is_leader:
-        answer.error_code = core.why_not_here(topic, asked.partition)[0]
+        answer.error_code = broker.why_not_here(topic, asked.partition)[0]
     elif 0 <= asked.current_leader_epoch < partition.leader_epoch:
         answer.error_code = ErrorCode.FENCED_LEADER_EPOCH
     elif asked.current_leader_epoch > partition.leader_epoch:

@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker import strikes
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.log.validation import DECODED_BYTES_MAX, Invalid, is_plain, prepare
-from ottla.broker.metrics import NO_TOPIC
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
 from ottla.broker.topic_names import INTERNAL_TOPICS
@@ -49,7 +48,6 @@ from ottla.records.batch_header import (
 from ottla.records.compression import Allowance
 
 if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
     from ottla.broker.log.log import Log
     from ottla.broker.transactions.verification import Verified
 
@@ -76,11 +74,11 @@ class PendingProduce:
     Once it has been answered, or its client has gone, no partition keeps it, nor the frame that its records came in.
     """
 
-    __slots__ = ("_core", "_outstanding", "_request", "_response", "bucket")
+    __slots__ = ("_broker", "_outstanding", "_request", "_response", "bucket")
 
-    def __init__(self, core: BrokerCore, request: Request, response: ProduceResponse) -> None:
+    def __init__(self, broker: BrokerPort, request: Request, response: ProduceResponse) -> None:
         self.bucket = 0
-        self._core = core
+        self._broker = broker
         self._request = request
         self._response = response
         # By order: where it is waited for, up to which offset, and what is answered.
@@ -88,7 +86,7 @@ class PendingProduce:
 
     def await_partition(self, partition: Partition, end_offset: int, answer: PartitionProduceResponse) -> None:
         """Wait for this partition, too."""
-        order = self._core.next_number()
+        order = self._broker.next_number()
         self._outstanding[order] = partition, end_offset, answer
         partition.await_replication(end_offset, order, self)
 
@@ -100,19 +98,19 @@ class PendingProduce:
         if error_code:
             _fail_after_append(awaited[2], error_code, None)
         if not self._outstanding:
-            self._core.purgatory.remove(self)
-            _answer(self._core, self._request, self._response, now_us)
+            self._broker.purgatory.remove(self)
+            _answer(self._broker, self._request, self._response, now_us)
 
     def expire(self, now_us: int) -> None:
         """Too few replicas have it in time: the records are in the log, and may stay there."""
         for _, _, answer in self._outstanding.values():
             _fail_after_append(answer, ErrorCode.REQUEST_TIMED_OUT, "appended, but not replicated in time")
         self._stop_waiting()
-        _answer(self._core, self._request, self._response, now_us)
+        _answer(self._broker, self._request, self._response, now_us)
 
     def cancel(self) -> None:
         """Its client has gone: nobody is answered."""
-        self._core.purgatory.remove(self)
+        self._broker.purgatory.remove(self)
         self._stop_waiting()
 
     def _stop_waiting(self) -> None:
@@ -121,43 +119,43 @@ class PendingProduce:
             partition.stop_waiting(end_offset, order)
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Append what a producer sent; the first batches of a transaction when its coordinator has been asked."""
     if request.message.transactional_id is None:
-        _append_all(core, request, _NOTHING_VERIFIED, now_us)
+        _append_all(broker, request, _NOTHING_VERIFIED, now_us)
         return
-    # Imported here: most clusters never see a transaction.
-    from ottla.broker.transactions.verification import verify_produce
 
     def append(verified: Mapping[tuple[str, int], Verified], later_us: int) -> None:
-        _append_all(core, request, verified, later_us)
+        _append_all(broker, request, verified, later_us)
 
-    verify_produce(core, request, append, now_us)
+    broker.verification.verify_produce(request, append, now_us)
 
 
-def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str, int], Verified], now_us: int) -> None:
+def _append_all(
+    broker: BrokerPort, request: Request, verified: Mapping[tuple[str, int], Verified], now_us: int
+) -> None:
     message = request.message
     acks = message.acks
-    wall_ms = core.wall_ms(now_us)
+    wall_ms = broker.wall_ms(now_us)
     allowance = Allowance(DECODED_BYTES_MAX)
     failed = False
-    acks_early = "ack_before_replication" in core.settings.weaknesses
+    acks_early = "ack_before_replication" in broker.settings.weaknesses
     stored: list[tuple[str, int]] = []
     waiting: list[tuple[Partition, int, PartitionProduceResponse]] = []
     responses: list[TopicProduceResponse] = []
     for topic in message.topic_data:
-        partitions = core.topics.get(topic.name)
+        partitions = broker.topics.get(topic.name)
         answers: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
             answer = PartitionProduceResponse(index=data.index, base_offset=-1)
             answers.append(answer)
             try:
-                partition = _leading(core, request, topic.name, partitions, data.index)
+                partition = _leading(broker, request, topic.name, partitions, data.index)
                 check = verified.get((topic.name, data.index))
                 end_offset = _append(partition, request, data, answer, check, now_us, wall_ms, allowance)
             except Refused as refused:
                 failed = True
-                _count_failed(core, topic.name)
+                _count_failed(broker, topic.name)
                 _fail(answer, refused.error_code, str(refused))
                 answer.record_errors = [
                     BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=told)
@@ -169,42 +167,42 @@ def _append_all(core: BrokerCore, request: Request, verified: Mapping[tuple[str,
                 waiting.append((partition, end_offset, answer))
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     if request.context is not None:
-        strikes.handled(core, request, tuple(stored), now_us)
+        broker.records_stored(request, tuple(stored), now_us)
     response = ProduceResponse(responses=responses)
     if failed and acks == 0:
-        core.hang_up(request.connection_id, "a Produce request with acks=0 failed")
+        broker.hang_up(request, "a Produce request with acks=0 failed")
     elif waiting:
-        pending = PendingProduce(core, request, response)
+        pending = PendingProduce(broker, request, response)
         for partition, end_offset, answer in waiting:
             pending.await_partition(partition, end_offset, answer)
-        core.purgatory.add(pending, now_us + max(0, message.timeout_ms) * 1000)
+        broker.purgatory.add(pending, now_us + max(0, message.timeout_ms) * 1000)
         if request.after is None:
             # What a fault is to do to the answer it does to one that nobody waits for, too.
-            core.park(request, pending)
+            broker.park(request, pending)
     else:
-        _answer(core, request, response, now_us)
+        _answer(broker, request, response, now_us)
 
 
-def _count_failed(core: BrokerCore, topic: str) -> None:
-    traffic = core.metrics.traffic(topic if topic in core.topics else NO_TOPIC)
+def _count_failed(broker: BrokerPort, topic: str) -> None:
+    traffic = broker.traffic(topic)
     traffic.produces += 1
     traffic.failed_produces += 1
 
 
 def _leading(
-    core: BrokerCore, request: Request, topic: str, partitions: dict[int, Partition] | None, index: int
+    broker: BrokerPort, request: Request, topic: str, partitions: dict[int, Partition] | None, index: int
 ) -> Partition:
     """The partition, where this broker leads it and the fault plan lets it be."""
     refusal = request.refusal
     if refusal is not None and _concerns(refusal, topic, index):
         raise Refused(refusal.error, "refused by the fault plan")
-    if partitions is not None and "appends_to_another_partition" in core.settings.weaknesses:
+    if partitions is not None and "appends_to_another_partition" in broker.settings.weaknesses:
         index = min((own for own, each in partitions.items() if each.is_leader), default=index)
     partition = partitions.get(index) if partitions is not None else None
     if topic in INTERNAL_TOPICS:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by coordinators alone")
     if partition is None or not partition.is_leader:
-        raise Refused(*core.why_not_here(topic, index))
+        raise Refused(*broker.why_not_here(topic, index))
     return partition
 
 
@@ -325,7 +323,7 @@ def _checked_header(records: bytearray | memoryview, version: int) -> BatchHeade
     return header
 
 
-def _answer(core: BrokerCore, request: Request, response: ProduceResponse, now_us: int) -> None:
+def _answer(broker: BrokerPort, request: Request, response: ProduceResponse, now_us: int) -> None:
     after = request.after
     if after is not None and after.kind == "refuse_after_append":
         for topic in response.responses:
@@ -333,15 +331,15 @@ def _answer(core: BrokerCore, request: Request, response: ProduceResponse, now_u
                 if _concerns(after, topic.name, answer.index):
                     _fail_after_append(answer, after.error, "refused by the fault plan after the append")
     if request.version >= 10:
-        _name_leaders(core, request, response)
-    core.answer(request, response, now_us)
+        _name_leaders(broker, request, response)
+    broker.answer(request, response, now_us)
 
 
-def _name_leaders(core: BrokerCore, request: Request, response: ProduceResponse) -> None:
+def _name_leaders(broker: BrokerPort, request: Request, response: ProduceResponse) -> None:
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                leader, epoch, address = core.leader_of(topic.name, answer.index)
+                leader, epoch, address = broker.leader_of(topic.name, answer.index)
                 answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
                 if address is not None and all(known.node_id != leader for known in response.node_endpoints):
                     host, port = address.on(request.listener)

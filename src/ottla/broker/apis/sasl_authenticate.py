@@ -6,19 +6,15 @@ proved itself, it gets ILLEGAL_SASL_STATE, as with Kafka.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Say that SaslHandshake comes first."""
     answer = SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="SaslAuthenticate without a SaslHandshake before it"
     )
-    core.answer(request, answer, now_us)
+    broker.answer(request, answer, now_us)

@@ -6,16 +6,12 @@ SASL on a listener without it, or again where sessions do not end: ILLEGAL_SASL_
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Say that there is nothing to begin."""
-    core.answer(request, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[]), now_us)
+    broker.answer(request, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[]), now_us)

@@ -7,22 +7,18 @@ out of the group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.request import Request
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
-
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Let the group take the request."""
     try:
-        group = core.groups.known(request.message.group_id, now_us)
+        group = broker.groups.known(request.message.group_id, now_us)
         group.sync(request, now_us)
     except GroupRefusal as refusal:
-        core.answer(request, SyncGroupResponse(error_code=refusal.error_code), now_us)
+        broker.answer(request, SyncGroupResponse(error_code=refusal.error_code), now_us)
         return
-    core.groups.settle(group, now_us)
+    broker.groups.settle(group, now_us)

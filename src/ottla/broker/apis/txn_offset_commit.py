@@ -10,12 +10,12 @@ who says nothing is not checked. Answered when the offsets are replicated; Offse
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from ottla.broker.apis.offset_commit import offset_fault
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset
-from ottla.broker.internal_topics import coordinating_partition, partition_of_key
+from ottla.broker.internal_topics import partition_of_key
 from ottla.broker.log.producer_state import ProducerStates
 from ottla.broker.request import Request
 from ottla.broker.topic_names import OFFSETS_TOPIC
@@ -28,9 +28,6 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _ABORTABLE_FROM_VERSION = 4
 _ADDED_FROM_VERSION = 5
 _NO_SEQUENCE = -1
@@ -38,7 +35,7 @@ Place = tuple[str, int]
 Answer = Callable[[int, int], None]
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Check what is committed and who commits, ask the transaction's coordinator, then store."""
     message: TxnOffsetCommitRequest = request.message
     offsets: dict[Place, CommittedOffset] = {}
@@ -47,15 +44,15 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         for asked in topic.partitions:
             place = (topic.name, asked.partition_index)
             metadata = asked.committed_metadata or ""
-            error_code = offset_fault(core, place, metadata)
+            error_code = offset_fault(broker, place, metadata)
             if error_code:
                 errors[place] = error_code
             else:
                 offset, epoch = asked.committed_offset, asked.committed_leader_epoch
-                offsets[place] = CommittedOffset(offset, epoch, metadata, core.wall_ms(now_us))
+                offsets[place] = CommittedOffset(offset, epoch, metadata, broker.wall_ms(now_us))
 
     def answer(error_code: int, later_us: int) -> None:
-        core.answer(request, _response(message, errors, error_code), later_us)
+        broker.answer(request, _response(message, errors, error_code), later_us)
 
     def answered(verified: Mapping[Place, Verified], later_us: int) -> None:
         found = verified[home]
@@ -63,25 +60,25 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
         if error_code:
             answer(error_code, later_us)
         else:
-            _store(core, message, offsets, found.guard, answer, later_us)
+            _store(broker, message, offsets, found.guard, answer, later_us)
 
-    refused = _refusal(core, message, now_us)
-    topic_image = core.image.topics.get(OFFSETS_TOPIC)
+    refused = _refusal(broker, message, now_us)
+    topic_image = broker.image.topics.get(OFFSETS_TOPIC)
     if refused or not offsets or topic_image is None:
         answer(refused, now_us)
         return
     adds = request.version >= _ADDED_FROM_VERSION
-    trusted = not adds and not core.settings.transaction_partition_verification_enable
-    if trusted or _is_open(core, message):
-        _store(core, message, offsets, None, answer, now_us)
+    trusted = not adds and not broker.settings.transaction_partition_verification_enable
+    if trusted or _is_open(broker, message):
+        _store(broker, message, offsets, None, answer, now_us)
         return
     home = OFFSETS_TOPIC, partition_of_key(message.group_id, len(topic_image.partitions))
 
     def firsts() -> list[First]:
-        return [First(home, _producer(message), _NO_SEQUENCE, _producers(core, message))]
+        return [First(home, _producer(message), _NO_SEQUENCE, _producers(broker, message))]
 
     Question(
-        core,
+        broker.verification,
         message.transactional_id,
         firsts(),
         adds=adds,
@@ -95,26 +92,26 @@ def _producer(message: TxnOffsetCommitRequest) -> tuple[int, int]:
     return message.producer_id, message.producer_epoch
 
 
-def _producers(core: BrokerCore, message: TxnOffsetCommitRequest) -> ProducerStates | None:
+def _producers(broker: BrokerPort, message: TxnOffsetCommitRequest) -> ProducerStates | None:
     """Who has written where the group's offsets are kept; None where that is not here."""
-    partition = coordinating_partition(core, OFFSETS_TOPIC, message.group_id)
+    partition = broker.groups.home_of(message.group_id)
     return None if partition is None or partition.log is None else partition.log.producers
 
 
-def _is_open(core: BrokerCore, message: TxnOffsetCommitRequest) -> bool:
-    producers = _producers(core, message)
+def _is_open(broker: BrokerPort, message: TxnOffsetCommitRequest) -> bool:
+    producers = _producers(broker, message)
     return producers is not None and producers.has_open_transaction(*_producer(message))
 
 
-def _is_verified(core: BrokerCore, message: TxnOffsetCommitRequest, guard: int) -> bool:
-    producers = _producers(core, message)
-    return _is_open(core, message) or (producers is not None and producers.is_verified(message.producer_id, guard))
+def _is_verified(broker: BrokerPort, message: TxnOffsetCommitRequest, guard: int) -> bool:
+    producers = _producers(broker, message)
+    return _is_open(broker, message) or (producers is not None and producers.is_verified(message.producer_id, guard))
 
 
-def _refusal(core: BrokerCore, message: TxnOffsetCommitRequest, now_us: int) -> int:
+def _refusal(broker: BrokerPort, message: TxnOffsetCommitRequest, now_us: int) -> int:
     """The error code that keeps this member from committing; 0 for none."""
     try:
-        group = core.groups.find(message.group_id, now_us)
+        group = broker.groups.find(message.group_id, now_us)
         if group is None:
             return ErrorCode.ILLEGAL_GENERATION if message.generation_id >= 0 else 0
         group.check_transactional_commit(message.member_id, message.group_instance_id, message.generation_id)
@@ -124,7 +121,7 @@ def _refusal(core: BrokerCore, message: TxnOffsetCommitRequest, now_us: int) -> 
 
 
 def _store(
-    core: BrokerCore,
+    broker: BrokerPort,
     message: TxnOffsetCommitRequest,
     offsets: dict[Place, CommittedOffset],
     guard: int | None,
@@ -132,15 +129,15 @@ def _store(
     now_us: int,
 ) -> None:
     """Store them, unless the transaction that was asked about under this guard has ended meanwhile; None: not asked."""
-    refused = _refusal(core, message, now_us)  # The group may have gone on meanwhile.
-    if not refused and guard is not None and not _is_verified(core, message, guard):
+    refused = _refusal(broker, message, now_us)  # The group may have gone on meanwhile.
+    if not refused and guard is not None and not _is_verified(broker, message, guard):
         refused = int(ErrorCode.INVALID_TXN_STATE)
     if refused:
         answer(refused, now_us)
         return
     try:
-        group = core.groups.find_or_make(message.group_id, now_us)
-        core.groups.commit_in_transaction(group, offsets, _producer(message), answer, now_us)
+        group = broker.groups.find_or_make(message.group_id, now_us)
+        broker.groups.commit_in_transaction(group, offsets, _producer(message), answer, now_us)
     except GroupRefusal as refusal:
         answer(refusal.error_code, now_us)
 

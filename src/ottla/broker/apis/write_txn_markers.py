@@ -9,8 +9,7 @@ replicated after 30 s is answered with REQUEST_TIMED_OUT and asked again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.apis.port import BrokerPort
 from ottla.broker.log.end_markers import end_marker_batch
 from ottla.broker.log.producer_state import EndMarker
 from ottla.broker.partition import Partition
@@ -26,18 +25,15 @@ from ottla.protocol.messages.write_txn_markers import (
 )
 from ottla.records.batch_header import read_header
 
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
-
 _TIMEOUT_US = 30_000_000
 
 
 class PendingMarkers:
     """Markers that are appended and not replicated yet; answered when all of them are."""
 
-    def __init__(self, core: BrokerCore, request: Request, response: WriteTxnMarkersResponse) -> None:
+    def __init__(self, broker: BrokerPort, request: Request, response: WriteTxnMarkersResponse) -> None:
         self.bucket = -1
-        self._core = core
+        self._broker = broker
         self._request = request
         self._response = response
         self._waiting: dict[int, tuple[Partition, WritableTxnMarker, WritableTxnMarkerPartitionResult]] = {}
@@ -47,7 +43,7 @@ class PendingMarkers:
     ) -> None:
         """Wait for this marker, too: it is the last batch of the partition's log."""
         assert partition.log is not None
-        order = self._core.next_number()
+        order = self._broker.next_number()
         self._waiting[order] = (partition, marker, result)
         end_offset = partition.log.log_end_offset
         if end_offset > partition.high_watermark:
@@ -58,22 +54,22 @@ class PendingMarkers:
     def start(self, now_us: int) -> None:
         """Answer at once, or wait."""
         if self._waiting:
-            self._core.purgatory.add(self, now_us + _TIMEOUT_US)
+            self._broker.purgatory.add(self, now_us + _TIMEOUT_US)
         else:
-            self._core.answer(self._request, self._response, now_us)
+            self._broker.answer(self._request, self._response, now_us)
 
     def replicated(self, order: int, error_code: int, now_us: int) -> None:
         """One marker is replicated, or never will be."""
         if self._take(order, error_code) and not self._waiting:
-            self._core.purgatory.remove(self)
-            self._core.answer(self._request, self._response, now_us)
+            self._broker.purgatory.remove(self)
+            self._broker.answer(self._request, self._response, now_us)
 
     def expire(self, now_us: int) -> None:
         """Too few replicas have it in time."""
         for _, _, result in self._waiting.values():
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
         self._waiting.clear()
-        self._core.answer(self._request, self._response, now_us)
+        self._broker.answer(self._request, self._response, now_us)
 
     def _take(self, order: int, error_code: int) -> bool:
         found = self._waiting.pop(order, None)
@@ -82,14 +78,14 @@ class PendingMarkers:
         partition, marker, result = found
         result.error_code = error_code
         if not error_code and partition.topic == OFFSETS_TOPIC:
-            self._core.groups.transaction_ended(partition, marker.producer_id, marker.transaction_result)
+            self._broker.groups.transaction_ended(partition, marker.producer_id, marker.transaction_result)
         return True
 
 
-def handle(core: BrokerCore, request: Request, now_us: int) -> None:
+def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Append the markers."""
     response = WriteTxnMarkersResponse()
-    pending = PendingMarkers(core, request, response)
+    pending = PendingMarkers(broker, request, response)
     for marker in request.message.markers:
         result = WritableTxnMarkerResult(producer_id=marker.producer_id)
         response.markers.append(result)
@@ -99,17 +95,17 @@ def handle(core: BrokerCore, request: Request, now_us: int) -> None:
             for index in topic.partition_indexes:
                 answer = WritableTxnMarkerPartitionResult(partition_index=index)
                 answers.append(answer)
-                partition = core.topics.get(topic.name, {}).get(index)
+                partition = broker.topics.get(topic.name, {}).get(index)
                 if partition is None or not partition.is_leader:
-                    answer.error_code = core.why_not_here(topic.name, index)[0]
+                    answer.error_code = broker.why_not_here(topic.name, index)[0]
                     continue
-                answer.error_code = _append(core, partition, marker, now_us)
+                answer.error_code = _append(broker, partition, marker, now_us)
                 if not answer.error_code:
                     pending.await_marker(partition, marker, answer)
     pending.start(now_us)
 
 
-def _append(core: BrokerCore, partition: Partition, marker: WritableTxnMarker, now_us: int) -> int:
+def _append(broker: BrokerPort, partition: Partition, marker: WritableTxnMarker, now_us: int) -> int:
     """Append one marker; the error code, 0 where it is in the log."""
     if not partition.open_log():
         return ErrorCode.KAFKA_STORAGE_ERROR
@@ -121,7 +117,7 @@ def _append(core: BrokerCore, partition: Partition, marker: WritableTxnMarker, n
     if refused:
         return refused
     verdict = EndMarker(marker.transaction_result, marker.coordinator_epoch)
-    batch = end_marker_batch(producer_id, epoch, verdict, core.wall_ms(now_us))
+    batch = end_marker_batch(producer_id, epoch, verdict, broker.wall_ms(now_us))
     try:
         partition.append(batch, read_header(batch), now_us)
     except OSError:

@@ -197,10 +197,11 @@ class ControllerCore:
         self._outputs.append(ImagePublished(image))
 
     def _init_producer_id(self, message: InitProducerIdRequest) -> InitProducerIdResponse:
-        from ottla.broker.apis.init_producer_id import refused
         from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
 
         try:
             return InitProducerIdResponse(producer_id=self.state.take_producer_id(), producer_epoch=0)
         except OSError:
-            return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return InitProducerIdResponse(
+                error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1
+            )

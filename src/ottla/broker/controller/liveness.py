@@ -16,17 +16,38 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from ottla.broker.events import BrokerHeartbeat
+from ottla.broker.controller.leadership import Leadership
+from ottla.broker.controller.state import ControllerState
+from ottla.broker.events import BrokerHeartbeat, ClusterImage
+from ottla.broker.settings import BrokerSettings
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.controller.core import ControllerCore
-
 # What a broker has lost must be found where brokers' own words are; the driver shows what is logged.
 logger = logging.getLogger("ottla.broker")
+
+
+class Controller(Protocol):
+    """What is asked of the controller when a broker comes or goes."""
+
+    state: ControllerState
+    settings: BrokerSettings
+    leadership: Leadership
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as it was published last."""
+        ...
+
+    def announce(self) -> int:
+        """Publish who is alive and which starts of the brokers are known; returns the image's version."""
+        ...
+
+    def publish(self, image: ClusterImage) -> None:
+        """Send an image to every broker."""
+        ...
 
 
 class BrokerLife:
@@ -49,13 +70,13 @@ class BrokerLife:
 class Liveness:
     """All brokers' lives; those in `running` count as alive, with these broker epochs."""
 
-    def __init__(self, core: ControllerCore, broker_ids: list[int], running: Mapping[int, int]) -> None:
-        self._core = core
+    def __init__(self, controller: Controller, broker_ids: list[int], running: Mapping[int, int]) -> None:
+        self._controller = controller
         self._lives = {broker_id: BrokerLife(running.get(broker_id, 0)) for broker_id in broker_ids}
-        for broker_id, epoch in core.state.broker_epochs.items():
+        for broker_id, epoch in controller.state.broker_epochs.items():
             self._lives[broker_id].epoch = epoch
-        self._session_us = core.settings.broker_session_timeout_ms * 1000
-        self._interval_us = core.settings.broker_heartbeat_interval_ms * 1000
+        self._session_us = controller.settings.broker_session_timeout_ms * 1000
+        self._interval_us = controller.settings.broker_heartbeat_interval_ms * 1000
         self._looked_us: int | None = None
 
     def is_alive(self, broker_id: int) -> bool:
@@ -69,7 +90,7 @@ class Liveness:
 
     def has_lost(self, broker_id: int, directory_id: str) -> bool:
         """Whether a broker with this folder had another one before."""
-        return self._core.state.directories.get(broker_id, directory_id) != directory_id
+        return self._controller.state.directories.get(broker_id, directory_id) != directory_id
 
     def epoch_of(self, broker_id: int) -> int:
         """Which start of the broker is the newest known; 0 for none."""
@@ -92,20 +113,20 @@ class Liveness:
         try:
             if message.broker_epoch > life.epoch:
                 self._register(broker_id, life, message.broker_epoch, event.directory_id)
-            elif broker_id not in self._core.state.directories:
-                self._core.state.register(broker_id, life.epoch, event.directory_id)
+            elif broker_id not in self._controller.state.directories:
+                self._controller.state.register(broker_id, life.epoch, event.directory_id)
             life.heard_us = now_us
             if life.is_trusted and life.is_alive:
                 # The controller before this one may have given it up, and its partitions with it.
-                self._core.leadership.fill_vacancies()
+                self._controller.leadership.fill_vacancies()
             life.is_trusted = False
             if message.want_shut_down:
                 return self._leave(broker_id, life)
             if not life.is_alive and message.current_metadata_offset >= life.registered_version:
                 self._let_in(life)
-            elif message.current_metadata_offset < self._core.image.version:
+            elif message.current_metadata_offset < self._controller.image.version:
                 # An image may have been lost on its way; to whoever has it, it is nothing new.
-                self._core.publish(self._core.image)
+                self._controller.publish(self._controller.image)
         except OSError:
             return BrokerHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, is_fenced=not life.is_alive)
         return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=not life.is_alive)
@@ -137,8 +158,8 @@ class Liveness:
         has_lost = self.has_lost(broker_id, directory_id)
         try:
             # In this order: who dies in between sees the broker start once more, which changes nothing.
-            self._core.leadership.leave(broker_id, has_lost=has_lost)
-            self._core.state.register(broker_id, epoch, directory_id)
+            self._controller.leadership.leave(broker_id, has_lost=has_lost)
+            self._controller.state.register(broker_id, epoch, directory_id)
         except OSError:
             life.is_alive = was_alive
             raise
@@ -146,28 +167,28 @@ class Liveness:
             tell_of_loss(broker_id)
         life.epoch = epoch
         life.is_leaving = False
-        life.registered_version = self._core.announce()
+        life.registered_version = self._controller.announce()
 
     def _let_in(self, life: BrokerLife) -> None:
         life.is_alive = True
-        self._core.announce()
-        self._core.leadership.fill_vacancies()
+        self._controller.announce()
+        self._controller.leadership.fill_vacancies()
 
     def _fence(self, broker_id: int, life: BrokerLife) -> None:
         life.is_alive = False
         try:
-            self._core.leadership.leave(broker_id)
+            self._controller.leadership.leave(broker_id)
         except OSError:
             life.is_alive = True
             raise
         life.is_leaving = False
         # Back from a pause, it must have seen what became of its partitions before it is let in again.
-        life.registered_version = self._core.announce()
+        life.registered_version = self._controller.announce()
 
     def _leave(self, broker_id: int, life: BrokerLife) -> BrokerHeartbeatResponse:
         life.is_leaving = True
         if life.is_alive:
-            self._core.leadership.leave(broker_id)
+            self._controller.leadership.leave(broker_id)
             self._fence(broker_id, life)
         return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=True, should_shut_down=True)
 

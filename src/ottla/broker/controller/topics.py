@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.broker.apis.delete_topics import topics_asked
 from ottla.broker.controller.configs import configs_of_created
 from ottla.broker.controller.refusal import Refused
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.events import ClusterImage, PartitionImage, TopicImage
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.topic_ids import topics_asked
 from ottla.broker.topic_names import topic_name_fault
 from ottla.broker.topic_settings import topic_config_fault
 from ottla.protocol.error_codes import ErrorCode

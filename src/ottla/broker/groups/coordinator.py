@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from random import Random
+from typing import Any
 
 from ottla.broker.groups.group import Group
 from ottla.broker.groups.members import GroupRefusal, GroupState
@@ -30,23 +31,15 @@ from ottla.broker.groups.offsets import (
     offset_value,
     read_entries,
 )
-from ottla.broker.internal_topics import (
-    NotAppended,
-    NotReplicated,
-    Pair,
-    PendingAppend,
-    append_pairs,
-    coordinating_partition,
-    replicated_batches,
-)
+from ottla.broker.internal_topics import InternalTopic, NotAppended, NotReplicated, Pair, replicated_batches
 from ottla.broker.log.end_markers import read_marker_record
 from ottla.broker.partition import Partition
-from ottla.broker.topic_names import OFFSETS_TOPIC
+from ottla.broker.purgatory import Purgatory
+from ottla.broker.request import Request
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.wall_clock import WallClock
 from ottla.protocol.error_codes import ErrorCode
 from ottla.records.batch_header import CorruptBatch
-
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
 _MEMBER_ID_PREFIX_MAX = 1000
 Place = tuple[str, int]
@@ -56,7 +49,7 @@ class CoordinatedGroup(Group):
     """A group with its committed offsets; the purgatory wakes it when its own time has come."""
 
     def __init__(self, coordinator: GroupCoordinator, partition: Partition, group_id: str) -> None:
-        delay_us = coordinator.core.settings.group_initial_rebalance_delay_ms * 1000
+        delay_us = coordinator.settings.group_initial_rebalance_delay_ms * 1000
         super().__init__(group_id, delay_us, coordinator.new_member_id)
         self.bucket = -1
         self.partition = partition
@@ -91,18 +84,38 @@ class CoordinatedGroup(Group):
 
 
 class GroupCoordinator:
-    """Made when a broker is first asked about groups."""
+    """The groups of one broker; `topic` is `__consumer_offsets`.
 
-    def __init__(self, core: BrokerCore) -> None:
-        self.core = core
+    `rng` draws the ids of members, `answer(request, message, now)` answers one.
+    """
+
+    def __init__(
+        self,
+        topic: InternalTopic,
+        purgatory: Purgatory,
+        settings: BrokerSettings,
+        clock: WallClock,
+        rng: Random,
+        answer: Callable[[Request, Any, int], None],
+    ) -> None:
+        self.settings = settings
+        self._topic = topic
+        self._purgatory = purgatory
+        self._clock = clock
+        self._rng = rng
+        self._answer = answer
         # Partition index -> (leader epoch it was loaded in, its groups)
         self._loaded: dict[int, tuple[int, dict[str, CoordinatedGroup]]] = {}
         # Partition index -> producer id -> the groups in which its open transaction commits offsets.
         self._awaiting: dict[int, dict[int, dict[str, CoordinatedGroup]]] = {}
 
+    def home_of(self, group_id: str) -> Partition | None:
+        """The partition that coordinates this group, where this broker leads it; None where it does not."""
+        return self._topic.partition_of(group_id)
+
     def groups_beside(self, group_id: str, now_us: int) -> tuple[Partition, dict[str, CoordinatedGroup]]:
         """The partition that coordinates this group, and all groups there; GroupRefusal where that is not here."""
-        partition = coordinating_partition(self.core, OFFSETS_TOPIC, group_id)
+        partition = self.home_of(group_id)
         if partition is None:
             raise GroupRefusal(ErrorCode.NOT_COORDINATOR)
         return partition, self._groups_of(partition, now_us)
@@ -130,25 +143,24 @@ class GroupCoordinator:
 
     def all_groups(self, now_us: int) -> Iterator[CoordinatedGroup]:
         """Every group coordinated here; GroupRefusal."""
-        for partition in list(self.core.topics.get(OFFSETS_TOPIC, {}).values()):
+        for partition in list(self._topic.partitions.values()):
             if partition.is_leader:
                 yield from list(self._groups_of(partition, now_us).values())
 
     def settle(self, group: CoordinatedGroup, now_us: int) -> None:
         """Carry out what a group has decided: write it down, answer, and wake it in time."""
-        core = self.core
         if group.changed:
             group.changed = False
-            pair = (group_key(group.group_id), group_value(group, core.wall_ms(now_us)))
+            pair = (group_key(group.group_id), group_value(group, self._clock.ms(now_us)))
             # Where it fails, members know what the group decided; a coordinator after this one has them join again.
             with suppress(GroupRefusal):
                 self._append(group.partition, [pair], now_us)
         for request, answer in group.take_answers():
-            core.answer(request, answer, now_us)
-        core.purgatory.remove(group)
+            self._answer(request, answer, now_us)
+        self._purgatory.remove(group)
         deadline_us = group.deadline_us()
         if deadline_us is not None:
-            core.purgatory.add(group, deadline_us)
+            self._purgatory.add(group, deadline_us)
 
     def commit(
         self,
@@ -165,7 +177,7 @@ class GroupCoordinator:
             for place, committed in offsets.items():
                 group.take(place, committed, end_offset)
 
-        self._await(group.partition, end_offset, PendingAppend(self.core, apply, answer), now_us)
+        self._await(group.partition, end_offset, apply, answer, now_us)
 
     def commit_in_transaction(
         self,
@@ -180,9 +192,9 @@ class GroupCoordinator:
         end_offset = self._append(group.partition, pairs, now_us, producer=producer)
         undecided = self._await_decision(group, producer[0])
         undecided.update((place, (committed, end_offset)) for place, committed in offsets.items())
-        if "group_offsets_before_commit" in self.core.settings.weaknesses:
+        if "group_offsets_before_commit" in self.settings.weaknesses:
             group.decide(producer[0], True)
-        self._await(group.partition, end_offset, PendingAppend(self.core, _nothing, answer), now_us)
+        self._await(group.partition, end_offset, _nothing, answer, now_us)
 
     def transaction_ended(self, partition: Partition, producer_id: int, committed: bool) -> None:
         """A marker stands in this partition of `__consumer_offsets`, and is replicated."""
@@ -199,8 +211,16 @@ class GroupCoordinator:
         for group in self._awaiting.get(partition.index, {}).pop(producer_id, {}).values():
             group.decide(producer_id, committed)
 
-    def _await(self, partition: Partition, end_offset: int, pending: PendingAppend, now_us: int) -> None:
-        pending.await_replication(partition, end_offset, self.core.settings.offsets_commit_timeout_ms, now_us)
+    def _await(
+        self,
+        partition: Partition,
+        end_offset: int,
+        apply: Callable[[int], None],
+        answer: Callable[[int, int], None],
+        now_us: int,
+    ) -> None:
+        timeout_ms = self.settings.offsets_commit_timeout_ms
+        self._topic.await_replication(partition, end_offset, timeout_ms, apply, answer, now_us)
 
     def delete(self, group: CoordinatedGroup, now_us: int) -> None:
         """Delete a group nobody is in, and its offsets; GroupRefusal."""
@@ -223,7 +243,7 @@ class GroupCoordinator:
 
     def image_changed(self, gone: Sequence[str], now_us: int) -> None:
         """Let go of what is coordinated elsewhere now, and of the offsets of deleted topics."""
-        partitions = self.core.topics.get(OFFSETS_TOPIC, {})
+        partitions = self._topic.partitions
         for index, (epoch, groups) in list(self._loaded.items()):
             partition = partitions.get(index)
             if partition is None or not partition.is_leader or partition.leader_epoch != epoch:
@@ -238,7 +258,7 @@ class GroupCoordinator:
 
     def new_member_id(self, prefix: str) -> str:
         """An id nobody has: what the client calls itself, and a random (version 4) uuid."""
-        bits = self.core.rng.getrandbits(128) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
+        bits = self._rng.getrandbits(128) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
         digits = f"{bits:032x}"
         uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
         return f"{prefix[:_MEMBER_ID_PREFIX_MAX]}-{uuid}"
@@ -326,7 +346,7 @@ class GroupCoordinator:
     ) -> int:
         """Append records and return the log's end behind them; GroupRefusal where that cannot be."""
         try:
-            return append_pairs(self.core, partition, pairs, now_us, producer=producer)
+            return self._topic.append(partition, pairs, now_us, producer=producer)
         except NotAppended as refusal:
             raise GroupRefusal(refusal.error_code) from refusal
 

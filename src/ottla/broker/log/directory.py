@@ -30,14 +30,11 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.broker.settings import NEVER, BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.broker.uuids import random_uuid, uuid_text
-
-if TYPE_CHECKING:
-    from ottla.broker.log.log import Log
 
 # What is set aside must be found again; the driver shows what is logged.
 logger = logging.getLogger("ottla.broker")
@@ -71,6 +68,14 @@ def directory_id(storage: Storage, broker_id: int, rng: Random) -> str:
     return drawn
 
 
+class SyncingLog(Protocol):
+    """A log that has begun syncs in the background."""
+
+    def settle_syncs(self) -> bool:
+        """Take note of those that are done, and say whether all are; OSError where one has failed."""
+        ...
+
+
 class LogDirectory:
     """A broker's folder; `storage` is where the logs are. Logs that wait for a sync they began are in `syncing`.
 
@@ -100,7 +105,7 @@ class LogDirectory:
     def __init__(self, storage: Storage, settings: BrokerSettings) -> None:
         self.storage = storage
         self.settings = settings
-        self.syncing: dict[Log, None] = {}
+        self.syncing: dict[SyncingLog, None] = {}
         self.failure: str | None = None
         # How often logs are to be flushed -> how many of them.
         self._flush_wanted: dict[int, int] = {}

@@ -15,18 +15,13 @@ Transactional ids that nobody has used for `transactional.id.expiration.ms` are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.broker.internal_topics import (
-    NotAppended,
-    NotReplicated,
-    PendingAppend,
-    append_pairs,
-    coordinating_partition,
-    replicated_batches,
-)
+from ottla.broker.internal_topics import InternalTopic, NotAppended, NotReplicated, replicated_batches
+from ottla.broker.outbox import Outbox
 from ottla.broker.partition import Partition
-from ottla.broker.topic_names import TRANSACTIONS_TOPIC
+from ottla.broker.purgatory import Purgatory
+from ottla.broker.replicas import Replicas
 from ottla.broker.transactions.markers import MarkerWriter
 from ottla.broker.transactions.records import (
     read_transaction_key,
@@ -51,13 +46,11 @@ from ottla.broker.transactions.transaction import (
     initialized_data,
     new_data,
 )
+from ottla.broker.wall_clock import WallClock
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.records.batch_header import CorruptBatch
-
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
 APPEND_TIMEOUT_MS = 30_000
 _EPOCH_PER_TRANSACTION = 2
@@ -77,7 +70,7 @@ class CoordinatedTransaction(Transaction):
         self.coordinator_epoch = partition.leader_epoch
         self.markers: MarkerWriter | None = None
         self._coordinator = coordinator
-        self.weaknesses = coordinator.core.settings.weaknesses
+        self.weaknesses = coordinator.settings.weaknesses
 
     def expire(self, now_us: int) -> None:
         """The open transaction has had its time."""
@@ -97,10 +90,17 @@ class _Sweep:
 
 
 class TransactionCoordinator:
-    """Made when a broker is first asked about transactions, or holds a partition of their topic."""
+    """The transactions of one broker, from the time it holds a partition of their `topic`, or is asked about one."""
 
-    def __init__(self, core: BrokerCore) -> None:
-        self.core = core
+    def __init__(
+        self, topic: InternalTopic, replicas: Replicas, purgatory: Purgatory, outbox: Outbox, clock: WallClock
+    ) -> None:
+        self.settings = replicas.settings
+        self._topic = topic
+        self._replicas = replicas
+        self._purgatory = purgatory
+        self._outbox = outbox
+        self._clock = clock
         # Partition index -> (leader epoch it was loaded in, its transactions by transactional id)
         self._loaded: dict[int, tuple[int, dict[str, CoordinatedTransaction]]] = {}
         # Partition index -> (leader epoch, offset) whose replication is waited for before it is loaded
@@ -120,7 +120,7 @@ class TransactionCoordinator:
     ) -> None:
         """Give a producer its id and epoch: `done(error code, producer id, epoch, now)`; older ones are fenced."""
         partition, transactions = self._beside(transactional_id, now_us)
-        wall_ms = self.core.wall_ms(now_us)
+        wall_ms = self._clock.ms(now_us)
         transaction = transactions.get(transactional_id)
         try:
             if transaction is None:
@@ -147,7 +147,7 @@ class TransactionCoordinator:
                 except TransactionRefusal as refusal:
                     done(refusal.error_code, -1, -1, later_us)
 
-            self.core.ask_controller_for(InitProducerIdRequest(transactional_id=None), given)
+            self._outbox.ask_controller(InitProducerIdRequest(transactional_id=None), given)
             return
 
         def stored(error_code: int, later_us: int) -> None:
@@ -169,7 +169,7 @@ class TransactionCoordinator:
     ) -> None:
         """Add partitions to the transaction of this (producer id, epoch), which may begin with them."""
         transaction = self.known(transactional_id, now_us)
-        wall_ms = self.core.wall_ms(now_us)
+        wall_ms = self._clock.ms(now_us)
         data = added_data(transaction, *producer, places, client_version, wall_ms)
         self._store(transaction, data, done, now_us)
 
@@ -185,7 +185,7 @@ class TransactionCoordinator:
     ) -> None:
         """Commit or abort: `done(error code, producer id, epoch, now)` with what the next transaction is to use."""
         transaction = self.known(transactional_id, now_us)
-        wall_ms = self.core.wall_ms(now_us)
+        wall_ms = self._clock.ms(now_us)
         try:
             data = ended_data(transaction, *producer, committed, client_version, new_producer_id, wall_ms)
         except ProducerIdWanted:
@@ -200,7 +200,7 @@ class TransactionCoordinator:
                 except TransactionRefusal as refusal:
                     done(refusal.error_code, -1, -1, later_us)
 
-            self.core.ask_controller_for(InitProducerIdRequest(transactional_id=None), given)
+            self._outbox.ask_controller(InitProducerIdRequest(transactional_id=None), given)
             return
         except TransactionRefusal as refusal:
             if refusal.error_code:
@@ -236,7 +236,7 @@ class TransactionCoordinator:
 
     def all_transactions(self, now_us: int) -> Iterator[CoordinatedTransaction]:
         """Every transactional id coordinated here; TransactionRefusal."""
-        for partition in list(self.core.topics.get(TRANSACTIONS_TOPIC, {}).values()):
+        for partition in list(self._topic.partitions.values()):
             if partition.is_leader:
                 yield from list(self._transactions_of(partition, now_us).values())
 
@@ -244,7 +244,7 @@ class TransactionCoordinator:
 
     def _fence(self, transaction: CoordinatedTransaction, done: Done, now_us: int) -> None:
         """Abort an open transaction so that its producer can do no more; TransactionRefusal."""
-        data = fenced_data(transaction, self.core.settings.transaction_version, self.core.wall_ms(now_us))
+        data = fenced_data(transaction, self.settings.transaction_version, self._clock.ms(now_us))
         self._store(transaction, data, done, now_us)
 
     def time_out(self, transaction: CoordinatedTransaction, now_us: int) -> None:
@@ -257,14 +257,14 @@ class TransactionCoordinator:
                 return
             except TransactionRefusal:
                 pass  # It cannot be written down now.
-        again_ms = self.core.settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
-        self.core.purgatory.add(transaction, now_us + again_ms * 1000)
+        again_ms = self.settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        self._purgatory.add(transaction, now_us + again_ms * 1000)
 
     def markers_written(self, transaction: CoordinatedTransaction, now_us: int) -> bool:
         """All partitions have the marker: the transaction is complete. False where that cannot be written down yet."""
         assert transaction.pending is not None
         transaction.pending = None
-        data = completed_data(transaction.data, self.core.wall_ms(now_us))
+        data = completed_data(transaction.data, self._clock.ms(now_us))
         try:
             self._store(transaction, data, _ignore, now_us)
         except TransactionRefusal:
@@ -276,10 +276,10 @@ class TransactionCoordinator:
         """Append what comes next, take it over when it is replicated, then call `done`; TransactionRefusal."""
         transaction.prepare(data)
         partition = transaction.partition
-        version = 1 if self.core.settings.transaction_version >= _EPOCH_PER_TRANSACTION else 0
+        version = 1 if self.settings.transaction_version >= _EPOCH_PER_TRANSACTION else 0
         pair = (transaction_key(transaction.transactional_id), transaction_value(data, version))
         try:
-            end_offset = append_pairs(self.core, partition, [pair], now_us)
+            end_offset = self._topic.append(partition, [pair], now_us)
         except NotAppended as refusal:
             transaction.pending = None
             raise TransactionRefusal(refusal.error_code) from refusal
@@ -289,19 +289,25 @@ class TransactionCoordinator:
                 transaction.settle()
                 self._go_on(transaction, later_us)
 
-        PendingAppend(self.core, apply, done).await_replication(partition, end_offset, APPEND_TIMEOUT_MS, now_us)
+        self._topic.await_replication(partition, end_offset, APPEND_TIMEOUT_MS, apply, done, now_us)
 
     def _go_on(self, transaction: CoordinatedTransaction, now_us: int) -> None:
         """What the state asks for: an end when time is up, or markers."""
-        core, data = self.core, transaction.data
-        core.purgatory.remove(transaction)
+        data = transaction.data
+        self._purgatory.remove(transaction)
         if data.state is TransactionState.ONGOING:
             # None has begun in the future, whatever the clock said then: one that was hours ahead adds no hours.
-            left_ms = min(data.started_ms - core.wall_ms(now_us), 0) + data.timeout_ms
-            core.purgatory.add(transaction, now_us + max(0, left_ms) * 1000)
+            left_ms = min(data.started_ms - self._clock.ms(now_us), 0) + data.timeout_ms
+            self._purgatory.add(transaction, now_us + max(0, left_ms) * 1000)
         elif data.state in PREPARED:
-            transaction.prepare(completed_data(data, core.wall_ms(now_us)))
-            transaction.markers = MarkerWriter(self, transaction)
+            transaction.prepare(completed_data(data, self._clock.ms(now_us)))
+
+            def written(later_us: int) -> bool:
+                return self.markers_written(transaction, later_us)
+
+            transaction.markers = MarkerWriter(
+                self._replicas, self._purgatory, self._outbox, transaction, transaction.coordinator_epoch, written
+            )
             transaction.markers.write(now_us)
         else:
             transaction.markers = None
@@ -310,7 +316,7 @@ class TransactionCoordinator:
 
     def image_changed(self, now_us: int) -> None:
         """Load what is coordinated here now, and let go of what is not any more."""
-        partitions = self.core.topics.get(TRANSACTIONS_TOPIC, {})
+        partitions = self._topic.partitions
         for index, (epoch, transactions) in list(self._loaded.items()):
             partition = partitions.get(index)
             if partition is None or not partition.is_leader or partition.leader_epoch != epoch:
@@ -334,13 +340,12 @@ class TransactionCoordinator:
                 def replicated(later_us: int) -> None:
                     self._load(partition, later_us)
 
-                pending = PendingAppend(self.core, replicated, _ignore)
-                pending.await_replication(partition, awaited[1], APPEND_TIMEOUT_MS, now_us)
+                self._topic.await_replication(partition, awaited[1], APPEND_TIMEOUT_MS, replicated, _ignore, now_us)
 
     def forget_expired(self, now_us: int) -> None:
         """Forget transactional ids that nobody has used for long, and look again later."""
-        settings = self.core.settings
-        before_ms = self.core.wall_ms(now_us) - settings.transactional_id_expiration_ms
+        settings = self.settings
+        before_ms = self._clock.ms(now_us) - settings.transactional_id_expiration_ms
         for _, transactions in self._loaded.values():
             for transaction in list(transactions.values()):
                 data = transaction.data
@@ -348,7 +353,7 @@ class TransactionCoordinator:
                 if unused and transaction.pending is None and data.updated_ms <= before_ms:
                     self._forget(transactions, transaction, now_us)
         again_ms = settings.transaction_remove_expired_transaction_cleanup_interval_ms
-        self.core.purgatory.add(self._sweep, now_us + again_ms * 1000)
+        self._purgatory.add(self._sweep, now_us + again_ms * 1000)
 
     def _forget(
         self, transactions: dict[str, CoordinatedTransaction], transaction: CoordinatedTransaction, now_us: int
@@ -362,15 +367,15 @@ class TransactionCoordinator:
 
         pair = (transaction_key(transaction.transactional_id), None)
         try:
-            end_offset = append_pairs(self.core, transaction.partition, [pair], now_us)
+            end_offset = self._topic.append(transaction.partition, [pair], now_us)
         except NotAppended:
             transaction.pending = None
             return
-        pending = PendingAppend(self.core, apply, _ignore)
-        pending.await_replication(transaction.partition, end_offset, APPEND_TIMEOUT_MS, now_us)
+        partition = transaction.partition
+        self._topic.await_replication(partition, end_offset, APPEND_TIMEOUT_MS, apply, _ignore, now_us)
 
     def _let_go(self, transaction: CoordinatedTransaction) -> None:
-        self.core.purgatory.remove(transaction)
+        self._purgatory.remove(transaction)
         if transaction.markers is not None:
             transaction.markers.cancel()
 
@@ -379,7 +384,7 @@ class TransactionCoordinator:
         return found is not None and found[1].get(transaction.transactional_id) is transaction
 
     def _beside(self, transactional_id: str, now_us: int) -> tuple[Partition, dict[str, CoordinatedTransaction]]:
-        partition = coordinating_partition(self.core, TRANSACTIONS_TOPIC, transactional_id)
+        partition = self._topic.partition_of(transactional_id)
         if partition is None:
             raise TransactionRefusal(ErrorCode.NOT_COORDINATOR)
         return partition, self._transactions_of(partition, now_us)
@@ -397,9 +402,9 @@ class TransactionCoordinator:
         except (OSError, CorruptBatch) as error:
             raise TransactionRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         if not self._loaded:
-            again_ms = self.core.settings.transaction_remove_expired_transaction_cleanup_interval_ms
-            self.core.purgatory.remove(self._sweep)
-            self.core.purgatory.add(self._sweep, now_us + again_ms * 1000)
+            again_ms = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms
+            self._purgatory.remove(self._sweep)
+            self._purgatory.add(self._sweep, now_us + again_ms * 1000)
         self._loaded[partition.index] = (partition.leader_epoch, transactions)
         for transaction in transactions.values():
             self._go_on(transaction, now_us)

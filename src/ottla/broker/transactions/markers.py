@@ -10,11 +10,13 @@ Invariant: a partition is not asked twice at the same time, unless an answer is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
+from ottla.broker.outbox import Outbox
 from ottla.broker.partition import NO_BROKER
-from ottla.broker.transactions.transaction import Place, TransactionState
+from ottla.broker.purgatory import Purgatory
+from ottla.broker.replicas import Replicas
+from ottla.broker.transactions.transaction import Place, Transaction, TransactionState
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -23,9 +25,6 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.transactions.coordinator import CoordinatedTransaction, TransactionCoordinator
-
 _AGAIN_US = 100_000
 _ANSWER_US = 30_000_000
 _DONE = (0, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -33,13 +32,27 @@ _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
 class MarkerWriter:
-    """The markers of one transaction; `bucket` belongs to the purgatory."""
+    """The markers of one transaction, whose coordinator was elected in `coordinator_epoch`.
 
-    def __init__(self, coordinator: TransactionCoordinator, transaction: CoordinatedTransaction) -> None:
+    `written(now)` is called when all partitions have theirs, and again later where it says False.
+    """
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        purgatory: Purgatory,
+        outbox: Outbox,
+        transaction: Transaction,
+        coordinator_epoch: int,
+        written: Callable[[int], bool],
+    ) -> None:
         self.bucket = -1
-        self._coordinator = coordinator
-        self._core = coordinator.core
+        self._replicas = replicas
+        self._purgatory = purgatory
+        self._outbox = outbox
         self._transaction = transaction
+        self._coordinator_epoch = coordinator_epoch
+        self._written = written
         self._outstanding: dict[Place, None] = dict.fromkeys(transaction.data.partitions)
         if "markers_skipped" in transaction.weaknesses and len(self._outstanding) > 1:
             self._outstanding.popitem()
@@ -50,7 +63,7 @@ class MarkerWriter:
     def cancel(self) -> None:
         """Somebody else coordinates the transaction now."""
         self._over = True
-        self._core.purgatory.remove(self)
+        self._purgatory.remove(self)
 
     def expire(self, now_us: int) -> None:
         """Time to ask again."""
@@ -62,7 +75,7 @@ class MarkerWriter:
         for place in list(self._outstanding):
             if self._asked_us.get(place, now_us - _ANSWER_US) > now_us - _ANSWER_US:
                 continue
-            topic = self._core.image.topics.get(place[0])
+            topic = self._replicas.image.topics.get(place[0])
             if topic is None or not 0 <= place[1] < len(topic.partitions):
                 del self._outstanding[place]
                 continue
@@ -86,14 +99,14 @@ class MarkerWriter:
             producer_epoch=data.epoch,
             transaction_result=data.state is TransactionState.PREPARE_COMMIT,
             topics=[WritableTxnMarkerTopic(name=name, partition_indexes=found) for name, found in topics.items()],
-            coordinator_epoch=transaction.coordinator_epoch,
+            coordinator_epoch=self._coordinator_epoch,
             transaction_version=data.client_version,
         )
 
         def answered(response: WriteTxnMarkersResponse | None, now_us: int) -> None:
             self._answered(places, response, now_us)
 
-        self._core.ask_peer(leader, WriteTxnMarkersRequest(markers=[marker]), answered)
+        self._outbox.ask_peer(leader, WriteTxnMarkersRequest(markers=[marker]), answered)
 
     def _answered(self, places: Sequence[Place], response: WriteTxnMarkersResponse | None, now_us: int) -> None:
         if self._over:
@@ -116,11 +129,11 @@ class MarkerWriter:
 
     def _wait(self, now_us: int) -> None:
         """Done, or look again: soon where something is to be asked anew, else when answers are overdue."""
-        purgatory = self._core.purgatory
+        purgatory = self._purgatory
         purgatory.remove(self)
         if not self._outstanding:
             self._over = True
-            if not self._coordinator.markers_written(self._transaction, now_us):
+            if not self._written(now_us):
                 self._over = False
                 purgatory.add(self, now_us + _AGAIN_US)
         elif any(place not in self._asked_us for place in self._outstanding):

@@ -13,13 +13,18 @@ before end with that transaction's marker.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.broker.internal_topics import partition_of_key
 from ottla.broker.log.producer_state import ProducerStates
+from ottla.broker.outbox import Outbox
+from ottla.broker.partition import Topics
+from ottla.broker.purgatory import Purgatory
+from ottla.broker.replicas import Replicas
 from ottla.broker.request import Request
 from ottla.broker.topic_names import TRANSACTIONS_TOPIC
 from ottla.broker.transactions.transaction import Place
+from ottla.broker.wall_clock import WallClock
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -28,9 +33,6 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from ottla.records.batch_header import TRANSACTIONAL, CorruptBatch, read_header
-
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
 
 _ANSWER_US = 30_000_000
 _ADDED_FROM_PRODUCE_VERSION = 12
@@ -79,7 +81,7 @@ class Question:
 
     def __init__(
         self,
-        core: BrokerCore,
+        verification: Verification,
         transactional_id: str,
         firsts: Sequence[First],
         *,
@@ -89,7 +91,10 @@ class Question:
         now_us: int,
     ) -> None:
         self.bucket = -1
-        self._core = core
+        self._replicas = verification.replicas
+        self._purgatory = verification.purgatory
+        self._outbox = verification.outbox
+        self._clock = verification.clock
         self._transactional_id = transactional_id
         self._producer = firsts[0].producer
         self._places = [first.place for first in firsts]
@@ -97,14 +102,15 @@ class Question:
         self._adds = adds
         self._look_again = look_again
         self._answered: Answered | None = answered
-        self._pause_us = core.settings.add_partitions_to_txn_retry_backoff_ms * 1000
-        self._again_until_us = now_us + core.settings.add_partitions_to_txn_retry_backoff_max_ms * 1000
+        settings = self._replicas.settings
+        self._pause_us = settings.add_partitions_to_txn_retry_backoff_ms * 1000
+        self._again_until_us = now_us + settings.add_partitions_to_txn_retry_backoff_max_ms * 1000
         self._rests = False
         self._begin(firsts, now_us)
 
     def _begin(self, firsts: Sequence[First], now_us: int) -> None:
         """Begin the guards: they tell whether the transaction has ended meanwhile."""
-        wall_ms = self._core.wall_ms(now_us)
+        wall_ms = self._clock.ms(now_us)
         for place, producer, base_sequence, producers in firsts:
             if producers is not None:
                 self._guards[place] = producers.begin_verification(
@@ -113,12 +119,11 @@ class Question:
 
     def ask(self, now_us: int) -> None:
         """Ask whoever coordinates the transactional id."""
-        core = self._core
-        topic = core.image.topics.get(TRANSACTIONS_TOPIC)
+        topic = self._replicas.image.topics.get(TRANSACTIONS_TOPIC)
         leader, address = -1, None
         if topic is not None:
             index = partition_of_key(self._transactional_id, len(topic.partitions))
-            leader, _, address = core.leader_of(TRANSACTIONS_TOPIC, index)
+            leader, _, address = self._replicas.leader_of(TRANSACTIONS_TOPIC, index)
         if address is None:
             self._finish(dict.fromkeys(self._places, int(ErrorCode.COORDINATOR_NOT_AVAILABLE)), now_us)
             return
@@ -133,8 +138,8 @@ class Question:
             topics=[AddPartitionsToTxnTopic(name=name, partitions=found) for name, found in topics.items()],
         )
         self._rests = False
-        core.purgatory.add(self, now_us + _ANSWER_US)
-        core.ask_peer(leader, AddPartitionsToTxnRequest(transactions=[transaction]), self._take)
+        self._purgatory.add(self, now_us + _ANSWER_US)
+        self._outbox.ask_peer(leader, AddPartitionsToTxnRequest(transactions=[transaction]), self._take)
 
     def expire(self, now_us: int) -> None:
         """The pause is over, or no answer has come."""
@@ -147,7 +152,7 @@ class Question:
     def _take(self, response: AddPartitionsToTxnResponse | None, now_us: int) -> None:
         if self._answered is None:
             return
-        self._core.purgatory.remove(self)
+        self._purgatory.remove(self)
         missing = ErrorCode.NETWORK_EXCEPTION if response is None else response.error_code
         codes: dict[Place, int] = dict.fromkeys(self._places, int(missing))
         for result in response.results_by_transaction if response is not None else ():
@@ -157,7 +162,7 @@ class Question:
         busy = any(code == ErrorCode.CONCURRENT_TRANSACTIONS for code in codes.values())
         if busy and self._adds and now_us + self._pause_us <= self._again_until_us:
             self._rests = True
-            self._core.purgatory.add(self, now_us + self._pause_us)
+            self._purgatory.add(self, now_us + self._pause_us)
             return
         self._finish(codes, now_us)
 
@@ -167,43 +172,51 @@ class Question:
             answered({place: Verified(code, self._guards.get(place, 0)) for place, code in codes.items()}, now_us)
 
 
-def verify_produce(
-    core: BrokerCore, request: Request, append: Callable[[Mapping[Place, Verified], int], None], now_us: int
-) -> None:
-    """Ask about the batches of a Produce request that need it, then call `append(what came of it, now)`."""
-    message, version = request.message, request.version
-    adds = version >= _ADDED_FROM_PRODUCE_VERSION
-    strict = adds or (
-        core.settings.transaction_partition_verification_enable
-        and "no_transaction_verification" not in core.settings.weaknesses
-    )
-    first_batches = _first_batches(core, message)
-    if not first_batches or not strict:
-        append({first.place: Verified(0, 0, taken_on_trust=True) for first in first_batches}, now_us)
-        return
+class Verification:
+    """Puts such questions on behalf of one broker."""
 
-    def answered(verified: Mapping[Place, Verified], later_us: int) -> None:
-        append(
-            {place: Verified(_produce_error(each.error_code, version), each.guard) for place, each in verified.items()},
-            later_us,
+    def __init__(self, replicas: Replicas, purgatory: Purgatory, outbox: Outbox, clock: WallClock) -> None:
+        self.replicas = replicas
+        self.purgatory = purgatory
+        self.outbox = outbox
+        self.clock = clock
+
+    def verify_produce(
+        self, request: Request, append: Callable[[Mapping[Place, Verified], int], None], now_us: int
+    ) -> None:
+        """Ask about the batches of a Produce request that need it, then call `append(what came of it, now)`."""
+        message, version = request.message, request.version
+        topics, settings = self.replicas.topics, self.replicas.settings
+        adds = version >= _ADDED_FROM_PRODUCE_VERSION
+        strict = adds or (
+            settings.transaction_partition_verification_enable
+            and "no_transaction_verification" not in settings.weaknesses
         )
+        first_batches = _first_batches(topics, message)
+        if not first_batches or not strict:
+            append({first.place: Verified(0, 0, taken_on_trust=True) for first in first_batches}, now_us)
+            return
 
-    Question(
-        core,
-        message.transactional_id,
-        first_batches,
-        adds=adds,
-        answered=answered,
-        look_again=lambda: _first_batches(core, message),
-        now_us=now_us,
-    ).ask(now_us)
+        def answered(verified: Mapping[Place, Verified], later_us: int) -> None:
+            codes = {place: _produce_error(each.error_code, version) for place, each in verified.items()}
+            append({place: Verified(codes[place], each.guard) for place, each in verified.items()}, later_us)
+
+        Question(
+            self,
+            message.transactional_id,
+            first_batches,
+            adds=adds,
+            answered=answered,
+            look_again=lambda: _first_batches(topics, message),
+            now_us=now_us,
+        ).ask(now_us)
 
 
-def _first_batches(core: BrokerCore, message: Any) -> list[First]:
+def _first_batches(topics: Topics, message: Any) -> list[First]:
     """The batches that would open a transaction in a partition led here; broken ones are refused later."""
     found: list[First] = []
     for topic in message.topic_data:
-        partitions = core.topics.get(topic.name, {})
+        partitions = topics.get(topic.name, {})
         for data in topic.partition_data:
             partition = partitions.get(data.index)
             if partition is None or not partition.is_leader or partition.log is None or not data.records:

@@ -1,4 +1,4 @@
-"""What of upkeep.py is C when it is compiled (see setup.py)."""
+"""What of log_upkeep.py is C when it is compiled (see setup.py)."""
 
 cimport cython
 
@@ -13,12 +13,14 @@ cdef class _Job:
 @cython.final
 cdef class LogUpkeep:
     cdef public object _cleaner
-    cdef public object _core
+    cdef public object _clock
     cdef public object _directory
     cdef public object _flush_checked_us
     cdef public list _jobs
     cdef public object _next_us
     cdef public object _poll_us
+    cdef public object _settings
+    cdef public dict _topics
 
     cpdef deadline_us(self)
     @cython.locals(job=_Job)

@@ -16,14 +16,15 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.log.directory import CLEANED
+from ottla.broker.log.directory import CLEANED, LogDirectory
 from ottla.broker.log.log import Log
 from ottla.broker.log.segment import Segment
-from ottla.broker.partition import Partition
+from ottla.broker.partition import Partition, Topics
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.wall_clock import WallClock
 from ottla.records.batch_header import CorruptBatch
 
 if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
     from ottla.broker.log.cleaning_round import CleaningRound
 
 logger = logging.getLogger("ottla.broker")
@@ -74,9 +75,12 @@ def cleanable(log: Log, last_stable_offset: int, wall_ms: int) -> Cleanable | No
 class LogCleaner:
     """Compacts the logs of one broker; `due_us` is when `tick` has something to do, None before `start`."""
 
-    def __init__(self, core: BrokerCore) -> None:
+    def __init__(self, topics: Topics, directory: LogDirectory, settings: BrokerSettings, clock: WallClock) -> None:
         self.due_us: int | None = None
-        self._core = core
+        self._topics = topics
+        self._directory = directory
+        self._settings = settings
+        self._clock = clock
         self._partition: Partition | None = None
         self._round: CleaningRound | None = None
         self._steps: Iterator[None] = iter(())
@@ -84,13 +88,13 @@ class LogCleaner:
 
     def start(self, now_us: int) -> None:
         """There are logs from now on; starting twice is allowed."""
-        if self.due_us is None and self._core.settings.log_cleaner_enable:
-            self.due_us = now_us + self._core.settings.log_cleaner_backoff_ms * 1000
+        if self.due_us is None and self._settings.log_cleaner_enable:
+            self.due_us = now_us + self._settings.log_cleaner_backoff_ms * 1000
 
     def tick(self, now_us: int) -> None:
         """Do a step of the round there is, or look for a log that wants one."""
         if self._round is None and not self._begin(now_us):
-            self.due_us = now_us + max(1, self._core.settings.log_cleaner_backoff_ms) * 1000
+            self.due_us = now_us + max(1, self._settings.log_cleaner_backoff_ms) * 1000
             return
         self.due_us = now_us + _PAUSE_US
         current = self._round
@@ -109,11 +113,11 @@ class LogCleaner:
             self._end()
         except OSError:
             self._end()
-            self.due_us = now_us + max(1, self._core.settings.log_cleaner_backoff_ms) * 1000
+            self.due_us = now_us + max(1, self._settings.log_cleaner_backoff_ms) * 1000
 
     def _begin(self, now_us: int) -> bool:
         """Begin a round of the log that wants it most; False where none does."""
-        wall_ms = self._core.wall_ms(now_us)
+        wall_ms = self._clock.ms(now_us)
         found: tuple[float, Partition, list[Segment]] | None = None
         for partition in self._partitions():
             log = partition.log
@@ -149,10 +153,10 @@ class LogCleaner:
         partition = self._partition
         if partition is None or partition.log is not log:
             return False
-        return self._core.topics.get(partition.topic, {}).get(partition.index) is partition
+        return self._topics.get(partition.topic, {}).get(partition.index) is partition
 
     def _partitions(self) -> Iterator[Partition]:
-        for partitions in self._core.topics.values():
+        for partitions in self._topics.values():
             yield from partitions.values()
 
     def _store_checkpoint(self) -> None:
@@ -162,4 +166,4 @@ class LogCleaner:
             if partition.log is not None and partition.log.cleaned_to
         }
         with contextlib.suppress(OSError):
-            self._core.directory.write(CLEANED, cleaned)
+            self._directory.write(CLEANED, cleaned)

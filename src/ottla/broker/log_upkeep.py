@@ -1,4 +1,4 @@
-"""What a broker's logs need as time passes: checkpoints written, syncs noticed. Driven by `BrokerCore.tick`.
+"""What a broker's logs need as time passes: checkpoints written, syncs noticed. Driven by `Replicas.tick`.
 
 Each job has an interval of its own, taken from Kafka's settings. A job that fails for one log (OSError) goes on with
 the next and is tried again when it is due again.
@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
-from ottla.broker.log.cleaner import LogCleaner
-from ottla.broker.log.directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from ottla.broker.log.directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
 from ottla.broker.log.log import Log
 from ottla.broker.log.retention import delete_old_segments
-from ottla.broker.partition import Partition
-from ottla.broker.settings import NEVER
-
-if TYPE_CHECKING:
-    from ottla.broker.core import BrokerCore
+from ottla.broker.log_cleaner import LogCleaner
+from ottla.broker.partition import Partition, Topics
+from ottla.broker.settings import NEVER, BrokerSettings
+from ottla.broker.wall_clock import WallClock
 
 _SYNC_POLL_US = 100_000
 
@@ -39,14 +36,15 @@ class _Job:
 class LogUpkeep:
     """The upkeep of all logs of one broker; `deadline_us` says when `tick` is due at the latest."""
 
-    def __init__(self, core: BrokerCore) -> None:
-        self._core = core
-        self._directory = core.directory
+    def __init__(self, topics: Topics, directory: LogDirectory, settings: BrokerSettings, clock: WallClock) -> None:
+        self._topics = topics
+        self._directory = directory
+        self._settings = settings
+        self._clock = clock
         self._next_us: int | None = None
         self._poll_us = 0
         self._flush_checked_us = 0
-        self._cleaner = LogCleaner(core)
-        settings = core.settings
+        self._cleaner = LogCleaner(topics, directory, settings, clock)
         self._jobs = [
             _Job(settings.replica_high_watermark_checkpoint_interval_ms * 1000, self._store_high_watermarks),
             _Job(settings.log_flush_offset_checkpoint_interval_ms * 1000, self._store_recovery_points),
@@ -112,7 +110,7 @@ class LogUpkeep:
         self._directory.mark_clean(ends)
 
     def _partitions(self) -> Iterator[Partition]:
-        for partitions in self._core.topics.values():
+        for partitions in self._topics.values():
             yield from partitions.values()
 
     def _logs(self) -> Iterator[Log]:
@@ -142,7 +140,7 @@ class LogUpkeep:
 
     def _flush(self, now_us: int) -> None:
         """Begin to flush the logs that want it; where nothing says how often, the scheduler's own interval does."""
-        otherwise_ms = self._core.settings.log_flush_scheduler_interval_ms
+        otherwise_ms = self._settings.log_flush_scheduler_interval_ms
         for log in self._logs():
             flush_ms = log.settings.flush_ms if log.settings.flush_ms < NEVER else otherwise_ms
             if flush_ms < NEVER and now_us - log.flushed_us >= flush_ms * 1000:
@@ -150,7 +148,7 @@ class LogUpkeep:
                     log.flush_soon()
 
     def _delete_old_segments(self, now_us: int) -> None:
-        wall_ms = self._core.wall_ms(now_us)
+        wall_ms = self._clock.ms(now_us)
         for partition in self._partitions():
             if partition.log is not None:
                 with contextlib.suppress(OSError):
@@ -158,6 +156,6 @@ class LogUpkeep:
                         partition.log_start_moved()
 
     def _expire_producers(self, now_us: int) -> None:
-        wall_ms = self._core.wall_ms(now_us)
+        wall_ms = self._clock.ms(now_us)
         for log in self._logs():
-            log.producers.expire(wall_ms, self._core.settings.producer_id_expiration_ms)
+            log.producers.expire(wall_ms, self._settings.producer_id_expiration_ms)

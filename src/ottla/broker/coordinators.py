@@ -1,0 +1,95 @@
+"""The coordinators of one broker, each made when somebody first asks for it.
+
+Most clusters in tests never see either kind: they need not wait for, nor hold in memory, what coordinates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+from ottla.broker.outbox import Outbox
+from ottla.broker.purgatory import Purgatory
+from ottla.broker.replicas import Replicas
+from ottla.broker.request_channel import RequestChannel
+from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.broker.wall_clock import WallClock
+
+if TYPE_CHECKING:
+    from ottla.broker.groups.coordinator import GroupCoordinator
+    from ottla.broker.internal_topics import InternalTopic
+    from ottla.broker.transactions.coordinator import TransactionCoordinator
+    from ottla.broker.transactions.verification import Verification
+
+
+class Coordinators:
+    """What coordinates groups and transactions; members of groups are answered by the request channel."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        purgatory: Purgatory,
+        outbox: Outbox,
+        clock: WallClock,
+        rng: Random,
+        channel: RequestChannel,
+    ) -> None:
+        self._replicas = replicas
+        self._purgatory = purgatory
+        self._outbox = outbox
+        self._clock = clock
+        self._rng = rng
+        self._channel = channel
+        self._groups: GroupCoordinator | None = None
+        self._transactions: TransactionCoordinator | None = None
+        self._verification: Verification | None = None
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The groups coordinated here."""
+        if self._groups is None:
+            from ottla.broker.groups.coordinator import GroupCoordinator
+
+            self._groups = GroupCoordinator(
+                self._topic(OFFSETS_TOPIC),
+                self._purgatory,
+                self._replicas.settings,
+                self._clock,
+                self._rng,
+                self._channel.answer,
+            )
+        return self._groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transactions coordinated here."""
+        if self._transactions is None:
+            from ottla.broker.transactions.coordinator import TransactionCoordinator
+
+            self._transactions = TransactionCoordinator(
+                self._topic(TRANSACTIONS_TOPIC), self._replicas, self._purgatory, self._outbox, self._clock
+            )
+        return self._transactions
+
+    @property
+    def verification(self) -> Verification:
+        """What asks the coordinators of transactions on behalf of the partitions led here."""
+        if self._verification is None:
+            from ottla.broker.transactions.verification import Verification
+
+            self._verification = Verification(self._replicas, self._purgatory, self._outbox, self._clock)
+        return self._verification
+
+    def image_changed(self, gone: Sequence[str], now_us: int) -> None:
+        """Take on what is coordinated here now, and let go of what is not any more; topics that are `gone` as well."""
+        topics = self._replicas.topics
+        if self._groups is not None or OFFSETS_TOPIC in topics:
+            self.groups.image_changed(gone, now_us)
+        if self._transactions is not None or TRANSACTIONS_TOPIC in topics:
+            self.transactions.image_changed(now_us)
+
+    def _topic(self, name: str) -> InternalTopic:
+        from ottla.broker.internal_topics import InternalTopic
+
+        return InternalTopic(name, self._replicas, self._purgatory, self._outbox, self._clock)

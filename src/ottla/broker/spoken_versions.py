@@ -1,0 +1,28 @@
+"""What a broker says of the APIs and versions it answers (`VERSIONS`), also to those who ask in one that it does not.
+
+Produce is said to begin at version 0, as by Apache Kafka (KAFKA-18659): older librdkafka takes its absence for a
+broker without gzip, snappy and lz4, and silently sends uncompressed. Nobody asks for so old a version.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ottla.broker.apis import PRODUCE, VERSIONS
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+
+@cache
+def spoken_versions() -> list[ApiVersion]:
+    """Every API with its versions."""
+    # One list for all answers, which nobody changes: sixty objects for every connection cost more than the rest.
+    return [
+        ApiVersion(api_key=api_key, min_version=0 if api_key == PRODUCE else lowest, max_version=highest)
+        for api_key, (lowest, highest) in VERSIONS.items()
+    ]
+
+
+def unsupported_version_response() -> ApiVersionsResponse:
+    """What to answer, in version 0, to an ApiVersions request whose version is not known (KIP-511)."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=spoken_versions())
