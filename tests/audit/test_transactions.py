@@ -445,6 +445,18 @@ def test_an_aborted_record_that_joined_what_its_epoch_had_left_open_is_shown_inn
 
 
 @JOINING
+def test_a_record_that_joined_what_compaction_has_taken_since_is_shown_innocently(
+    scene: Scene, forgotten_us: int, marked: bool, found: bool
+) -> None:
+    let_join(scene, forgotten_us, marked, commits=True)
+    for broker in range(3):
+        scene.batches(broker)[1].records.clear()  # record 10's, which is left empty
+    scene.final(committed=True).records.append(seen(12, 5))
+    assert bool(scene.ask(check_aborted_reads).count) == found
+    assert bool(scene.ask(check_early_reads).count) == found
+
+
+@JOINING
 def test_a_committed_record_that_joined_what_its_epoch_had_left_open_is_hidden_innocently(
     scene: Scene, forgotten_us: int, marked: bool, found: bool
 ) -> None:

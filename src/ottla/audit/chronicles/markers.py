@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from ottla.audit.chronicles.chronicle import ReplicaSeen
+from ottla.audit.chronicles.chronicle import BatchSeen, ReplicaSeen
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,15 +33,15 @@ def end_of_transaction(log: ReplicaSeen, offset: int) -> Ending | None:
     return None if producer_id is None else Ending(sys.maxsize, False)
 
 
-def open_before(log: ReplicaSeen, offset: int) -> list[int]:
-    """The numbers of the records before the one at `offset` for which the same marker decides."""
-    open_: dict[int, list[int]] = {}
+def open_before(log: ReplicaSeen, offset: int) -> list[BatchSeen]:
+    """The batches up to the one that holds `offset` for which the same marker decides, that one included."""
+    open_: dict[int, list[BatchSeen]] = {}
     for batch in log.batches:
         if batch.is_control:
             open_.pop(batch.producer_id, None)
         elif batch.is_transactional:
             found = open_.setdefault(batch.producer_id, [])
-            found += [record.number for record in batch.records if record.offset < offset]
+            found.append(batch)
             if batch.base_offset <= offset <= batch.last_offset:
                 return found
     return []

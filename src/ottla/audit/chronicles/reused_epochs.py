@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.audit.chronicles.chronicle import SentRecord
+from ottla.audit.chronicles.chronicle import ReplicaSeen, SentRecord
 from ottla.audit.chronicles.durability import TRANSACTION_LOG, Break
 from ottla.audit.chronicles.markers import open_before
 from ottla.ledger.schema import ACKED
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def excuse_reused_epoch(case: Case, record: SentRecord) -> str | None:
     """What made a partition take an acknowledged record for another one; None where it did not, or nothing may."""
-    cuts = _forgettings(case)
+    cuts = forgettings(case)
     for other in _held_before(case, record) if cuts else ():
         if other.producer == record.producer and _may_share_epoch(other, record):
             for cut in cuts:
@@ -46,9 +46,9 @@ def excuse_reused_epoch(case: Case, record: SentRecord) -> str | None:
 
 def excuse_joining(case: Case, place: tuple[str, int], offset: int, began_us: int) -> str | None:
     """What let the record at an offset, of a transaction that began then, join an earlier one; None for nothing."""
-    cuts = _forgettings(case)
+    cuts = forgettings(case)
     logs = case.logs.get(place)
-    for number in open_before(logs[0], offset) if cuts and logs else ():
+    for number in _numbers_before(case, place, logs[0], offset) if cuts and logs else ():
         for other in case.sent.get(number, ()):
             earlier = case.transactions.get(other.transaction)
             if earlier is None or earlier.began_us >= began_us:
@@ -59,9 +59,21 @@ def excuse_joining(case: Case, place: tuple[str, int], offset: int, began_us: in
     return None
 
 
-def _forgettings(case: Case) -> list[Break]:
+def forgettings(case: Case) -> list[Break]:
     """What took part of the coordinators' topic away."""
     return [each for place, cuts in case.ledger.breaks.items() if place[0] == TRANSACTION_LOG for each in cuts]
+
+
+def _numbers_before(case: Case, place: tuple[str, int], log: ReplicaSeen, offset: int) -> Iterator[int]:
+    """The records in front of an offset for which the same marker decides."""
+    for batch in open_before(log, offset):
+        standing = {record.offset: record.number for record in batch.records}
+        yield from (number for at, number in standing.items() if at < offset)
+        # Compaction takes records and may leave their batch.
+        for record in case.sent_to.get(place, ()):
+            is_in_it = batch.base_offset <= record.offset <= min(batch.last_offset, offset - 1)
+            if is_in_it and record.outcome == ACKED and record.offset not in standing:
+                yield record.number
 
 
 def _may_share_epoch(other: SentRecord, record: SentRecord) -> bool:
