@@ -14,6 +14,7 @@ from typing import Any
 from ottla.audit.chronicles.chronicle import Chronicle, FaultSeen, ProducerPromise, TopicPromise, TransactionSeen
 from ottla.audit.chronicles.claims import read_promise
 from ottla.audit.findings import UNCONTROLLED, UNREPEATABLE, Finding
+from ottla.broker.settings import BrokerSettings
 from ottla.evidence.decoded import DecodedBatches
 from ottla.faults.drift_clock import DriftClock
 from ottla.producer.settings_table import PRODUCER_SETTINGS
@@ -77,6 +78,7 @@ class Run:
             producers=[_promise(producer, _slowest_ppm(plan, producer.name)) for producer in plan.producers],
             produced=[],
             transaction_version=plan.settings.get("transaction_version", 2),
+            producer_id_expiration_ms=BrokerSettings(**plan.settings).producer_id_expiration_ms,
             severity=plan.severity,
         )
         self.states = States()

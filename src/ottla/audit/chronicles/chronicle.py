@@ -275,6 +275,7 @@ class Chronicle:
     """One run. `healed_us`: when the last fault was over; `ended_us`: when everything was settled, -1 if it never was.
 
     `transaction_version`: that of the feature, 1 before each transaction had an epoch of its own (KIP-890).
+    `producer_id_expiration_ms`: how long partitions remember a producer that writes nothing.
     `severity` is "mild" where nothing happened that Kafka does not survive without a sync, otherwise "severe".
     `stuck` names what had not ended when patience did. `trace_hashes`: the fingerprints of runs of the same seed.
     `produced`: the Produce requests with acks, in the order of sending; empty if no broker needed time for them.
@@ -305,6 +306,7 @@ class Chronicle:
     healed_us: int = 0
     ended_us: int = -1
     transaction_version: int = 2
+    producer_id_expiration_ms: int = 86_400_000
     severity: str = "mild"
     redeliveries: int = 0
     is_cut_short: bool = False

@@ -6,7 +6,8 @@ by comes from the log itself, so that it outlives failovers. A gap is a batch th
 back is a duplicate that the broker should have known (it remembers five batches).
 
 What a power cut took away, by name of the ledger, may leave a gap: a broker that knows nothing of a producer takes any
-first number. Logs that begin later than at 0 do not show first numbers. Not observable with foreign brokers.
+first number. An epoch begins with 0 once more where it was given out again and the partition had forgotten its producer
+(`forgotten_producers`). Logs that begin later than at 0 do not show first numbers. Not observable with foreign brokers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from ottla.audit.chronicles.case import Case, Place
 from ottla.audit.chronicles.chronicle import BatchSeen, ReplicaSeen
 from ottla.audit.findings import EVIDENCE_MAX, SEQUENCE, Finding, Findings
+from ottla.audit.chronicles.forgotten_producers import begun_anew
 
 _WRAP = 1 << 31
 
@@ -35,17 +37,28 @@ def check_sequences(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
 
 def _check_log(case: Case, found: Findings, place: Place, log: ReplicaSeen) -> None:
     last: dict[tuple[int, int], BatchSeen] = {}
+    anew = begun_anew(case, place, log)
+    begins: dict[int, str] = {}
     for batch in log.batches:
+        if batch.base_offset in anew:
+            # Its own epoch may go on or begin with 0 once more; of the others nobody knows any more.
+            begins[batch.producer_id] = anew[batch.base_offset]
+            known = batch.producer_id, batch.producer_epoch
+            last = {key: each for key, each in last.items() if key[0] != batch.producer_id or key == known}
         if batch.is_control or batch.producer_id < 0 or batch.base_sequence < 0:
             continue
         key = batch.producer_id, batch.producer_epoch
         before = last.get(key)
         last[key] = batch
+        excuse = begins.pop(batch.producer_id, None)
         if before is None:
             due = 0 if log.log_start_offset == 0 else batch.base_sequence
         else:
             due = (before.base_sequence + before.last_offset - before.base_offset + 1) % _WRAP
         if batch.base_sequence == due:
+            continue
+        if excuse is not None and batch.base_sequence == 0:
+            found.tally(f"excused: {excuse}")
             continue
         again = before is not None and batch.base_sequence < due
         if not again and case.ledger.breaks.get(place):
