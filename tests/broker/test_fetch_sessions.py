@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from ottla.broker.apis import FETCH
 from ottla.broker.events import AskPeer, PeerAnswered
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 
 from .world import TOPIC, World, batch_of, records_of
@@ -223,6 +225,34 @@ def test_what_a_follower_said_while_the_leaders_log_could_not_be_opened_counts_w
     world.resume(3)
     world.pass_time(3000)
     assert sorted(world.partition().isr) == [1, 2, 3]
+
+
+def test_a_leader_that_leads_again_is_told_to_forget_what_cannot_be_fetched_yet() -> None:
+    """Its session has two partitions from before; the follower cannot open the log of one of them now."""
+    world = wide_world(4)
+    lost, other = (TOPIC, 0), (TOPIC, 3)
+    assert world.leader(*lost) == world.leader(*other) == 1
+    world.produce(batch_of(b"a"))
+    world.cut = {2}
+    world.produce(batch_of(b"b"), acks=1)  # broker 3 has it, and broker 2, which leads next, has not
+    storage = world.storages[3]
+    storage.failing, storage.failure, storage.read_failures = f"{TOPIC}-0/", errno.EIO, 1_000_000
+    world.pause(1)
+    world.cut = set()
+    world.pass_time(4000)
+    assert world.leader(*lost) == world.leader(*other) == 2
+    assert world.brokers[3].topics[TOPIC][0].log is None
+    world.resume(1)
+    world.pass_time(4000)
+    wanted = [TopicPartitions(topic=TOPIC, partitions=[0, 3])]
+    world.ask(2, ElectLeadersRequest(topic_partitions=wanted, timeout_ms=1000), version=2)
+    world.pass_time(4000)
+    assert world.leader(*lost) == world.leader(*other) == 1
+    assert world.produce(batch_of(b"c"), acks=1).error_code == 0
+    storage.failure, storage.read_failures = None, 0
+    world.pass_time(4000)
+    assert sorted(world.partition(*lost).isr) == sorted(world.partition(*other).isr) == [1, 2, 3]
+    assert [record.value for record in world.stored(broker_id=3)] == [b"a", b"c"]
 
 
 # Clients.

@@ -12,8 +12,8 @@ When partitions come or go while a Fetch is waiting at the leader, a new one is 
 older one. An answer to an older Fetch is still good: whatever is below the log's end by then is skipped.
 
 Invariants: a follower never appends anything but the next offset of the leader it follows. `fetch_asked` of a partition
-is what its leader's session has, or None: one of which that is not true any more is in `_changed`, `_resting` or
-`_forgotten`.
+is what its leader's session has, or None: one of which that is not true any more is in `_changed` or `_forgotten`. What
+the session has of a partition in `_resting` is in `_forgotten`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ReplicaFetcher:
         """Fetch this partition, too, from the next question on; questions with a token below `number` do not count."""
         self.unfollow(partition.topic, partition.index)
         place = partition.topic, partition.index
-        self._forgotten.pop(place, None)
+        # Its leader's session may have it from before: that stays in `_forgotten` until it is asked for again.
         partition.followed_from = number
         partition.fetch_asked = None
         partition.fetcher = self
