@@ -1,10 +1,11 @@
-"""What the witness takes down while a run goes: also what changes alone."""
+"""What the witness takes down while a run goes: also what changes alone, and what happens in one moment."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 from ottla.simulation.draw import draw
+from ottla.simulation.plan import PAUSE, SEND, SEVERE_WEATHER, Act, Mishap, Plan, ProducerPlan, TopicPlan
 from ottla.simulation.run import Run
 
 
@@ -22,3 +23,42 @@ def test_a_log_start_offset_that_moves_alone_is_taken_down() -> None:
             and (after.high_watermark, after.log_end_offset) == (before.high_watermark, before.log_end_offset)
         ]
     assert alone
+
+
+def test_what_a_leader_commits_as_it_opens_its_log_is_taken_down() -> None:
+    """A power cut takes the records of the only replica; its disk works again as the next ones come."""
+    in_one_moment = 0
+    for seed in range(12):
+        chronicle = Run(reopened(seed)).go()
+        marks, commits = chronicle.watermarks or [], chronicle.commits or []
+        first = next(mark for mark in marks if mark.leader_epoch == marks[-1].leader_epoch)
+        in_one_moment += first.log_end_offset == 2
+        last = [record.offset for record in chronicle.sent[-2:] if record.outcome == "acked"]
+        assert len(last) == 2
+        for offset in last:
+            assert any(
+                each.leader_epoch == first.leader_epoch and each.first_offset <= offset < each.end_offset
+                for each in commits
+            )
+    assert in_one_moment
+
+
+def reopened(seed: int) -> Plan:
+    """Five records, a power cut, and a disk that fails until two more have been sent."""
+    early, late = ([Act(SEND, n, "t0", 0, value_bytes=10) for n in numbers] for numbers in (range(5), (5, 6)))
+    settings = {"linger_ms": 0, "request_timeout_ms": 500}
+    disk = {"broker": 0, "operation": "write", "every": 1, "evicts": False}
+    return Plan(
+        seed=seed,
+        brokers=1,
+        through_bytes=False,
+        settings={},
+        topics=[TopicPlan("t0", 1, 1)],
+        producers=[ProducerPlan("p0", settings, [*early, Act(PAUSE, pause_us=2_000_000), *late])],
+        readers=[],
+        mishaps=[
+            Mishap("failing_disk", 400_000, 1_500_000, disk),
+            Mishap("power_off", 500_000, 200_000, {"broker": 0, "anywhere": True}),
+        ],
+        weather=SEVERE_WEATHER,
+    )

@@ -155,7 +155,8 @@ class Witness:
             # A leader that has less than was committed has lost it, and commits something else in its place: itself, or
             # who comes after it. So what counts is how far the leader before this one had come.
             before = max((each for each in known if each < epoch), default=None)
-            first = 0 if before is None else min(known[before], partition.log.log_end_offset)
+            # Where its own epoch began, not its log's end: it may have opened its log with its first append only.
+            first = 0 if before is None else min(known[before], partition.epoch_start_offset)
         known[epoch] = max(first, end)
         if end <= first:
             return
