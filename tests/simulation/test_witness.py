@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from ottla.faults.fault import make_fault
 from ottla.simulation.draw import draw
-from ottla.simulation.plan import PAUSE, SEND, SEVERE_WEATHER, Act, Mishap, Plan, ProducerPlan, TopicPlan
+from ottla.simulation.plan import PAUSE, SEND, SEVERE, Act, Plan, ProducerPlan, TimedFault, TopicPlan
 from ottla.simulation.run import Run
 
 
@@ -47,7 +48,8 @@ def reopened(seed: int) -> Plan:
     """Five records, a power cut, and a disk that fails until two more have been sent."""
     early, late = ([Act(SEND, n, "t0", 0, value_bytes=10) for n in numbers] for numbers in (range(5), (5, 6)))
     settings = {"linger_ms": 0, "request_timeout_ms": 500}
-    disk = {"broker": 0, "operation": "write", "every": 1, "evicts": False}
+    disk = make_fault("failing_disk", broker_id=0, operation="write")
+    power = make_fault("power_off", broker_id=0, moment="now")
     return Plan(
         seed=seed,
         brokers=1,
@@ -56,9 +58,6 @@ def reopened(seed: int) -> Plan:
         topics=[TopicPlan("t0", 1, 1)],
         producers=[ProducerPlan("p0", settings, [*early, Act(PAUSE, pause_us=2_000_000), *late])],
         readers=[],
-        mishaps=[
-            Mishap("failing_disk", 400_000, 1_500_000, disk),
-            Mishap("power_off", 500_000, 200_000, {"broker": 0, "anywhere": True}),
-        ],
-        weather=SEVERE_WEATHER,
+        faults=[TimedFault(disk, 400_000, 1_500_000), TimedFault(power, 500_000, 200_000)],
+        severity=SEVERE,
     )

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from ottla.audit.chronicles.case import UNCOMMITTED, Case, Place
 from ottla.audit.chronicles.chronicle import RecordSeen, ReplicaSeen
-from ottla.audit.findings import EVIDENCE_MAX, FENCED, Finding, Findings
 from ottla.audit.chronicles.forgotten_producers import begun_anew, excuse_unfenced
+from ottla.audit.findings import EVIDENCE_MAX, FENCED, Finding, Findings
 
 
 def check_fencing(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from ottla.audit.chronicles.case import Case, Place
 from ottla.audit.chronicles.chronicle import BatchSeen, ReplicaSeen
-from ottla.audit.findings import EVIDENCE_MAX, SEQUENCE, Finding, Findings
 from ottla.audit.chronicles.forgotten_producers import begun_anew
+from ottla.audit.findings import EVIDENCE_MAX, SEQUENCE, Finding, Findings
 
 _WRAP = 1 << 31
 
