@@ -355,7 +355,7 @@ class Commands:
 
         def began(effect: Effect) -> None:
             if effect.missed:
-                answer(UserMistake(f"the fault {effect.fault} finds nothing to strike: {effect.missed}."))
+                answer(UserMistake(f"the fault {effect.fault} finds nothing to strike: {effect.missed_because}."))
             else:
                 answer(effect.fault_id)
 

@@ -27,7 +27,7 @@ class Corrupt(Fault):
         """It is flipped at once."""
         why = site.flip_byte(self.broker_id, self.topic, self.partition, self.offset)
         if why:
-            effect.miss(why)
+            effect.miss("there was no such batch", why)
         else:
             effect.fire()
 

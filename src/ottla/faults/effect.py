@@ -25,13 +25,14 @@ class Part(Protocol):
 class Effect:
     """What a fault does from `begin` on; `missed` says why it found nothing to strike, "" while it may.
 
+    `missed_because` says it more precisely.
     `began` is told once, when that is known: some faults must ask the controller first.
     """
 
     def __init__(self, fault: Fault, fault_id: int, began: Callable[[Effect], None] | None = None) -> None:
         self.fault = fault
         self.fault_id = fault_id
-        self.missed = ""
+        self.missed = self.missed_because = ""
         self.is_over = False
         # Whether it is not known yet if there is something to strike.
         self.is_pending = False
@@ -57,9 +58,9 @@ class Effect:
         """Do this when the fault ends."""
         self._undos.append(undo)
 
-    def miss(self, why: str) -> None:
+    def miss(self, why: str, because: str = "") -> None:
         """There is nothing to strike."""
-        self.missed = why
+        self.missed, self.missed_because = why, because or why
 
     def begun(self) -> None:
         """It is in force, or has missed."""

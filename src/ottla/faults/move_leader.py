@@ -35,7 +35,7 @@ class MoveLeader(Fault):
 
         def answered(why: str) -> None:
             if why:
-                effect.miss(why)
+                effect.miss("no other replica could lead", why)
             else:
                 effect.fire()
             effect.begun()
