@@ -157,6 +157,28 @@ def test_a_slow_disk_delays_what_is_written_until_it_is_healed(three: ottla.Clus
     assert [appended >= sent + 0.49 for sent, appended in zip(sent_s, appended_s, strict=False)] == [True, True]
 
 
+def test_what_was_sent_without_acks_is_stored_when_the_producer_is_closed_before_a_slow_disk(
+    three: ottla.Cluster, topic: str
+) -> None:
+    """The question that a producer without acks asks before it closes does not pass what it wrote."""
+    with three.faults.slow_disk(three.leader(topic, 0), delay_ms=400) as fault:
+        sender = producer(three, acks=0, enable_idempotence=False, **UNHURRIED)
+        sender.send(topic, "a")
+        sender.close()
+        assert values(three, topic) == ["a"]
+        assert fault.fired >= 1
+
+
+def test_what_is_held_up_keeps_its_order_on_its_connection(three: ottla.Cluster, topic: str) -> None:
+    with three.faults.stall(probability=0.5, delay_max_ms=40) as fault:
+        with producer(three, acks=0, enable_idempotence=False, **UNHURRIED) as sender:
+            for number in range(50):
+                sender.send(topic, str(number))
+                sender.flush()
+        assert fault.fired > 0
+        assert values(three, topic) == [str(number) for number in range(50)]
+
+
 def test_a_clock_that_jumps_shows_in_the_times_of_records_and_is_set_right(three: ottla.Cluster) -> None:
     three.create_topic("dated", partitions=1, configs={"message.timestamp.type": "LogAppendTime"})
     leader = three.leader("dated", 0)
