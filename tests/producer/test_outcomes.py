@@ -120,13 +120,14 @@ def test_a_server_error_without_a_code_of_its_own_is_unknown(world):
     assert isinstance(world.outcome(sealed), BatchUnknown)
 
 
-def test_a_leader_that_lost_its_office_after_the_append_leaves_it_open(make_world):
+@pytest.mark.parametrize("base_offset", [0, 17])
+def test_a_leader_that_lost_its_office_after_the_append_leaves_it_open(make_world, base_offset):
     world = plain(make_world, retries=0)
     before = world.send("a")
     world.answer(6)
     after = world.send("b")
     world.run_until(lambda: world.produces)
-    world.answer(6, base_offset=17)
+    world.answer(6, base_offset=base_offset)
     assert isinstance(world.outcome(before), BatchFailed)
     assert isinstance(world.outcome(after), BatchUnknown)
 

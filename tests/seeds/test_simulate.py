@@ -1,4 +1,4 @@
-"""What `ottla simulate` shows, writes and keeps when something is found: with a guarantee taken out of the brokers."""
+"""What `ottla simulate` shows, writes and keeps when something is found: in a control without the sequence check."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from tools.mutation.control import Control
+from tools.mutation.weaknesses import weakened
 
 from ottla.audit.findings import DUPLICATED
 from ottla.seeds.kept_plan import read_plan
@@ -20,34 +22,60 @@ from ottla.simulation.draw import draw
 from ottla.simulation.outcome import Outcome, kinds_of
 from ottla.simulation.run import execute
 
-WEAK = ("no_sequence_check",)
 
-
-def weak(**options: object) -> SimulateOptions:
-    return SimulateOptions(weaknesses=WEAK, **{"seeds": 1, "first_seed": None, "jobs": 1, **options})  # type: ignore[arg-type]
+@pytest.fixture(scope="module")
+def weak() -> Iterator[Control]:
+    with weakened("no_sequence_check") as control:
+        yield control
 
 
 @pytest.fixture(scope="module")
-def failing() -> int:
+def failing(weak: Control) -> int:
     """The first seed in which a record is stored twice; which one that is changes with what is drawn."""
-    return next(seed for seed in range(100) if DUPLICATED in kinds_of(execute(draw(seed), weaknesses=WEAK))[:1])
+    return next(seed for seed in range(100) if DUPLICATED in kinds_of(weak.call(execute, draw(seed)))[:1])
 
 
-def test_a_failing_seed_is_told_kept_and_made_a_page(
-    failing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page, kept = tmp_path / "story.html", tmp_path / "kept"
-    assert simulate_all(weak(seed=failing, keep=kept, story=page)) == 1
-    told = capsys.readouterr().out
+def asked(**options: object) -> SimulateOptions:
+    return SimulateOptions(**{"seeds": 1, "first_seed": None, "jobs": 1, **options})  # type: ignore[arg-type]
+
+
+def simulated(options: SimulateOptions) -> tuple[int, str]:
+    """Exit status and standard output."""
+    with redirect_stdout(io.StringIO()) as told:
+        status = simulate_all(options)
+    return status, told.getvalue()
+
+
+class Told(NamedTuple):
+    """What is left of a command: its exit status, its output, the page, and the file of the smaller plan."""
+
+    status: int
+    output: str
+    page: Path
+    kept: Path
+
+
+@pytest.fixture(scope="module")
+def told_of_one(weak: Control, failing: int, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """The failing seed, made smaller, which takes many runs."""
+    folder = tmp_path_factory.mktemp("told")
+    page, kept = folder / "story.html", folder / "kept"
+    status, output = weak.call(simulated, asked(seed=failing, keep=kept, story=page))
+    return Told(status, output, page, kept / f"seed-{failing}.json")
+
+
+def test_a_failing_seed_is_told_kept_and_made_a_page(weak: Control, failing: int, told_of_one: Told) -> None:
+    status, told, page, kept = told_of_one
+    assert status == 1
     assert f"seed {failing}: " in told
     assert "“duplicated” with " in told
     story = told[told.index("“duplicated” with ") :]
     assert "✗ duplicated: record" in story
     assert "is stored at offsets 0" in page.read_text()
-    plan = read_plan(kept / f"seed-{failing}.json").plan
+    plan = read_plan(kept).plan
     assert plan.records <= 3
     assert execute(plan).is_clean
-    assert not execute(plan, weaknesses=WEAK).is_clean
+    assert not weak.call(execute, plan).is_clean
 
 
 class _Closed(io.TextIOWrapper):
@@ -59,24 +87,25 @@ class _Closed(io.TextIOWrapper):
         return super().write(text)
 
 
+def simulated_for_who_goes_away(options: SimulateOptions) -> None:
+    with redirect_stdout(_Closed(io.FileIO(os.devnull, "wb"))), pytest.raises(SystemExit):
+        simulate_all(options)
+
+
 def test_files_are_written_before_anybody_can_have_enough_of_the_story(
-    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    weak: Control, failing: int, told_of_one: Told, tmp_path: Path
 ) -> None:
     page, kept = tmp_path / "story.html", tmp_path / "kept"
-    monkeypatch.setattr("sys.stdout", _Closed(io.FileIO(os.devnull, "wb")))
-    with pytest.raises(SystemExit):
-        simulate_all(weak(seed=failing, keep=kept, story=page))
+    weak.call(simulated_for_who_goes_away, asked(plan=told_of_one.kept, keep=kept, story=page))
     assert "is stored at offsets 0" in page.read_text()
     assert read_plan(kept / f"seed-{failing}.json").plan.records <= 3
 
 
-def test_of_many_seeds_each_that_fails_is_named_and_kept(
-    failing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_many_seeds_each_that_fails_is_named_and_kept(weak: Control, failing: int, tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
-    options = weak(seeds=4, first_seed=failing, jobs=2, keep=tmp_path / "kept", json_file=str(figures), shrink=False)
-    assert simulate_all(options) == 1
-    told = capsys.readouterr().out
+    options = asked(seeds=4, first_seed=failing, jobs=2, keep=tmp_path / "kept", json_file=str(figures), shrink=False)
+    status, told = weak.call(simulated, options)
+    assert status == 1
     found = [outcome["seed"] for outcome in json.loads(figures.read_text())["failed"]]
     assert found[0] == failing
     for seed in found:
@@ -90,31 +119,37 @@ def test_without_a_weakness_nothing_is_kept(tmp_path: Path) -> None:
     assert list((tmp_path / "kept").iterdir()) == []
 
 
+def interrupted(*arguments: Any, **options: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def simulated_until_it_is_made_smaller(options: SimulateOptions) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ottla.seeds.simulate.shrink", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            simulate_all(options)
+
+
 @pytest.mark.parametrize("option", ["seed", "plan"])
 def test_what_failed_is_written_and_kept_even_if_nobody_waits_until_it_is_smaller(
-    option: str, failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    option: str, weak: Control, failing: int, tmp_path: Path
 ) -> None:
-    def interrupted(*arguments: Any, **options: Any) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("ottla.seeds.simulate.shrink", interrupted)
     figures, kept, plan = tmp_path / "figures.json", tmp_path / "kept", tmp_path / "plan.json"
     plan.write_text(json.dumps(draw(failing).to_dict()))
     given = failing if option == "seed" else plan
-    with pytest.raises(KeyboardInterrupt):
-        simulate_all(weak(**{option: given}, keep=kept, json_file=str(figures)))
+    options = asked(**{option: given}, keep=kept, json_file=str(figures))
+    weak.call(simulated_until_it_is_made_smaller, options)
     written = json.loads(figures.read_text())
     assert (written["seed"], written["clean"], written["shrunk"]) == (failing, False, None)
     assert read_plan(kept / f"seed-{failing}.json").plan == draw(failing)
 
 
 def test_who_has_no_time_gets_the_smallest_found_until_then_and_is_told(
-    failing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    weak: Control, failing: int, tmp_path: Path
 ) -> None:
     figures, kept = tmp_path / "figures.json", tmp_path / "kept"
-    options = weak(seed=failing, shrink_s=0.01, keep=kept, json_file=str(figures))
-    assert simulate_all(options) == 1
-    told = capsys.readouterr().out
+    status, told = weak.call(simulated, asked(seed=failing, shrink_s=0.01, keep=kept, json_file=str(figures)))
+    assert status == 1
     assert " in 0.01 s, stopped early: the smallest found until then; --shrink-seconds says how long" in told
     assert "is stored at offsets " in told
     shrunk = json.loads(figures.read_text())["shrunk"]

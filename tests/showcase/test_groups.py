@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tests.showcase.test_report import outcome, shown, verdict
-from tests.showcase.weakened import weakened
+from tools.mutation.weaknesses import weakened
 
 import ottla
 from ottla.audit import findings as kinds
@@ -43,7 +43,6 @@ from ottla.showcase.groups import (
 from ottla.showcase.outcome import STREAMED
 from ottla.showcase.run import BROKERS, _produce
 from ottla.showcase.workload import Records, make_records
-from ottla.weaknesses import Weakness
 
 ROWS = 300
 ABORTED = 20
@@ -352,6 +351,12 @@ def test_every_reason_is_for_a_kind_there_is() -> None:
 # ---- guarantees taken out of the cores ------------------------------------------------------------------------------
 
 
+def violated_groups(folder: Path) -> set[int]:
+    """Of a run."""
+    groups = judge_run(live(folder).values(), VERDICTS)
+    return {number for number, word in words(groups).items() if word == VIOLATED}
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize(
     ("weakness", "violated"),
@@ -363,12 +368,9 @@ def test_every_reason_is_for_a_kind_there_is() -> None:
         ("reads_aborted", {12}),
     ],
 )
-def test_a_guarantee_taken_out_of_a_core_violates_its_groups(
-    weakness: Weakness, violated: set[int], tmp_path: Path
-) -> None:
-    with weakened(weakness):
-        groups = judge_run(live(tmp_path).values(), VERDICTS)
-    assert {number for number, word in words(groups).items() if word == VIOLATED} == violated
+def test_a_guarantee_taken_out_of_a_core_violates_its_groups(weakness: str, violated: set[int], tmp_path: Path) -> None:
+    with weakened(weakness) as control:
+        assert control.call(violated_groups, tmp_path) == violated
 
 
 # ---- bounds ---------------------------------------------------------------------------------------------------------

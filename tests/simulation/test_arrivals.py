@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from tools.mutation.weaknesses import weakened
 
 from ottla.audit.chronicles.judgement import judge
 from ottla.audit.findings import KEPT_WAITING, Finding
@@ -78,7 +79,8 @@ def test_with_little_memory_senders_wait_and_every_record_gets_its_outcome() -> 
 
 def test_batches_that_are_closed_by_the_clock_are_found() -> None:
     plan = paced(600, 1_000)
-    (first, *_) = kept_waiting(execute(plan, weaknesses=("closes_by_clock",)))
+    with weakened("closes_by_clock") as control:
+        (first, *_) = kept_waiting(control.call(execute, plan))
     assert "its broker took no more than 20000 us for a request" in first
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 from tests.soak import IS_SOAK
+from tools.mutation.weaknesses import weakened
 
 from ottla.audit.findings import STUCK, UNDER_REPLICATED, UNSETTLED
 from ottla.simulation.chance import Chance
 from ottla.simulation.draw import draw
 from ottla.simulation.outcome import Outcome, kinds_of
 from ottla.simulation.run import Run, conclude
-from ottla.weaknesses import Weaknesses
 
 SEEDS = range(1_000) if IS_SOAK else range(25)
 
@@ -30,9 +30,9 @@ class Broke(Exception):
     pass
 
 
-def broken(seed: int, after_us: int, weaknesses: Weaknesses = ()) -> Outcome:
+def broken(seed: int, after_us: int) -> Outcome:
     """The outcome of a seed in which a core raises something, so long after the beginning."""
-    run = Run(draw(seed), weaknesses=weaknesses)
+    run = Run(draw(seed))
 
     def breaks() -> None:
         raise Broke
@@ -51,7 +51,8 @@ def test_what_had_not_come_to_its_end_is_nobodys_fault() -> None:
 
 
 def test_what_was_seen_until_then_is_told_beside_the_exception() -> None:
-    outcome = broken(0, 20_000_000, ("ack_before_replication",))
+    with weakened("ack_before_replication") as control:
+        outcome = control.call(broken, 0, 20_000_000)
     assert kinds_of(outcome)[0].startswith("Broke")
     assert UNDER_REPLICATED in kinds_of(outcome)
     assert not outcome.is_clean

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tools.mutation.weaknesses import WEAKNESSES
 
 from ottla.audit import findings
 from ottla.audit.chronicles.chronicle import Chronicle, ControlSeen, FaultSeen
@@ -17,7 +18,6 @@ from ottla.audit.chronicles.judgement import judge
 from ottla.audit.findings import BROKEN_PROMISE, FAULTLESS, MISREAD, REPEATED, UNCONTROLLED, UNREPEATABLE
 from ottla.simulation.draw import draw
 from ottla.simulation.run import Run
-from ottla.simulation.weaknesses import WEAKNESSES
 
 SEED = 3
 KINDS = {value for name, value in vars(findings).items() if name.isupper() and isinstance(value, str)}
@@ -56,7 +56,7 @@ def found(seen: Chronicle) -> list[str]:
 
 
 def test_every_kind_has_a_run_in_which_it_is_found() -> None:
-    convicted = {kind for line in WEAKNESSES.values() for kind in line.convicted_of}
+    convicted = {kind for weakness in WEAKNESSES.values() for kind in weakness.convicted_of}
     assert convicted | {*DOCTORED} | ELSEWHERE == KINDS
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from tests.soak import IS_SOAK
+from tools.mutation.weaknesses import weakened
 
 from ottla.errors import BufferFull, KafkaError
 from ottla.host.links import Cut
 from ottla.ledger.schema import ACKED, UNKNOWN
 from ottla.records.plain import decode_batches
 from ottla.simulation.world import CONTROLLER, World
-from ottla.weaknesses import Weaknesses
 
 SEEDS_PER_TEST = 10
 SEEDS = 20_000 if IS_SOAK else 100
@@ -38,9 +38,9 @@ SETTINGS = {
 class Storm:
     """One seed's cluster, producer and outages, and whatever was seen on the way that must not be."""
 
-    def __init__(self, seed: int, weaknesses: Weaknesses = ()) -> None:
+    def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
-        self.world = World(seed, weaknesses=weaknesses, **SETTINGS)
+        self.world = World(seed, **SETTINGS)
         self.partitions = self.rng.randint(1, 2)
         self.world.create_topic(TOPIC, partitions=self.partitions, min_insync_replicas=2)
         self.breaches: list[str] = []
@@ -196,6 +196,11 @@ class Storm:
                 self.breaches.append(f"out of order: {numbers}")
 
 
+def breaches(seed: int) -> list[str]:
+    """Of one seed."""
+    return Storm(seed).run()
+
+
 def outcome(delivery: Any) -> str:
     from .test_storms import outcome as of_storms
 
@@ -219,9 +224,13 @@ def test_whatever_happens_to_brokers_what_was_acked_stays(first: int) -> None:
     assert not told
 
 
-def test_the_judge_sees_acks_that_come_before_replication() -> None:
-    assert any(Storm(seed, ("ack_before_replication",)).run() for seed in range(60))
-
-
-def test_the_judge_sees_logs_that_part_where_nobody_compares_epochs() -> None:
-    assert any(Storm(seed, ("no_epoch_check_on_truncation",)).run() for seed in range(40))
+@pytest.mark.parametrize(
+    "weakness",
+    [
+        pytest.param("ack_before_replication", id="acks that come before replication"),
+        pytest.param("no_epoch_check_on_truncation", id="logs that part where nobody compares epochs"),
+    ],
+)
+def test_the_judge_sees(weakness: str) -> None:
+    with weakened(weakness) as control:
+        assert any(control.call(breaches, seed) for seed in range(60))

@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 from tests.soak import IS_SOAK
+from tools.mutation.control import Control
+from tools.mutation.weaknesses import weakened
 
 from ottla.faults.jump_clock import JumpClock
 from ottla.simulation.run import Run
-from ottla.weaknesses import Weakness
 
 from .agreement import World, differences
 from .reality import carry_out
@@ -31,7 +32,7 @@ SEEDS = 400 if IS_SOAK else 20
 # Most of the time everybody waits: for a request to time out, for a broker to be given up.
 SIDE_BY_SIDE = 3
 # Each shows in another way: twice in a log, under other numbers, in what is told, in a transaction.
-CONTROLS: tuple[Weakness, ...] = (
+CONTROLS = (
     "no_sequence_check",
     "retries_with_new_sequence",
     "failed_told_for_unknown",
@@ -47,8 +48,8 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def simulated(schedule: Schedule, *weaknesses: Weakness) -> World:
-    return World("the simulation", Run(schedule.plan, weaknesses=weaknesses).go())
+def simulated(schedule: Schedule) -> World:
+    return World("the simulation", Run(schedule.plan).go())
 
 
 def real(schedule: Schedule, folder: Path) -> World:
@@ -81,9 +82,10 @@ def test_simulated_schedules_come_to_the_same_in_reality(tmp_path: Path, say: Ca
 @pytest.mark.prove
 @pytest.mark.parametrize("weakness", CONTROLS)
 def test_a_guarantee_that_only_the_simulation_lacks_is_a_difference(
-    weakness: Weakness, tmp_path: Path, say: Callable[[str], None]
+    weakness: str, tmp_path: Path, say: Callable[[str], None]
 ) -> None:
-    schedule, weak = next(showing(weakness))
+    with weakened(weakness) as control:
+        schedule, weak = showing(control)
     reality = real(schedule, tmp_path)
     assert not differences(schedule, simulated(schedule), reality)
     lines = differences(schedule, weak, reality)
@@ -91,14 +93,14 @@ def test_a_guarantee_that_only_the_simulation_lacks_is_a_difference(
     assert lines
 
 
-def showing(weakness: Weakness) -> Iterator[tuple[Schedule, World]]:
-    """Schedules in which it makes a difference at all."""
+def showing(control: Control) -> tuple[Schedule, World]:
+    """The first schedule in which the control makes a difference at all."""
     for seed in range(200):
         schedule = draw_schedule(seed)
-        weak = simulated(schedule, weakness)
+        weak = control.call(simulated, schedule)
         if differences(schedule, simulated(schedule), weak):
-            yield schedule, weak
-    pytest.fail(f"none of the first 200 schedules brings {weakness} to light")
+            return schedule, weak
+    pytest.fail("none of the first 200 schedules brings the weakness to light")
 
 
 def test_no_clock_is_moved_so_far_that_a_transaction_may_have_had_its_time() -> None:

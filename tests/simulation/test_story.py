@@ -6,6 +6,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from tools.mutation.weaknesses import weakened
 
 from ottla.faults.fault import make_fault
 from ottla.simulation.draw import draw
@@ -81,12 +82,12 @@ def test_a_fault_is_told_in_words_with_how_long_it_lasts() -> None:
 
 
 def test_what_is_found_stands_where_it_happened() -> None:
-    unclean = ("unclean_election_always",)
     kill = TimedFault(make_fault("kill", moment="now", broker_id=2), 500_000, 2_000_000)
     cuts = [
         TimedFault(make_fault("cut_link", broker_id=broker, other_id=-2), 3_000_000, 2_000_000) for broker in (0, 1)
     ]
-    story = tell(small(faults=(kill, *cuts)), weaknesses=unclean)
+    with weakened("unclean_election_always") as control:
+        story = control.call(tell, small(faults=(kill, *cuts)))
     found = position(story, "broken leader epoch: broker 2 was elected")
     elected = position(story, "t0-0 led by 2, epoch 1, in sync 2, an unclean election")
     assert elected < found < position(story, "everything has healed")
@@ -114,7 +115,8 @@ def test_telling_a_story_changes_nothing_of_the_run() -> None:
 
 
 def test_what_was_found_ends_the_story_and_marks_what_it_is_about() -> None:
-    story = tell(small(*sends(7)), weaknesses=("no_sequence_check",))
+    with weakened("no_sequence_check") as control:
+        story = control.call(tell, small(*sends(7)))
     assert story.lines[-1].kind == FINDING
     assert any(told.startswith("duplicated: record 7 is stored at offsets 0 and 1") for told in words(story))
     about = [line.words for line in story.lines if line.is_evidence and line.kind != FINDING]
@@ -169,7 +171,8 @@ def page_of(story: Story) -> Page:
 
 
 def test_what_was_found_leads_to_its_rows() -> None:
-    story = tell(small(*sends(7)), weaknesses=("no_sequence_check",))
+    with weakened("no_sequence_check") as control:
+        story = control.call(tell, small(*sends(7)))
     parsed = page_of(story)
     assert parsed.links
     assert parsed.links == parsed.ids

@@ -55,7 +55,6 @@ cdef class Partition:
     cdef public object topic
     cdef public object topic_id
     cdef public TopicTraffic traffic
-    cdef public object weaknesses
 
     @cython.locals(log=Log, follower=Follower)
     cpdef append(self, records, BatchHeader header, now_us)

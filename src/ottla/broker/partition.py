@@ -30,7 +30,6 @@ from ottla.broker.log.log import Log
 from ottla.broker.metrics import TopicTraffic
 from ottla.broker.storage import Buffer, FileSlice
 from ottla.broker.topic_settings import TopicSettings
-from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition
 from ottla.records.batch_header import BatchHeader
 
@@ -150,7 +149,6 @@ class Partition:
         "topic",
         "topic_id",
         "traffic",
-        "weaknesses",
     )
 
     def __init__(
@@ -197,7 +195,6 @@ class Partition:
         # How often the directory knows that this log is to be flushed; None where it knows of none.
         self._flush_ms: int | None = None
         self._proposals = proposals
-        self.weaknesses = directory.settings.weaknesses
         # Whether the last attempt to open the log failed, and was told.
         self._is_shut = False
 
@@ -228,7 +225,7 @@ class Partition:
         It moves only where the high watermark does: a marker counts once it is replicated.
         """
         log = self.log
-        if log is None or (self.weaknesses and "lso_ignores_open_transactions" in self.weaknesses):
+        if log is None:
             return self.high_watermark
         stable_end = log.producers.stable_end(self.high_watermark)
         return stable_end if stable_end >= log.log_start_offset else min(log.log_start_offset, self.high_watermark)
@@ -296,8 +293,6 @@ class Partition:
             self.followers = {
                 each: Follower(now_us if each in image.isr else 0) for each in image.replicas if each != self.broker_id
             }
-            if self.weaknesses:
-                self._become_weakly()
             self.epoch_start_offset = self.log.log_end_offset if self.log is not None else 0
             self._note_epoch()
             for waiter in (*self.consumers_waiting, *self.followers_waiting):
@@ -315,20 +310,9 @@ class Partition:
         if self.is_leader and self.log is not None:
             self.log.epochs.note(self.leader_epoch, self.log.log_end_offset)
 
-    def _become_weakly(self) -> None:
-        """What a replica must never do when a leader epoch begins."""
-        if self.log is None:
-            return
-        if self.is_leader and "producer_state_lost_on_failover" in self.weaknesses:
-            self.log.producers.restore([])
-        if not self.is_leader and "truncates_below_high_watermark" in self.weaknesses:
-            self.truncate(max(self.log.log_start_offset, self.high_watermark - 1))
-
     @property
     def min_isr(self) -> int:
         """How many replicas must be in sync for acks=all; no more than there are replicas."""
-        if self.weaknesses and "min_insync_ignored" in self.weaknesses:
-            return 1
         return min(self.settings.min_insync_replicas, len(self.replicas))
 
     def broker_epoch_of(self, broker_id: int) -> int:
@@ -450,10 +434,6 @@ class Partition:
                 late[broker_id] = None
         if late:
             self.proposed = tuple(each for each in self.isr if each not in late)
-            if "isr_shrink_unasked" in self.weaknesses:
-                self.isr, self.proposed = self.proposed, None
-                self.reconsider(now_us)
-                return
             self._proposals.propose(self)
         else:
             self.reconsider(now_us)
@@ -497,8 +477,6 @@ class Partition:
                 )
             ):
                 reached = follower.end_offset
-        if self.weaknesses and "high_watermark_one_too_far" in self.weaknesses:
-            reached = min(reached + 1, log.log_end_offset)
         if reached <= self.high_watermark:
             return
         self.high_watermark = reached
@@ -592,8 +570,6 @@ class Partition:
     def retire(self, error_code: int, now_us: int) -> None:
         """The replica leads no more or is deleted: whoever waits is told so."""
         self._forget_recent()
-        if "deposed_leader_acks" in self.weaknesses:
-            error_code = ErrorCode.NONE
         waiting, self._waiting_acks = self._waiting_acks, []
         for _, order, waiter in waiting:
             waiter.replicated(order, error_code, now_us)

@@ -205,8 +205,6 @@ class ReplicaFetcher:
         log, settings = partition.log, self._settings
         assert log is not None
         epoch = log.epochs.latest
-        if settings.weaknesses and "no_epoch_check_on_truncation" in settings.weaknesses:
-            epoch = -1
         last = partition.fetch_asked
         if (
             last is not None

@@ -8,13 +8,10 @@ above it says why.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.errors import ConfigError
 from ottla.nearest import nearest_name
-
-if TYPE_CHECKING:
-    from ottla.weaknesses import Weaknesses
 
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
@@ -198,7 +195,7 @@ BROKER_SETTING_NAMES = tuple(setting.attribute for setting in BROKER_SETTINGS)
 class BrokerSettings:
     """A broker's settings by Kafka's names, with dots or underscores, typed or as text; raises ConfigError."""
 
-    __slots__ = (*BROKER_SETTING_NAMES, "weaknesses")
+    __slots__ = BROKER_SETTING_NAMES
 
     log_segment_bytes: int
     log_roll_ms: int
@@ -270,8 +267,6 @@ class BrokerSettings:
     group_initial_rebalance_delay_ms: int
 
     def __init__(self, **given: Any) -> None:
-        # Set by the simulator alone.
-        self.weaknesses: Weaknesses = ()
         for setting in BROKER_SETTINGS:
             name = setting.attribute
             if setting.name != name and name in given and setting.name in given:

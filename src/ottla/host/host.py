@@ -66,6 +66,7 @@ class Host:
         self._fork = fork
         self._wall_offset_us = wall_offset_us
         self._cluster_id = cluster_id
+        self._has_booted = False
         self._starts = {each.broker_id: 0 for each in addresses}
         self.clocks = {each.broker_id: OwnClock() for each in addresses}
         self.controller_clock = OwnClock()
@@ -150,13 +151,27 @@ class Host:
             self._fork(),
             cluster_id=self._cluster_id,
             running={machine.broker_id: machine.core.broker_epoch for machine in machines},  # type: ignore[attr-defined]
-            directories={
-                machine.broker_id: machine.core.directory.identify(machine.broker_id, machine.core.rng)  # type: ignore[attr-defined]
-                for machine in machines
-            },
+            directories=self._directories_of(machines),
         )
+        self._has_booted = True
         # With the image that it publishes the brokers begin.
         self._run_controller(core)
+
+    def _directories_of(self, machines: Sequence[BrokerMachine]) -> dict[int, str]:
+        """Which folder each broker has its logs in.
+
+        OSError where one cannot tell at the first start. Later on such a broker says it with a heartbeat, if it can.
+        """
+        found: dict[int, str] = {}
+        for machine in machines:
+            core: Any = machine.core
+            try:
+                found[machine.broker_id] = core.directory.identify(machine.broker_id, core.rng)
+            except OSError as error:
+                if not self._has_booted:
+                    raise
+                logger.warning("broker %d cannot read which folder it has: %s", machine.broker_id, error)
+        return found
 
     def start(self, broker_id: int) -> None:
         """Start a broker that is down."""

@@ -58,7 +58,6 @@ cdef class Accumulator:
     cdef public int64_t _delivery_timeout_us
     cdef public int64_t _linger_us
     cdef public bint _tells_closed
-    cdef public bint _closes_by_clock
     cdef public dict _open
     cdef public list _lingers
     cdef public list _resting

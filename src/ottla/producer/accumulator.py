@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ottla.records.delivery import SealedBatch
-    from ottla.weaknesses import Weaknesses
 
 
 # Brokers forget a producer that was idle (`producer.id.expiration.ms`, a day by default, is theirs to set).
@@ -114,14 +113,6 @@ class PartitionQueue:
             index += 1
         self.waiting.insert(index, batch)
 
-    def put_behind(self, batch: Batch) -> None:
-        """Queue a batch again behind all others: what must never happen (the weakness "reorders_on_retry")."""
-        self.waiting.append(batch)
-        for each in self.waiting:
-            if each.numbered:
-                self.next_sequence -= each.sealed.record_count
-                each.numbered = False
-
     def is_oldest(self, batch: Batch) -> bool:
         """Tell whether every batch before this one is settled."""
         ahead = bool(self.waiting) and self.waiting[0].number < batch.number
@@ -162,7 +153,6 @@ class Accumulator:
         linger_us: int = 0,
         *,
         tells_closed: bool = False,
-        weaknesses: Weaknesses = (),
     ) -> None:
         """`tells_closed`: each batch is put into `closed` when it is closed, before its outcome."""
         self.queues: dict[tuple[str, int], PartitionQueue] = {}
@@ -179,7 +169,6 @@ class Accumulator:
         self._delivery_timeout_us = delivery_timeout_us
         self._linger_us = linger_us
         self._tells_closed = tells_closed
-        self._closes_by_clock = "closes_by_clock" in weaknesses
         # The batches that may be open, in the order in which they were added.
         self._open: dict[Batch, None] = {}
         self._lingers: list[tuple[int, int, Batch]] = []
@@ -210,8 +199,6 @@ class Accumulator:
             self._open[batch] = None
             if self._linger_us:
                 batch.ready_us = created_us + self._linger_us
-            if self._closes_by_clock:
-                self._note_linger(batch)
         queue.waiting.append(batch)
         if self._expiry_us is None or deadline_us < self._expiry_us:
             self._expiry_us = deadline_us
@@ -280,7 +267,7 @@ class Accumulator:
 
     def _note_linger(self, batch: Batch) -> None:
         """Have `rest_over` check the batch when `linger.ms` is over."""
-        if len(self._lingers) > _LINGERS_KEPT + 4 * len(self._open) and not self._closes_by_clock:
+        if len(self._lingers) > _LINGERS_KEPT + 4 * len(self._open):
             # Most entries are of batches that were sent; one batch that lingers long keeps them in the heap.
             kept = []
             for entry in self._lingers:
@@ -314,14 +301,9 @@ class Accumulator:
             if self._still_lingers(batch):
                 self._unlist(batch.queue)
                 self.schedule(batch.queue, now_us)
-            elif self._closes_by_clock and batch.sealed.is_open:
-                self._close(batch)
-                self.filled(batch.sealed, now_us)
 
     def _still_lingers(self, batch: Batch) -> bool:
         queue = batch.queue
-        if self._closes_by_clock:
-            return False
         return queue.lingers and queue.waiting[0] is batch
 
     def leaders_changed(self, topics: Iterable[str], now_us: int) -> None:
@@ -471,7 +453,7 @@ class Accumulator:
         """Return when `rest_over` or `expired` has something to do next."""
         earliest = self._expiry_us
         lingers = self._lingers
-        while lingers and not (self._still_lingers(lingers[0][2]) or self._closes_by_clock):
+        while lingers and not self._still_lingers(lingers[0][2]):
             heappop(lingers)[2].is_timed = False
         if self._resting and (earliest is None or self._resting[0][0] < earliest):
             earliest = self._resting[0][0]

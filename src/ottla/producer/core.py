@@ -77,7 +77,6 @@ class ProducerCore:
             settings.delivery_timeout_ms * 1000,
             settings.linger_ms * 1000,
             tells_closed=bool(settings.interceptor_classes),
-            weaknesses=settings.weaknesses,
         )
         self._sender = Sender(settings, self._connection, self._accumulator, self._idempotence, self.meters)
         self._transactions: Transactions | None = None
@@ -92,11 +91,10 @@ class ProducerCore:
                 self._idempotence,
                 self._accumulator,
                 self._backoff_us,
-                settings.weaknesses,
             )
         self._telemetry: Telemetry | None = None
         self._brokers_met = 0
-        self._topics = TopicPartitions(settings.weaknesses)
+        self._topics = TopicPartitions()
         self._topic_idle_us = settings.metadata_max_idle_ms * 1000
         self._views = None if settings.partition_function is None else ClusterViews()
         self._loads = PartitionLoads(

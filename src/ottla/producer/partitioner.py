@@ -16,16 +16,13 @@ from ottla.protocol.error_codes import ErrorCode, kafka_error
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ottla.weaknesses import Weaknesses
-
 
 class TopicPartitions:
     """Keeps what was announced of each topic, and which topics somebody still waits for."""
 
-    __slots__ = ("_waited_for", "_weaknesses", "told")
+    __slots__ = ("_waited_for", "told")
 
-    def __init__(self, weaknesses: Weaknesses = ()) -> None:
-        self._weaknesses = weaknesses
+    def __init__(self) -> None:
         # Topic -> what was announced of it: (partitions, error code).
         self.told: dict[str, tuple[int, int]] = {}
         # A dict for its order.
@@ -56,8 +53,6 @@ class TopicPartitions:
                 code = ErrorCode.LEADER_NOT_AVAILABLE
             if topic not in self._waited_for and self.told.get(topic) == (count, code):
                 continue
-            if count > 1 and "keys_hashed_over_fewer_partitions" in self._weaknesses:
-                count -= 1
             self.told[topic] = count, code
             if count:
                 self._waited_for.pop(topic, None)

@@ -30,10 +30,8 @@ cdef class Sender:
     cdef public object _compression_level
     cdef public int64_t _in_flight_max
     cdef public dict _limits
-    cdef public bint _closes_by_clock
     cdef public object _backoff_ms
     cdef public object _backoff_max_ms
-    cdef public object _weaknesses
 
     @cython.locals(node=NodeQueues, in_flight=int64_t, may_close=bint)
     cpdef send_ready(self, int64_t now_us, bint may_connect=*)

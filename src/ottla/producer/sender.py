@@ -94,8 +94,6 @@ class Sender:
         self._idempotence = idempotence
         self._metrics = metrics
         self._acks = settings.acks
-        self._weaknesses = settings.weaknesses
-        self._closes_by_clock = "closes_by_clock" in settings.weaknesses
         self._answered = settings.acks != 0
         self._retries = settings.retries
         self._delivery_timeout_ms = settings.delivery_timeout_ms
@@ -135,7 +133,7 @@ class Sender:
 
     def _may_close(self, node_id: int, in_flight: int) -> bool:
         """Whether open batches may be closed for one more request to this node."""
-        if not self._answered or self._closes_by_clock:
+        if not self._answered:
             return True
         limit = self._limits.get(node_id)
         if limit is None:
@@ -147,7 +145,7 @@ class Sender:
         metrics = self._metrics
         for batch in batches:
             queue, sealed = batch.queue, batch.sealed
-            if not batch.numbered or "retries_with_new_sequence" in self._weaknesses:
+            if not batch.numbered:
                 self._idempotence.number(batch)
             metrics.topic(queue.topic).sent(sealed, now_us)
             data = PartitionProduceData(index=queue.partition, records=sealed.buffers())
@@ -156,8 +154,6 @@ class Sender:
                 topics[queue.topic] = TopicProduceData(name=queue.topic, partition_data=[data])
             else:
                 topic.partition_data.append(data)
-            if "delivery_timeout_begins_anew" in self._weaknesses:
-                batch.deadline_us = now_us + self._delivery_timeout_ms * 1000
             batch.move(_SEND)
             batch.attempts += 1
         metrics.client.produce_requests += 1
@@ -172,9 +168,6 @@ class Sender:
             limit.sent(in_flight)
         request = InFlightRequest(node_id, batches, now_us, in_flight)
         self._connection.request(node_id, message, request, now_us, self._answered)
-        if "acks_told_before_answer" in self._weaknesses:
-            for batch in batches:
-                self._ack(batch, batch.number, -1)
 
     # --- answers -------------------------------------------------------------------------------------------------
 
@@ -337,9 +330,6 @@ class Sender:
     def _put_back(self, batch: Batch) -> None:
         meter = self._metrics.topic(batch.queue.topic)
         meter.records_retried += batch.sealed.record_count
-        if "reorders_on_retry" in self._weaknesses and batch.state is BatchState.WAITING and not batch.queue.in_flight:
-            batch.queue.put_behind(batch)
-            return
         batch.queue.put_back(batch)
 
     # --- giving up -----------------------------------------------------------------------------------------------
@@ -347,8 +337,6 @@ class Sender:
     def give_up_expired(self, now_us: int) -> None:
         """Settle the batches whose delivery timeout is over."""
         for batch in self._accumulator.expired(now_us):
-            if "expired_batch_forgotten" in self._weaknesses:
-                continue
             self._give_up(batch, self._too_late(batch, now_us))
             self._accumulator.schedule(batch.queue, now_us)
 
@@ -382,7 +370,7 @@ class Sender:
         if self._idempotence.enabled and batch.numbered and not was_in_flight:
             batch.queue.hole = True
         self._metrics.topic(batch.queue.topic).gave_up(batch.sealed, unknown=state is BatchState.UNKNOWN)
-        if state is BatchState.FAILED or "failed_told_for_unknown" in self._weaknesses:
+        if state is BatchState.FAILED:
             self.settled.append(BatchFailed(batch.sealed, error))
         else:
             self.settled.append(BatchUnknown(batch.sealed, error))

@@ -22,7 +22,6 @@ from ottla.producer.settings_table import PRODUCER_SETTINGS
 
 if TYPE_CHECKING:
     from ottla.producer.figures import Metrics
-    from ottla.weaknesses import Weaknesses
 
 IN_FLIGHT_MAX_WITH_IDEMPOTENCE = 5
 _OWN_SETTINGS = PRODUCER_SETTINGS[len(CONNECTION_SETTINGS) :]
@@ -87,8 +86,6 @@ class ProducerSettings:
         self._check_transactional_id()
         self._settle_delivery_timeout("delivery_timeout_ms" in explicit)
         self.warnings = list(self.connection.warnings)
-        # Set by the simulator alone.
-        self.weaknesses: Weaknesses = ()
         if self.buffer_memory < self.batch_size:
             self.warnings.append(
                 f"buffer.memory={self.buffer_memory} is below batch.size={self.batch_size}: no batch can fill, and "

@@ -70,7 +70,6 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
 if TYPE_CHECKING:
     from ottla.records.delivery import SealedBatch
-    from ottla.weaknesses import Weaknesses
 
 _S, _V = TransactionState, TransactionEvent
 # Nothing has to be finished before such a producer closes.
@@ -88,7 +87,6 @@ class Transactions:
         idempotence: Idempotence,
         accumulator: Accumulator,
         backoff: Callable[[int], int],
-        weaknesses: Weaknesses = (),
     ) -> None:
         idempotence.transactional_id = transactional_id
         self.state = TransactionState.UNINITIALIZED
@@ -100,7 +98,6 @@ class Transactions:
         self._connection = connection
         self._idempotence = idempotence
         self._accumulator = accumulator
-        self._weaknesses = weaknesses
         self._talk = TransactionTalk(transactional_id, connection, backoff)
         self._parts = TransactionParts(accumulator)
         # Called for every batch that is handed over.
@@ -373,8 +370,6 @@ class Transactions:
                 self._needs_epoch = self._needs_epoch or (self._version == 1 and self._bumps)
             request.coordinator.forget()
             self._talk.pause(now_us)
-            if kind is RequestKind.END and "commit_timeout_aborts" in self._weaknesses:
-                self.fail(kafka_error(ErrorCode.REQUEST_TIMED_OUT, self.trouble))
             return
         if kind is RequestKind.ADD_PARTITIONS or kind is RequestKind.COMMIT_OFFSETS:
             codes = partition_codes(response) if kind is RequestKind.ADD_PARTITIONS else offset_codes(response)
@@ -488,8 +483,6 @@ class Transactions:
 
     def _ended(self) -> None:
         """The transaction is over, as it was to be."""
-        if "epoch_not_bumped_after_abort" in self._weaknesses and self._needs_epoch:
-            self._adopt(self._idempotence.producer_id, self._idempotence.producer_epoch)
         if self._needs_epoch and not self._bumps:
             doubt = self._lost_numbers.reuse(self._accumulator.queues)
             if doubt is not None:

@@ -430,8 +430,7 @@ class ReaderCore:
         """Both offsets are known: say so, and be done where there is nothing between them."""
         assert position.start is not None
         position.move(PositionEvent.LOCATED)
-        failed = position.fetch_offset + 1 if "skips_after_leader_change" in self._settings.weaknesses else 0
-        position.fetch_offset = position.start + failed
+        position.fetch_offset = position.start
         self._outputs.append(Positioned(position.topic, position.partition, position.start, position.end))
         self._finish_at_end(position)
 
@@ -478,8 +477,6 @@ class ReaderCore:
             return False
         if size:
             aborted = tuple((a.producer_id, a.first_offset) for a in told.aborted_transactions or ())
-            if aborted and "reads_aborted" in self._settings.weaknesses:
-                aborted = ()
             position.buffered_bytes += size
             self._outputs.append(
                 Fetched(
@@ -522,8 +519,6 @@ class ReaderCore:
 
     def _pause(self, position: Position, reason: str, now_us: int) -> None:
         """Try again in a while, longer each time."""
-        if "skips_after_leader_change" in self._settings.weaknesses:
-            position.fetch_offset += 1
         connection = self._settings.connection
         position.failures += 1
         pause_ms = min(

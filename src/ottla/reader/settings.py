@@ -7,13 +7,10 @@ Two defaults differ from Kafka's consumer on purpose, because what is read here 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ottla.connection.setting import INT32_MAX, Setting, read_settings
 from ottla.connection.settings import CONNECTION_SETTINGS, ConnectionSettings
-
-if TYPE_CHECKING:
-    from ottla.weaknesses import Weaknesses
 
 READER_SETTINGS: tuple[Setting, ...] = (
     *CONNECTION_SETTINGS,
@@ -108,8 +105,6 @@ class ReaderSettings:
         for row in READER_SETTINGS[len(CONNECTION_SETTINGS) :]:
             setattr(self, row.keyword, values[row.keyword])
         self.connection = ConnectionSettings.from_values(values, explicit)
-        # Set by the simulator alone.
-        self.weaknesses: Weaknesses = ()
 
     @property
     def read_committed(self) -> bool:

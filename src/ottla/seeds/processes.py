@@ -18,7 +18,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from functools import partial
 from itertools import count, islice
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -44,15 +43,15 @@ _COLLECT_AFTER = (200_000, 5, 5)
 _COLLECT_ALL_EVERY = 100
 
 
-def run_seed(seed: int, **options: Any) -> Outcome:
-    """Draw a seed, run it with `options` as for `Run`, judge it; whatever is raised on the way is part of the outcome.
+def run_seed(seed: int) -> Outcome:
+    """Draw a seed, run it, judge it; whatever is raised on the way is part of the outcome.
 
     Every so many seeds are run twice: both must leave the same trace.
     """
     try:
-        outcome = execute(draw(seed), **options)
+        outcome = execute(draw(seed))
         if seed % _TWICE_EVERY == 0:
-            _compare(outcome, execute(draw(seed), **options))
+            _compare(outcome, execute(draw(seed)))
     except Exception:
         return Outcome(seed, "", crashed=traceback.format_exc())
     return outcome
@@ -64,12 +63,12 @@ def _compare(outcome: Outcome, again: Outcome) -> None:
         outcome.findings.append(found)
 
 
-def run_plan(plan: Plan, *, patience_s: float = PATIENCE_S, **options: Any) -> Outcome:
+def run_plan(plan: Plan, *, patience_s: float = PATIENCE_S) -> Outcome:
     """Run one plan as `run_seeds` does a seed: a process that dies, or never comes to an end, is a finding.
 
     Unlike with `run_seed` it is not run twice.
     """
-    with closing(PlanRuns(**options)) as runs:
+    with closing(PlanRuns()) as runs:
         return runs.run(plan, patience_s)
 
 
@@ -117,20 +116,19 @@ def _some(seeds: Iterator[int], count: int = _IN_HAND) -> list[int]:
 
 
 class PlanRuns:
-    """Runs one plan after the other, for whoever has to see what one came to before the next; `options` as for `Run`.
+    """Runs one plan after the other, for whoever has to see what one came to before the next.
 
     As with `run_plan` a process that dies, or never comes to an end, is a finding; all others share one process.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self._run = partial(execute, **options)
+    def __init__(self) -> None:
         self._worker: _Worker | None = None
 
     def run(self, plan: Plan, patience_s: float = PATIENCE_S) -> Outcome:
         """What this plan comes to."""
         worker = self._worker
         if worker is None:
-            worker = self._worker = _Worker(self._run, [plan])
+            worker = self._worker = _Worker(execute, [plan])
         else:
             worker.hand([plan])
         while (outcome := worker.outcome(patience_s)) is None:

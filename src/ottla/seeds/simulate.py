@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,14 @@ from rich.text import Text
 from ottla.errors import UserMistake
 from ottla.screen import open_console, plain_table, showing_steps
 from ottla.seeds.kept_plan import keep, read_plan
-from ottla.seeds.processes import PATIENCE_S, PlanRuns, run_plan, run_seed, run_seeds
+from ottla.seeds.processes import PATIENCE_S, PlanRuns, run_plan, run_seeds
 from ottla.seeds.tally import Tally
 from ottla.simulation.draw import draw
 from ottla.simulation.outcome import Outcome, evidence_of, kinds_of, verdict_of
 from ottla.simulation.plan import Plan
 from ottla.simulation.shrink import RUNS_MAX, Shrunk, shrink
-from ottla.simulation.story import Story, as_text, tell
+from ottla.simulation.story import as_text, tell
 from ottla.simulation.story_page import as_page
-from ottla.weaknesses import Weaknesses
 from ottla.whole_file import check_place, write_whole
 
 STDOUT = "-"
@@ -49,8 +47,8 @@ _FRESH_SEEDS = 1_000_000_000
 class SimulateOptions:
     """What the command line said; `first_seed` None: fresh ones.
 
-    `weaknesses` and `patience_s` (of real time, for one run) no command line can say: they are for tests of what is
-    shown when something is found.
+    `patience_s` (of real time, for one run) no command line can say: it is for tests of what is shown when a run does
+    not end.
     """
 
     seeds: int
@@ -62,7 +60,6 @@ class SimulateOptions:
     keep: Path | None = None
     story: Path | None = None
     json_file: str | None = None
-    weaknesses: Weaknesses = ()
     patience_s: float = PATIENCE_S
     # So long, of real time, one failure is made smaller.
     shrink_s: float = math.inf
@@ -97,7 +94,7 @@ def _make_folder(folder: Path) -> None:
 def _one(console: Console, options: SimulateOptions) -> int:
     kept = read_plan(options.plan) if options.plan is not None else None
     plan = kept.plan if kept is not None else draw(options.seed or 0)
-    outcome = run_plan(plan, patience_s=options.patience_s, weaknesses=options.weaknesses)
+    outcome = run_plan(plan, patience_s=options.patience_s)
     told = _Told(console, options)
     same_trace = None if kept is None or kept.trace_hash is None else kept.trace_hash == outcome.trace_hash
     try:
@@ -159,7 +156,6 @@ def _many(console: Console, options: SimulateOptions) -> int:
 def _run_and_show(
     console: Console, options: SimulateOptions, seeds: range, tally: Tally, told: _Told, figures: dict[str, Any]
 ) -> None:
-    run = partial(run_seed, weaknesses=options.weaknesses)
     title, began = f"seeds {seeds[0]} to {seeds[-1]}", time.monotonic()
     try:
         # First of all, so that it is known whatever happens.
@@ -168,7 +164,7 @@ def _run_and_show(
         with (
             showing_steps(console) as steps,
             steps.step(title, len(seeds), "seeds") as step,
-            closing(run_seeds(seeds, options.jobs, run=run, patience_s=options.patience_s)) as outcomes,
+            closing(run_seeds(seeds, options.jobs, patience_s=options.patience_s)) as outcomes,
         ):
             for outcome in outcomes:
                 tally.add(outcome)
@@ -287,10 +283,7 @@ class _Told:
         def run(smaller: Plan) -> Outcome:
             return runs.run(smaller, min(options.patience_s, max(0.0, end_s - time.monotonic())))
 
-        with (
-            _progress_of_shrinking(self._console, plan.seed) as progress,
-            closing(PlanRuns(weaknesses=options.weaknesses)) as runs,
-        ):
+        with _progress_of_shrinking(self._console, plan.seed) as progress, closing(PlanRuns()) as runs:
             return shrink(plan, outcome, run=run, progress=progress, goes_on=lambda: time.monotonic() < end_s)
 
     def _show_story(self, shrunk: Shrunk) -> None:
@@ -305,7 +298,7 @@ class _Told:
             after += ", stopped early: the smallest found until then"
             after += "" if runs_out else "; --shrink-seconds says how long it may take"
         self._console.print(Text(f"{words} ({after})", "bold"), soft_wrap=True)
-        lines = as_text(self._tell(plan))
+        lines = as_text(tell(plan))
         half = _STORY_LINES_MAX // 2
         if len(lines) > _STORY_LINES_MAX:
             lines = [*lines[:half], f"… {len(lines) - 2 * half:,} lines, which --story FILE has …", *lines[-half:]]
@@ -321,13 +314,10 @@ class _Told:
     def _write_story(self, plan: Plan) -> None:
         assert self._options.story is not None
         self._has_story = True
-        write_whole(self._options.story, as_page(self._tell(plan)), what="the story", option="--story")
+        write_whole(self._options.story, as_page(tell(plan)), what="the story", option="--story")
 
     def _name_story(self) -> None:
         self._console.print(f"its story: {self._options.story}", soft_wrap=True)
-
-    def _tell(self, plan: Plan) -> Story:
-        return tell(plan, weaknesses=self._options.weaknesses)
 
     def shrunk_as_json(self, seed: int) -> dict[str, Any] | None:
         """The smallest plan of a seed and what it came to, None where it was not made smaller."""

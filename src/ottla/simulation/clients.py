@@ -77,7 +77,6 @@ class SimulatedProducer:
 
     def __init__(self, world: World, number: int, settings: Mapping[str, Any], rng: Random) -> None:
         self.settings = ProducerSettings({"bootstrap_servers": world.bootstrap_servers, **settings})
-        self.settings.weaknesses = world.weaknesses
         self.core = ProducerCore(self.settings, rng)
         self.requests: list[Transmit] = []
         # As it is called in the trace.
@@ -236,7 +235,6 @@ class SimulatedReader:
 
     def __init__(self, world: World, number: int, settings: Mapping[str, Any], rng: Random) -> None:
         self._settings = ReaderSettings({"bootstrap_servers": world.bootstrap_servers, **settings})
-        self._settings.weaknesses = world.weaknesses
         self.core = ReaderCore(self._settings, rng)
         # As it is called in the trace.
         self.client_name = f"client-{number}"

@@ -29,7 +29,6 @@ from ottla.simulation.states import States
 from ottla.simulation.timed_faults import TimedFaults
 from ottla.simulation.witness import Witness
 from ottla.simulation.world import World
-from ottla.weaknesses import Weaknesses
 
 # In simulated time: how long things may go wrong, and how long the rest may take once they no longer do.
 _FAULTS_US = 60_000_000
@@ -53,14 +52,13 @@ _MILLION = 1_000_000
 class Run:
     """A plan in a world of its own; `chronicle` fills as it goes."""
 
-    def __init__(self, plan: Plan, *, keep_trace: bool = False, weaknesses: Weaknesses = ()) -> None:
+    def __init__(self, plan: Plan, *, keep_trace: bool = False) -> None:
         self.plan = plan
         self.world = World(
             plan.seed,
             brokers=plan.brokers,
             through_bytes=plan.through_bytes,
             keep_trace=keep_trace,
-            weaknesses=weaknesses,
             **plan.settings,
         )
         self.chronicle = Chronicle(

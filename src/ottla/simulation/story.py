@@ -63,9 +63,9 @@ class Story:
     lines: list[Line] = field(default_factory=list)
 
 
-def tell(plan: Plan, **options: Any) -> Story:
-    """Run the plan, with `options` as for `Run`, and write its story."""
-    run = Run(plan, **options)
+def tell(plan: Plan) -> Story:
+    """Run the plan and write its story."""
+    run = Run(plan)
     listener = _Listener(run)
     run.world.trace.listeners.append(listener.hear)
     crashed = None

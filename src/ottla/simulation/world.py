@@ -35,7 +35,6 @@ from ottla.simulation.disk import Disk
 from ottla.simulation.network import Network, SimulatedDoors
 from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.trace import Trace
-from ottla.weaknesses import Weaknesses
 
 P = TypeVar("P", bound=SimulatedProducer)
 R = TypeVar("R", bound=SimulatedReader)
@@ -58,7 +57,6 @@ class World:
         brokers: int = 3,
         through_bytes: bool = False,
         keep_trace: bool = False,
-        weaknesses: Weaknesses = (),
         **settings: Any,
     ) -> None:
         rng = Chance(seed)
@@ -72,9 +70,7 @@ class World:
         # For who breaks things by chance.
         self.chance = rng
         self._clients = 0
-        self.weaknesses = weaknesses
         broker_settings = BrokerSettings(**{"request_timeout_ms": _REQUEST_TIMEOUT_MS, **settings})
-        broker_settings.weaknesses = weaknesses
         self._broker_fell: Callable[[int, str], None] | None = None
         self._image_published: Callable[[ClusterImage], None] | None = None
         # How long brokers take for a Produce request, at least and at most; drawn beside all else that is.

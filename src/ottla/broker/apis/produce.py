@@ -43,7 +43,6 @@ from ottla.records.batch_header import (
     CorruptBatch,
     check_crc,
     read_header,
-    stamp_crc,
 )
 from ottla.records.compression import Allowance
 
@@ -139,7 +138,6 @@ def _append_all(
     wall_ms = broker.wall_ms(now_us)
     allowance = Allowance(DECODED_BYTES_MAX)
     failed = False
-    acks_early = "ack_before_replication" in broker.settings.weaknesses
     stored: list[tuple[str, int]] = []
     waiting: list[tuple[Partition, int, PartitionProduceResponse]] = []
     responses: list[TopicProduceResponse] = []
@@ -163,7 +161,7 @@ def _append_all(
                 ]
                 continue
             stored.append((topic.name, data.index))
-            if acks == -1 and end_offset > partition.high_watermark and not acks_early:
+            if acks == -1 and end_offset > partition.high_watermark:
                 waiting.append((partition, end_offset, answer))
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     if request.context is not None:
@@ -196,8 +194,6 @@ def _leading(
     refusal = request.refusal
     if refusal is not None and _concerns(refusal, topic, index):
         raise Refused(refusal.error, "refused by the fault plan")
-    if partitions is not None and "appends_to_another_partition" in broker.settings.weaknesses:
-        index = min((own for own, each in partitions.items() if each.is_leader), default=index)
     partition = partitions.get(index) if partitions is not None else None
     if topic in INTERNAL_TOPICS:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by coordinators alone")
@@ -257,9 +253,6 @@ def _append(
         if base_offset < 0:
             if header.attributes & TRANSACTIONAL:
                 _check_transaction(log, header, verified)
-            if "record_spoilt_on_append" in partition.weaknesses and not header.attributes & _CODEC_MASK:
-                records[-1] ^= 0xFF
-                stamp_crc(records)
             base_offset = partition.append(records, header, now_us)
             traffic = partition.traffic
             traffic.produces += 1

@@ -231,8 +231,6 @@ class Leadership:
     # All partitions.
 
     def _may_be_unclean(self, topic: TopicImage) -> bool:
-        if "unclean_election_always" in self._settings.weaknesses:
-            return True
         if not topic.configs:
             return self._settings.unclean_leader_election_enable
         return TopicSettings(topic.configs, self._settings).unclean_leader_election_enable

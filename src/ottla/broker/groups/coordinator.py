@@ -192,8 +192,6 @@ class GroupCoordinator:
         end_offset = self._append(group.partition, pairs, now_us, producer=producer)
         undecided = self._await_decision(group, producer[0])
         undecided.update((place, (committed, end_offset)) for place, committed in offsets.items())
-        if "group_offsets_before_commit" in self.settings.weaknesses:
-            group.decide(producer[0], True)
         self._await(group.partition, end_offset, _nothing, answer, now_us)
 
     def transaction_ended(self, partition: Partition, producer_id: int, committed: bool) -> None:

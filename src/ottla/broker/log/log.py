@@ -70,7 +70,7 @@ class Log:
         # Compaction: everything in front was looked at; and how often the end was cut, which voids what it is at.
         self.cleaned_to = 0
         self.cuts = 0
-        self.producers = ProducerStates(self.directory.settings.weaknesses)
+        self.producers = ProducerStates()
         self.aborted = AbortedTransactions()
         self.epochs = LeaderEpochs()
         self.flushed_us = self.storage.write_back.now_us
@@ -353,7 +353,7 @@ class Log:
         self.store_epochs()
         producer_snapshots.remove(self.storage, self.folder, above=-1)
         self.snapshot_offset = offset
-        self.producers = ProducerStates(self.directory.settings.weaknesses)
+        self.producers = ProducerStates()
         self.aborted = AbortedTransactions()
 
     def advance_log_start(self, offset: int) -> bool:

@@ -20,9 +20,7 @@ cdef class ProducerStates:
     cdef public dict _entries
     cdef public object _guards_given
     cdef public dict _open
-    cdef public Py_ssize_t _remembered
     cdef public dict _verifications
-    cdef public object _weaknesses
 
     @cython.locals(entry=ProducerEntry, first=int64_t, last=int64_t, last_appended=int64_t)
     cpdef check(self, BatchHeader header)

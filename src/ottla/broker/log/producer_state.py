@@ -18,14 +18,11 @@ Invariant: `check` and `check_marker` change nothing; `note` is called exactly o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ottla.broker.log.files import ProducerSnapshotEntry
 from ottla.protocol.error_codes import ErrorCode
 from ottla.records.batch_header import TRANSACTIONAL, BatchHeader
-
-if TYPE_CHECKING:
-    from ottla.weaknesses import Weaknesses
 
 # As many batches as a producer may have in flight on one connection.
 BATCHES_REMEMBERED = 5
@@ -100,11 +97,9 @@ class _Verification:
 class ProducerStates:
     """All producers of one partition by producer id."""
 
-    __slots__ = ("_ended", "_entries", "_guards_given", "_open", "_remembered", "_verifications", "_weaknesses")
+    __slots__ = ("_ended", "_entries", "_guards_given", "_open", "_verifications")
 
-    def __init__(self, weaknesses: Weaknesses = ()) -> None:
-        self._weaknesses = weaknesses
-        self._remembered = 4 if "dedupe_window_of_four" in weaknesses else BATCHES_REMEMBERED
+    def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         # First offset -> producer, ascending: transactions begin at the log's end.
         self._open: dict[int, int] = {}
@@ -122,8 +117,6 @@ class ProducerStates:
         first = header.base_sequence
         if header.producer_epoch != entry.epoch:
             if header.producer_epoch < entry.epoch:
-                if "no_producer_fencing" in self._weaknesses:
-                    return NEW_BATCH
                 detail = f"producer {header.producer_id} has epoch {entry.epoch} now, not {header.producer_epoch}"
                 return Verdict(ErrorCode.INVALID_PRODUCER_EPOCH, -1, detail)
             if first != 0:
@@ -132,7 +125,7 @@ class ProducerStates:
         else:
             batches = entry.batches
             last_appended = batches[-1][1] if batches else -1
-            if first != (last_appended + 1) % SEQUENCE_MODULO and "no_sequence_check" not in self._weaknesses:
+            if first != (last_appended + 1) % SEQUENCE_MODULO:
                 last = (first + header.last_offset_delta) % SEQUENCE_MODULO
                 for known_first, known_last, base_offset, timestamp_ms in batches:
                     if known_first == first and known_last == last:
@@ -199,7 +192,7 @@ class ProducerStates:
         last = first + header.last_offset_delta
         last = last if last < SEQUENCE_MODULO else last - SEQUENCE_MODULO
         batches.append((first, last, base_offset, header.max_timestamp))
-        if len(batches) > self._remembered:
+        if len(batches) > BATCHES_REMEMBERED:
             del batches[0]
         entry.last_timestamp_ms = header.max_timestamp
         if header.attributes & TRANSACTIONAL:

@@ -56,11 +56,6 @@ def recover(log: Log) -> None:
     log.cleaned_to = min(end, log.directory.cleaned_to(log.folder))
     restore_producers(log, end, distrust_from=checked_from)
     log.epochs.advance_start(log.log_start_offset)
-    weaknesses = log.directory.settings.weaknesses
-    if "producer_state_lost_on_restart" in weaknesses:
-        log.producers.restore([])
-    if "aborted_index_lost" in weaknesses:
-        log.aborted.truncate(0)
 
 
 def _write_again(log: Log, bases: list[int]) -> None:
@@ -136,8 +131,7 @@ def _resume(log: Log, segment: Segment, end: int, size: int) -> bool:
 def _read_again(log: Log, segment: Segment, epochs: LeaderEpochs | None, *, verify: bool) -> bool:
     """Read and index a segment; False where it had to be cut."""
     size = segment.file.size
-    cut = "torn_batch_kept" not in log.directory.settings.weaknesses
-    for header in segment.rebuild(verify=verify, cut=cut):
+    for header in segment.rebuild(verify=verify):
         if epochs is not None:
             epochs.note(header.partition_leader_epoch, header.base_offset)
     if segment.size < size:

@@ -121,8 +121,8 @@ class Segment:
 
     # Coming to be.
 
-    def rebuild(self, *, verify: bool, cut: bool = True) -> Iterator[BatchHeader]:
-        """Read the whole file and index it; whatever cannot be a batch is cut off (unless not `cut`). OSError."""
+    def rebuild(self, *, verify: bool) -> Iterator[BatchHeader]:
+        """Read the whole file and index it; whatever cannot be a batch is cut off. OSError."""
         self.index = GrowingIndex(self._index_interval_bytes)
         self._index_doubted = False
         self.size = 0
@@ -132,7 +132,7 @@ class Segment:
                 break
             self._note(header, header.base_offset)
             yield header
-        if self.size < self.file.size and cut:
+        if self.size < self.file.size:
             self.file.truncate(self.size)
 
     def adopt_index(self, next_offset: int) -> bool:

@@ -70,7 +70,6 @@ class CoordinatedTransaction(Transaction):
         self.coordinator_epoch = partition.leader_epoch
         self.markers: MarkerWriter | None = None
         self._coordinator = coordinator
-        self.weaknesses = coordinator.settings.weaknesses
 
     def expire(self, now_us: int) -> None:
         """The open transaction has had its time."""
@@ -215,10 +214,6 @@ class TransactionCoordinator:
             else:
                 done(0, follows.producer_id, follows.epoch, later_us)
 
-        if "end_told_before_stored" in transaction.weaknesses:
-            self._store(transaction, data, _ignore, now_us)
-            stored(0, now_us)
-            return
         self._store(transaction, data, stored, now_us)
 
     def known(self, transactional_id: str, now_us: int) -> CoordinatedTransaction:

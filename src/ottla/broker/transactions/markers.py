@@ -54,8 +54,6 @@ class MarkerWriter:
         self._coordinator_epoch = coordinator_epoch
         self._written = written
         self._outstanding: dict[Place, None] = dict.fromkeys(transaction.data.partitions)
-        if "markers_skipped" in transaction.weaknesses and len(self._outstanding) > 1:
-            self._outstanding.popitem()
         # Place -> when its leader was asked, for answers that are still to come.
         self._asked_us: dict[Place, int] = {}
         self._over = False

@@ -21,12 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ottla.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from ottla.weaknesses import Weaknesses
 
 EPOCH_MAX = (1 << 15) - 1
 NO_PRODUCER = -1
@@ -106,7 +103,6 @@ class Transaction:
         self.transactional_id = transactional_id
         self.data = data
         self.pending: TransactionData | None = None
-        self.weaknesses: Weaknesses = ()
 
     def prepare(self, data: TransactionData) -> None:
         """Take `data` as what comes next."""
@@ -171,7 +167,7 @@ def check_expected(data: TransactionData, expected: tuple[int, int] | None) -> N
 def _check_owner(transaction: Transaction, producer_id: int, epoch: int) -> None:
     if transaction.data.producer_id != producer_id:
         raise TransactionRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.data.epoch != epoch and "no_producer_fencing" not in transaction.weaknesses:
+    if transaction.data.epoch != epoch:
         raise TransactionRefusal(ErrorCode.PRODUCER_FENCED)
 
 
@@ -230,7 +226,7 @@ def ended_data(
     """What EndTxn makes of it; ProducerIdWanted, TransactionRefusal."""
     data = transaction.data
     wanted = _S.PREPARE_COMMIT if committed else _S.PREPARE_ABORT
-    if client_version < 2 or "no_producer_fencing" in transaction.weaknesses:
+    if client_version < 2:
         _check_owner(transaction, producer_id, epoch)
         repeated = True
     else:

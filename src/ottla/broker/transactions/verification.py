@@ -188,10 +188,7 @@ class Verification:
         message, version = request.message, request.version
         topics, settings = self.replicas.topics, self.replicas.settings
         adds = version >= _ADDED_FROM_PRODUCE_VERSION
-        strict = adds or (
-            settings.transaction_partition_verification_enable
-            and "no_transaction_verification" not in settings.weaknesses
-        )
+        strict = adds or settings.transaction_partition_verification_enable
         first_batches = _first_batches(topics, message)
         if not first_batches or not strict:
             append({first.place: Verified(0, 0, taken_on_trust=True) for first in first_batches}, now_us)

@@ -1,0 +1,227 @@
+"""Changes the source of ottla on purpose, and looks who finds out.
+
+    python -m tools.mutate weaknesses [--seeds 2000] [--first-seed 0] [--enough 2] [name ...]
+    python -m tools.mutate mutants [--seed 1] [--each 5] [--seeds 200] [--first-seed 0] [--list] [file ...]
+
+`weaknesses` are the guarantees of `tools/mutation/weaknesses.py`, taken out one by one. Seed after seed is drawn, as
+`ottla simulate` does, until `--enough` of them have convicted a weakness or `--seeds` were looked at. Printed is one
+line of the table in docs/simulation.md for each: one seed in how many convicts it, which, and what is found in them. A
+seed in which something is found with the unchanged source as well is named, and the exit status is 1.
+
+`mutants` are mechanical changes (`tools/mutation/mechanical.py`), `--each` of every file, drawn by `--seed`. Each goes
+through `--seeds` seeds of the simulation and through the tests of its room (`TESTS`), each for a bounded time. Printed
+is who has killed it. What survives both is looked up in `tools/mutation/survivors.py`; the exit status is 1 if there is
+no reason for it there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import cache, partial
+from multiprocessing.pool import ThreadPool
+
+from tools.mutation.control import Control, ControlFailed
+from tools.mutation.mechanical import Mutant, draw
+from tools.mutation.seeds import first_found, kinds_found, trace_hash
+from tools.mutation.source import PACKAGE, ROOT
+from tools.mutation.survivors import reason_for
+from tools.mutation.weaknesses import WEAKNESSES, weakened
+
+# Those whose mistakes cost records.
+FILES = (
+    "producer/sender.py",
+    "broker/partition.py",
+    "broker/log/log.py",
+    "broker/log/producer_state.py",
+    "sink/commit.py",
+    "sink/deciding.py",
+    "sink/applying.py",
+)
+TESTS = {
+    "producer": ("tests/producer",),
+    "broker": ("tests/broker",),
+    "reader": ("tests/reader",),
+    "sink": ("tests/sink",),
+}
+# The simulation has no sink.
+_UNSIMULATED = ("sink",)
+# Of seeds that are compared with those of the unchanged source, where nothing was found in any.
+_COMPARED = 20
+_PATIENCE_S = 900
+
+
+def room_of(file: str) -> str:
+    """The room of a file below src/ottla."""
+    return file.split("/", 1)[0]
+
+
+# ---- weaknesses -------------------------------------------------------------------------------------------------
+
+
+def measure(name: str, first_seed: int, seeds: int, enough: int) -> tuple[str, bool]:
+    """One line of the table, and whether nothing was found with the unchanged source in the seeds it tells of."""
+    kinds: Counter[str] = Counter()
+    convicting: list[int] = []
+    unsound: list[int] = []
+    looked = 0
+    with weakened(name) as control:
+        for seed in range(first_seed, first_seed + seeds):
+            looked += 1
+            found = control.call(kinds_found, seed)
+            if not any(kind in WEAKNESSES[name].convicted_of for kind in found):
+                continue
+            if _sound(seed):
+                unsound.append(seed)
+                continue
+            kinds.update(found)
+            convicting.append(seed)
+            if len(convicting) == enough:
+                break
+    told = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+    rate = f"{looked / len(convicting):.0f}" if convicting else f"none of {looked}"
+    left_out = f"; the unchanged source is convicted in {unsound}" if unsound else ""
+    return f"| `{name}` | {rate} | {', '.join(map(str, convicting))} | {told}{left_out} |", not unsound
+
+
+@cache
+def _sound(seed: int) -> tuple[str, ...]:
+    return kinds_found(seed)
+
+
+# ---- mutants ----------------------------------------------------------------------------------------------------
+
+
+def killed_by(file: str, text: str, seeds: range) -> list[str]:
+    """Who finds out that the file's text is this one: nobody, the simulation, the tests, or whoever loads it."""
+    try:
+        control = Control({file: text})
+    except ControlFailed as failure:
+        return [f"whoever loads it: {_last_line(str(failure))}"]
+    with control:
+        killers = []
+        if room_of(file) not in _UNSIMULATED:
+            killers.append(_killed_by_simulation(control, seeds))
+        killers.append(_killed_by_tests(control, TESTS[room_of(file)]))
+    return [each for each in killers if each]
+
+
+def _killed_by_simulation(control: Control, seeds: range) -> str:
+    try:
+        found = control.call(first_found, seeds, timeout_s=_PATIENCE_S)
+    except ControlFailed as failure:
+        return f"simulation: {_last_line(str(failure))}"
+    return f"simulation: {', '.join(found[1])} in seed {found[0]}" if found else ""
+
+
+def _killed_by_tests(control: Control, tests: tuple[str, ...]) -> str:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "--tier", "test"]
+    try:
+        done = subprocess.run(
+            [*command, *tests],
+            cwd=ROOT,
+            env=control.environment,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"tests: no end after {_PATIENCE_S} s"
+    if not done.returncode:
+        return ""
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return f"tests: {failed[0] if failed else _last_line(done.stdout + done.stderr)}"
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["no word"])[-1]
+
+
+def judge(mutant: Mutant, seeds: range) -> tuple[str, bool]:
+    """What is told of a mutant, and whether somebody has killed it or there is a reason why nobody can."""
+    text = (PACKAGE / mutant.file).read_text()
+    told, changed = mutant.told(text), mutant.apply(text)
+    killers = killed_by(mutant.file, changed, seeds)
+    if killers:
+        return f"killed    {told}\n{_indented(killers)}", True
+    reason = reason_for(mutant.file, text, changed)
+    if reason:
+        return f"survived  {told}\n{_indented([f'known: {reason}'])}", True
+    return f"SURVIVED  {told}\n{_indented([_difference(mutant, changed, seeds)])}", False
+
+
+def _difference(mutant: Mutant, changed: str, seeds: range) -> str:
+    if room_of(mutant.file) in _UNSIMULATED:
+        return "not simulated"
+    compared = seeds[:_COMPARED]
+    with Control({mutant.file: changed}) as control:
+        other = sum(control.call(trace_hash, seed) != trace_hash(seed) for seed in compared)
+    return f"{other} of {len(compared)} seeds leave another trace"
+
+
+def _indented(lines: list[str]) -> str:
+    return "\n".join(f"          {line}" for line in lines)
+
+
+# ---- the command line -------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    """Do what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=1, help="how many at once")
+    commands = parser.add_subparsers(required=True)
+    planned = commands.add_parser("weaknesses")
+    planned.set_defaults(run=_weaknesses)
+    planned.add_argument("--seeds", type=int, default=2_000)
+    planned.add_argument("--first-seed", type=int, default=0)
+    planned.add_argument("--enough", type=int, default=2)
+    planned.add_argument("names", nargs="*", default=list(WEAKNESSES))
+    drawn = commands.add_parser("mutants")
+    drawn.set_defaults(run=_mutants)
+    drawn.add_argument("--seed", type=int, default=1)
+    drawn.add_argument("--each", type=int, default=5)
+    drawn.add_argument("--seeds", type=int, default=200)
+    drawn.add_argument("--first-seed", type=int, default=0)
+    drawn.add_argument("--list", action="store_true", help="only say which they are")
+    drawn.add_argument("files", nargs="*", default=list(FILES))
+    given = parser.parse_args()
+    run: Callable[[argparse.Namespace], bool] = given.run
+    return 0 if run(given) else 1
+
+
+def _weaknesses(given: argparse.Namespace) -> bool:
+    look = partial(measure, first_seed=given.first_seed, seeds=given.seeds, enough=given.enough)
+    return _told(look, given.names, given.jobs)
+
+
+def _mutants(given: argparse.Namespace) -> bool:
+    mutants = draw(given.files, given.each, given.seed)
+    if given.list:
+        for mutant in mutants:
+            print(mutant.told((PACKAGE / mutant.file).read_text()))
+        return True
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    for file in {room_of(each): each for each in given.files}.values():
+        # The control of the controls: what nothing was changed in survives.
+        if killers := killed_by(file, (PACKAGE / file).read_text(), seeds):
+            print(f"{file} as it is:\n{_indented(killers)}")
+            return False
+    return _told(partial(judge, seeds=seeds), mutants, given.jobs)
+
+
+def _told(look: Callable[..., tuple[str, bool]], what: list[object], jobs: int) -> bool:
+    well = True
+    with ThreadPool(jobs) as pool:
+        for line, is_well in pool.imap(look, what):
+            print(line, flush=True)
+            well = well and is_well
+    return well
+
+
+if __name__ == "__main__":
+    sys.exit(main())
