@@ -16,10 +16,10 @@ from ottla.simulation.run import execute
 
 FOLDER = Path(__file__).parent / "fingerprints"
 FINGERPRINTS = {
-    "clocks": "c18c4ac0589fa0594cbc30041c96a64de6510a2ae33d3cbbb832047091ad6bbd",
-    "kill": "e88c372a31c0a7da39256aeb6483e7557c9c5742485690786415c55adbdf4400",
-    "power": "9e9de6a9d5bbc80a7b14d17e3ca1909a924fd55f53c7b325878d0d95b93c7fe4",
-    "requests": "b7b901c8eb280bf0893a1decdd176bbd762171006183ea4f4b2adb0ee855aa85",
+    "clocks": "3e9e2bafe8d556443f31949e8dc4ab5f4fe8a6cb9776a0a21b9a5ea76a173c44",
+    "kill": "f786a5dde2ebfb8e4e88f976836ca751568b51f5401000d116ca33a859d36231",
+    "power": "091d355140534063b67e554f5af6bd4cad6d0059c65a358a3584e54163697b59",
+    "requests": "51b95bb5058b3f8068dcf50140695e0711c4c20612fb31c84749666eb7335811",
 }
 
 

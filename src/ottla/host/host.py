@@ -18,6 +18,7 @@ from typing import Any
 from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
 from ottla.broker.events import BrokerAddress, ClusterImage, Halted, LetGo, Released, Struck
+from ottla.broker.log.directory import directory_id
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
 from ottla.faults.fields import CONTROLLER
@@ -143,34 +144,36 @@ class Host:
             self.start(broker_id)
 
     def _boot_all(self, starting: Sequence[int]) -> None:
-        machines = [self._new_broker(broker_id) for broker_id in starting]
+        # The controller first: where its folder cannot be used, no broker has touched its own.
         core = ControllerCore(
             self.addresses,
             self.controller_disk,
             self.settings,
             self._fork(),
             cluster_id=self._cluster_id,
-            running={machine.broker_id: machine.core.broker_epoch for machine in machines},  # type: ignore[attr-defined]
-            directories=self._directories_of(machines),
+            running={broker_id: self._starts[broker_id] + 1 for broker_id in starting},
+            directories=self._directories_of(starting),
         )
-        self._has_booted = True
+        for broker_id in starting:
+            self._new_broker(broker_id)
         # With the image that it publishes the brokers begin.
         self._run_controller(core)
+        self._has_booted = True
 
-    def _directories_of(self, machines: Sequence[BrokerMachine]) -> dict[int, str]:
+    def _directories_of(self, broker_ids: Sequence[int]) -> dict[int, str]:
         """Which folder each broker has its logs in.
 
         OSError where one cannot tell at the first start. Later on such a broker says it with a heartbeat, if it can.
         """
+        rng = self._fork()
         found: dict[int, str] = {}
-        for machine in machines:
-            core: Any = machine.core
+        for broker_id in broker_ids:
             try:
-                found[machine.broker_id] = core.directory.identify(machine.broker_id, core.rng)
+                found[broker_id] = directory_id(self.disks[broker_id], broker_id, rng)
             except OSError as error:
                 if not self._has_booted:
                     raise
-                logger.warning("broker %d cannot read which folder it has: %s", machine.broker_id, error)
+                logger.warning("broker %d cannot read which folder it has: %s", broker_id, error)
         return found
 
     def start(self, broker_id: int) -> None:
