@@ -52,6 +52,12 @@ _UNSIMULATED = ("sink",)
 # Of seeds that are compared with those of the unchanged source, where nothing was found in any.
 _COMPARED = 20
 _PATIENCE_S = 900
+# A single test that takes so long never ends.
+_TEST_PATIENCE_S = 180
+_PYTEST = (
+    *("-m", "pytest", "-q", "-x", "--no-header", "--tier", "test", "-p", "no:cacheprovider"),
+    *("-o", f"faulthandler_timeout={_TEST_PATIENCE_S}"),
+)
 
 
 def room_of(file: str) -> str:
@@ -118,10 +124,9 @@ def _killed_by_simulation(control: Control, seeds: range) -> str:
 
 
 def _killed_by_tests(control: Control, tests: tuple[str, ...]) -> str:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "--tier", "test"]
     try:
         done = subprocess.run(
-            [*command, *tests],
+            [sys.executable, *_PYTEST, *tests],
             cwd=ROOT,
             env=control.environment,
             capture_output=True,
@@ -133,6 +138,8 @@ def _killed_by_tests(control: Control, tests: tuple[str, ...]) -> str:
         return f"tests: no end after {_PATIENCE_S} s"
     if not done.returncode:
         return ""
+    if "Timeout (" in done.stderr:
+        return f"tests: one does not end in {_TEST_PATIENCE_S} s"
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     return f"tests: {failed[0] if failed else _last_line(done.stdout + done.stderr)}"
 

@@ -61,6 +61,13 @@ def test_a_start_after_a_clean_end_reads_no_batch() -> None:
     world.check()
 
 
+def test_a_log_without_records_is_closed_without_another_file() -> None:
+    world = LogWorld()
+    begun = world.disk.files(FOLDER)
+    world.close()
+    assert world.disk.files(FOLDER) == begun
+
+
 def test_a_start_after_a_kill_reads_from_the_recovery_point_only() -> None:
     disk = CountingDisk()
     world = filled(disk)

@@ -105,6 +105,14 @@ def test_late_markers_are_refused(epoch: int, coordinator_epoch: int, version: i
     assert states.check_marker(1, epoch, coordinator_epoch, version) == error
 
 
+@pytest.mark.parametrize("begins_at", [0, 7])
+def test_a_marker_with_the_epoch_of_the_open_transaction_is_too_old(begins_at: int) -> None:
+    states = ProducerStates()
+    states.note(header(epoch=4), begins_at)
+    assert states.check_marker(1, 4, 3, 2) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert states.check_marker(1, 5, 3, 2) == 0
+
+
 def test_a_repeated_marker_is_let_through_where_no_transaction_is_open() -> None:
     states = ProducerStates()
     states.note(header(epoch=4), 0)
