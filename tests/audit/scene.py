@@ -8,10 +8,10 @@ from dataclasses import replace
 from ottla.audit.chronicles.case import Case
 from ottla.audit.chronicles.chronicle import (
     BatchSeen,
+    BrokerEnd,
     Chronicle,
     Committed,
     ControlSeen,
-    Downfall,
     FaultSeen,
     InstanceSeen,
     Leadership,
@@ -66,7 +66,7 @@ class Scene:
             trace_hashes=("a", "a"),
             instances=[InstanceSeen("p", 1, 100), InstanceSeen("x", 1, 100)],
             group_offsets={("g", "t", 0): 7},
-            downfalls=[],
+            broker_ends=[],
             produced=[],
         )
         c.sent = [self.sent(n, "p", 0, n, 1_000, 2_000) for n in range(3)]
@@ -156,13 +156,13 @@ class Scene:
 
     def fall(self, at_us: int, broker: int, kind: str, cut: int | None = None) -> None:
         """A broker goes down; of t-0 it has what lies below `cut` afterwards."""
-        self.chronicle.downfalls.append(Downfall(at_us, broker, kind, {} if cut is None else {("t", 0): cut}))
+        self.chronicle.broker_ends.append(BrokerEnd(at_us, broker, kind, {} if cut is None else {("t", 0): cut}))
 
     def forget_transactions(self, at_us: int) -> None:
         """A power cut takes all that coordinators had written, from the last replica that had it."""
         for decided_us, isr in ((100, (0, 1, 2)), (at_us - 50, (1,))):
             self.chronicle.leaderships.append(Leadership(decided_us, "__transaction_state", 0, 1, 0, isr, False))
-        self.chronicle.downfalls.append(Downfall(at_us, 1, "power_off", {("__transaction_state", 0): 0}))
+        self.chronicle.broker_ends.append(BrokerEnd(at_us, 1, "power_off", {("__transaction_state", 0): 0}))
 
     def record(self, number: int) -> SentRecord:
         return next(each for each in self.chronicle.sent if each.number == number)
@@ -191,7 +191,7 @@ class Scene:
     def blind(self) -> None:
         """What brokers show to nobody was not seen."""
         c = self.chronicle
-        c.replicas = c.watermarks = c.leaderships = c.commits = c.downfalls = c.instances = c.group_offsets = None
+        c.replicas = c.watermarks = c.leaderships = c.commits = c.broker_ends = c.instances = c.group_offsets = None
         c.trace_hashes = c.controls = c.produced = None
 
     def ask(self, check: Callable[[Case], Finding]) -> Finding:

@@ -60,7 +60,7 @@ def test_an_epoch_that_comes_again_is_found_where_coordinator_or_partition_knew_
 
 def test_a_producer_that_expired_is_not_forgotten_by_its_coordinator_for_that(scene: Scene) -> None:
     give_out_again(scene)
-    scene.chronicle.downfalls = []
+    scene.chronicle.broker_ends = []
     assert scene.ask(check_sequences).count == 1
     assert scene.ask(check_fencing).count == 1
 

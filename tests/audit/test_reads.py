@@ -106,7 +106,7 @@ def test_a_committed_record_that_is_hidden_though_no_marker_was_lost_has_changed
 
 def test_a_marker_that_nothing_took_excuses_nothing(scene: Scene) -> None:
     lose_the_marker(scene, 4, [], FIRST, 3)
-    scene.chronicle.downfalls.clear()
+    scene.chronicle.broker_ends.clear()
     assert scene.ask(check_changes).count == 1
 
 

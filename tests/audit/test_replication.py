@@ -287,7 +287,7 @@ def test_a_power_cut_may_take_what_was_committed_and_a_kill_may_not(scene: Scene
     assert scene.ask(check_truncation).passed
     scene.mark(0, 5_100, 2, 0, 3, start=2)
     assert scene.ask(check_truncation).count == 1
-    scene.chronicle.downfalls.clear()
+    scene.chronicle.broker_ends.clear()
     scene.fall(4_900, 2, "kill")
     assert scene.ask(check_truncation).evidence[0].detail.startswith("broker 2 cut its log to 4")
 

@@ -9,9 +9,9 @@ from ottla.audit.chronicles.chronicle import ControlSeen, FaultSeen, ProducerPro
 from ottla.audit.chronicles.claims import check_claims, claim, read_promise
 from ottla.audit.chronicles.controls import check_controls
 from ottla.audit.chronicles.deadlines import SLACK_US, check_deadlines
+from ottla.audit.chronicles.fired_faults import check_fired_faults
 from ottla.audit.chronicles.liveness import check_liveness
 from ottla.audit.chronicles.repeatability import check_repeatability
-from ottla.audit.chronicles.strikes import check_strikes
 from ottla.audit.promises import PROMISES, Promise
 
 # ---- 13: the claim --------------------------------------------------------------------------------------------------
@@ -108,12 +108,12 @@ def test_a_delivery_timeout_nobody_told_is_not_observable(scene: Scene) -> None:
 
 def test_a_fault_that_had_to_strike_and_did_not_makes_a_run_void(scene: Scene) -> None:
     scene.chronicle.faults.append(FaultSeen("lose_ack", 0, "nth=9 of t", must_fire=True))
-    assert scene.ask(check_strikes).evidence[0].detail == "lose_ack never struck: nth=9 of t"
+    assert scene.ask(check_fired_faults).evidence[0].detail == "lose_ack never struck: nth=9 of t"
 
 
 def test_a_fault_drawn_by_chance_that_found_nothing_to_strike_is_tallied(scene: Scene) -> None:
     scene.chronicle.faults.append(FaultSeen("kill", 0))
-    finding = scene.ask(check_strikes)
+    finding = scene.ask(check_fired_faults)
     assert finding.passed
     assert finding.tallies == (("kill struck", 1), ("kill did not strike", 1))
 

@@ -6,7 +6,7 @@ import pytest
 from tests.audit.scene import Scene, batch, marker, seen
 
 from ottla.audit.chronicles.aborted_reads import check_aborted_reads
-from ottla.audit.chronicles.chronicle import Downfall, Leadership, TransactionSeen
+from ottla.audit.chronicles.chronicle import BrokerEnd, Leadership, TransactionSeen
 from ottla.audit.chronicles.early_reads import check_early_reads
 from ottla.audit.chronicles.group_offsets import check_group_offsets
 from ottla.audit.chronicles.hanging import check_hanging
@@ -112,7 +112,7 @@ def test_a_coordinator_that_lost_its_log_excuses_its_transactions(scene: Scene) 
         scene.chronicle.leaderships.append(role)
     scene.fall(3_950, 1, "power_off")
     assert scene.ask(check_torn).count == 1
-    scene.chronicle.downfalls[0].cut["__transaction_state", 3] = 0
+    scene.chronicle.broker_ends[0].cut["__transaction_state", 3] = 0
     assert scene.ask(check_torn).passed
 
 
@@ -220,7 +220,7 @@ def test_a_power_cut_that_took_the_abort_marker_or_what_coordinators_knew_excuse
     scene.chronicle.transactions[0].verdict = verdict
     for index in (0, 1):
         scene.chronicle.leaderships.append(Leadership(1_900, topic, index, 0, 1, (0,), False))
-    scene.chronicle.downfalls.append(Downfall(cut_us, 0, "power_off", {(topic, 0): 4, (topic, 1): 1}))
+    scene.chronicle.broker_ends.append(BrokerEnd(cut_us, 0, "power_off", {(topic, 0): 4, (topic, 1): 1}))
     finding = scene.ask(check_zombies)
     assert (finding.count == 0) == excused
     assert ("commits asked for by zombies", 1) in finding.tallies
@@ -319,7 +319,7 @@ def test_a_coordinator_of_groups_that_lost_its_log_excuses_them(scene: Scene) ->
     scene.chronicle.leaderships.append(Leadership(100, "__consumer_offsets", 1, 2, 0, (2,), False))
     scene.fall(6_000, 2, "power_off")
     assert scene.ask(check_group_offsets).count == 1
-    scene.chronicle.downfalls[0].cut["__consumer_offsets", 1] = 0
+    scene.chronicle.broker_ends[0].cut["__consumer_offsets", 1] = 0
     assert scene.ask(check_group_offsets).passed
 
 

@@ -45,7 +45,7 @@ FLOORS: list[list[list[str]]] = [
     [["partition"]],
     [["fetch_sessions", "replica"], ["isr_proposals"], ["log_cleaner", "log_upkeep"]],
     [["replicas"]],
-    [["authentication"], ["connections", "strikes", "request_channel"], ["heartbeats"], ["internal_topics"]],
+    [["authentication"], ["connections", "request_faults", "request_channel"], ["heartbeats"], ["internal_topics"]],
     [["groups.*"], ["transactions.*"]],
     [["coordinators"]],
     [["apis.*"]],

@@ -21,7 +21,7 @@ cdef class BrokerCore:
     cdef public Heartbeats _heartbeats
     cdef public Outbox _outbox
     cdef public BrokerPort _port
-    cdef public object _strikes
+    cdef public object _faults
     cdef public WriteBack _write_back
     cdef public object broker_epoch
     cdef public object broker_id

@@ -47,9 +47,9 @@ from ottla.broker.purgatory import Purgatory
 from ottla.broker.replicas import Replicas
 from ottla.broker.request import Request
 from ottla.broker.request_channel import RequestChannel
+from ottla.broker.request_faults import RequestFaults
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
-from ottla.broker.strikes import Strikes
 from ottla.broker.wall_clock import WallClock
 from ottla.faults.plan import FaultPlan
 
@@ -96,10 +96,10 @@ class BrokerCore:
         )
         self.connections = Connections(self._outbox)
         plan = faults if faults is not None else FaultPlan()
-        strikes = Strikes(plan, broker_id, self._outbox, self.purgatory, self.connections, self._handle)
-        self._strikes = strikes
+        struck = RequestFaults(plan, broker_id, self._outbox, self.purgatory, self.connections, self._handle)
+        self._faults = struck
         topic_ids, fetch_sessions = self.replicas.topic_ids, self.replicas.fetch_sessions
-        self._channel = RequestChannel(self.connections, strikes, self.metrics, topic_ids, fetch_sessions, self._handle)
+        self._channel = RequestChannel(self.connections, struck, self.metrics, topic_ids, fetch_sessions, self._handle)
         self._coordinators = Coordinators(self.replicas, self.purgatory, self._outbox, self._clock, rng, self._channel)
         self._port = BrokerPort(
             self.replicas,
@@ -131,7 +131,7 @@ class BrokerCore:
         elif kind is ImagePublished:
             self._apply(event.image, now_us)
         elif kind is Released:
-            self._strikes.released(event.fault_id, now_us)
+            self._faults.released(event.fault_id, now_us)
         else:
             raise TypeError(f"a broker core knows no event {kind.__name__}")
         self._settle(now_us)

@@ -14,7 +14,7 @@ cdef class RequestChannel:
     cdef public FetchSessions _fetch_sessions
     cdef public object _handle
     cdef public BrokerMetrics _metrics
-    cdef public object _strikes
+    cdef public object _faults
     cdef public object _topic_ids
     cdef public dict _woken
 

@@ -19,8 +19,8 @@ from ottla.broker.events import RequestReceived
 from ottla.broker.fetch_sessions import CONSUMER, FetchSessions, follower_id
 from ottla.broker.metrics import FOLLOWER_FETCH, BrokerMetrics
 from ottla.broker.request import Request
+from ottla.broker.request_faults import Handle, RequestFaults
 from ottla.broker.spoken_versions import unsupported_version_response
-from ottla.broker.strikes import Handle, Strikes
 from ottla.broker.topic_ids import FROM_VERSION as TOPIC_IDS_FROM_VERSION
 from ottla.broker.topic_ids import TopicIds
 
@@ -36,19 +36,19 @@ class Waiting(Protocol):
 class RequestChannel:
     """The request channel of one broker; `handle` handles a request that has come in."""
 
-    __slots__ = ("_connections", "_fetch_sessions", "_handle", "_metrics", "_strikes", "_topic_ids", "_woken")
+    __slots__ = ("_connections", "_faults", "_fetch_sessions", "_handle", "_metrics", "_topic_ids", "_woken")
 
     def __init__(
         self,
         connections: Connections,
-        strikes: Strikes,
+        faults: RequestFaults,
         metrics: BrokerMetrics,
         topic_ids: TopicIds,
         fetch_sessions: FetchSessions,
         handle: Handle,
     ) -> None:
         self._connections = connections
-        self._strikes = strikes
+        self._faults = faults
         self._metrics = metrics
         self._topic_ids = topic_ids
         self._fetch_sessions = fetch_sessions
@@ -83,14 +83,14 @@ class RequestChannel:
     def answer(self, request: Request, message: Any, now_us: int) -> None:
         """Give a request its answer, or do to it what the fault plan says."""
         if request.context is not None:
-            self._strikes.handled(request, None, now_us)
-        if request.after is not None and self._strikes.instead_of_answer(request, message, now_us):
+            self._faults.handled(request, None, now_us)
+        if request.after is not None and self._faults.instead_of_answer(request, message, now_us):
             return
         self._connections.send(request, message if request.expects_answer else None)
 
     def records_stored(self, request: Request, stored: tuple[tuple[str, int], ...], now_us: int) -> None:
         """The records of a request are in the log of these partitions, and the plan is asked what becomes of it now."""
-        self._strikes.handled(request, stored, now_us)
+        self._faults.handled(request, stored, now_us)
 
     def _come_in(self, event: RequestReceived, now_us: int) -> None:
         request = Request(event)
@@ -114,8 +114,8 @@ class RequestChannel:
                 self._topic_ids.name_all(message.topics, "topic")
         if api_key == PRODUCE and message.acks == 0:
             request.expects_answer = False
-        if not from_peer and self._strikes.plan.active:
+        if not from_peer and self._faults.plan.active:
             session = self._fetch_sessions.of(message) if api_key == FETCH else None
-            if self._strikes.before(request, session, now_us):
+            if self._faults.before(request, session, now_us):
                 return
         self._handle(request, now_us)

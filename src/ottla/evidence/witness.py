@@ -72,7 +72,7 @@ class Witness:
             leaderships=[],
             commits=[],
             # Whoever breaks brokers here has to say so.
-            downfalls=[],
+            broker_ends=[],
             controls=[],
         )
         # Where the part that is judged record by record ends, and the highest number in it; `choose_part` says so.

@@ -131,8 +131,8 @@ def _told(chronicle: Chronicle) -> Iterator[str]:
             yield "no leader"
         elif leadership.is_unclean:
             yield "unclean election"
-    for downfall in chronicle.downfalls or ():
-        yield f"broker went down by {downfall.kind}"
+    for end in chronicle.broker_ends or ():
+        yield f"broker went down by {end.kind}"
     yield from _of_logs(chronicle)
     if chronicle.stuck:
         yield "stuck"

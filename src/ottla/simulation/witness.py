@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.audit.chronicles.chronicle import (
     BatchSeen,
+    BrokerEnd,
     Committed,
-    Downfall,
     Leadership,
     ReadSeen,
     ReplicaSeen,
@@ -67,7 +67,7 @@ class Witness:
         chronicle.watermarks = []
         chronicle.leaderships = []
         chronicle.commits = []
-        chronicle.downfalls = []
+        chronicle.broker_ends = []
         chronicle.instances = []
         # By broker: the image it goes by, and its replicas with what was noted of them last.
         self._images: list[Any] = [None] * len(run.world.brokers)
@@ -188,8 +188,8 @@ class Witness:
         )
 
     def _broker_fell(self, broker_id: int, kind: str) -> None:
-        downfalls = self._run.chronicle.downfalls
-        assert downfalls is not None
+        broker_ends = self._run.chronicle.broker_ends
+        assert broker_ends is not None
         core: Any = self._world.brokers[broker_id].core
         cut: dict[tuple[str, int], int] = {}
         if kind != "kill":
@@ -199,7 +199,7 @@ class Witness:
                 for index, part in enumerate(partitions):
                     if broker_id in part.replicas:
                         cut[name, index] = self._end_on_disk(broker_id, name, index)
-        downfalls.append(Downfall(self._world.scheduler.now_us, broker_id, kind, cut))
+        broker_ends.append(BrokerEnd(self._world.scheduler.now_us, broker_id, kind, cut))
 
     def _end_on_disk(self, broker_id: int, name: str, index: int) -> int:
         """Where a log would end if it were opened now: behind the last batch that is whole."""

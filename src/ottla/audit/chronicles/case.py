@@ -68,7 +68,7 @@ class Case:
             self.replicas.setdefault((replica.topic, replica.partition), []).append(replica)
         different = {place: self._different(place, found) for place, found in self.replicas.items()}
         self.logs = {place: logs for place, logs in different.items() if logs}
-        self.ledger = DurabilityLedger(self.topics, self.roles, self.marks, self.commits, chronicle.downfalls)
+        self.ledger = DurabilityLedger(self.topics, self.roles, self.marks, self.commits, chronicle.broker_ends)
         self.readings = Readings(chronicle.reads)
 
     @property

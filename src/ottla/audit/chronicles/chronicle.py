@@ -220,7 +220,7 @@ class Committed:
 
 
 @dataclass(slots=True, frozen=True)
-class Downfall:
+class BrokerEnd:
     """A broker that went down: "kill", "power_off" or "corrupt"; `cut`: (topic, partition) -> end of what survived."""
 
     at_us: int
@@ -295,7 +295,7 @@ class Chronicle:
     watermarks: list[Watermark] | None = None
     leaderships: list[Leadership] | None = None
     commits: list[Committed] | None = None
-    downfalls: list[Downfall] | None = None
+    broker_ends: list[BrokerEnd] | None = None
     instances: list[InstanceSeen] | None = None
     produced: list[ProduceSeen] | None = None
     first_fault_us: int = -1

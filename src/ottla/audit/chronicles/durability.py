@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ottla.audit.chronicles.chronicle import Committed, Downfall, Leadership, ReadSeen, TopicPromise, Watermark
+from ottla.audit.chronicles.chronicle import BrokerEnd, Committed, Leadership, ReadSeen, TopicPromise, Watermark
 
 Place = tuple[str, int]
 TRANSACTION_LOG = "__transaction_state"
@@ -49,13 +49,13 @@ class DurabilityLedger:
         roles: Mapping[Place, Sequence[Leadership]],
         marks: Mapping[Place, Sequence[Watermark]],
         commits: Mapping[Place, Sequence[Committed]],
-        downfalls: Sequence[Downfall] | None,
+        broker_ends: Sequence[BrokerEnd] | None,
     ) -> None:
-        self.is_observable = downfalls is not None and bool(roles)
+        self.is_observable = broker_ends is not None and bool(roles)
         self.breaks: dict[Place, list[Break]] = {}
         self._commits = commits
         self._marks = marks
-        power_cuts = [each for each in downfalls or () if each.kind != "kill"]
+        power_cuts = [each for each in broker_ends or () if each.kind != "kill"]
         starts = _starts(marks)
         for place, seen in roles.items():
             topic = topics.get(place[0])
@@ -126,7 +126,7 @@ class DurabilityLedger:
 
 
 def _unclean_elections(
-    place: Place, roles: Sequence[Leadership], marks: Sequence[Watermark], power_cuts: Sequence[Downfall]
+    place: Place, roles: Sequence[Leadership], marks: Sequence[Watermark], power_cuts: Sequence[BrokerEnd]
 ) -> list[Break]:
     found: list[Break] = []
     for role in roles:
@@ -142,7 +142,7 @@ def _unclean_elections(
 
 
 def _known_to_be_committed(
-    place: Place, role: Leadership, marks: Sequence[Watermark], power_cuts: Sequence[Downfall]
+    place: Place, role: Leadership, marks: Sequence[Watermark], power_cuts: Sequence[BrokerEnd]
 ) -> int:
     """Up to where an elected leader's log is what was committed: its own high watermark, or what was left below it.
 
@@ -161,25 +161,25 @@ def _known_to_be_committed(
     return own
 
 
-def _power_cut(downfall: Downfall, place: Place, roles: Sequence[Leadership], starts: Sequence[int]) -> Break | None:
+def _power_cut(end: BrokerEnd, place: Place, roles: Sequence[Leadership], starts: Sequence[int]) -> Break | None:
     """The moment at which a broker that has lost its unsynced records leads although it should not be in sync.
 
     `starts`: when its later starts were first seen. Until then a leader that had seen it catch up may have it join.
     """
-    cut, broker = downfall.cut.get(place), downfall.broker_id
-    before = [role for role in roles if role.at_us <= downfall.at_us]
+    cut, broker = end.cut.get(place), end.broker_id
+    before = [role for role in roles if role.at_us <= end.at_us]
     if cut is None or not before:
         return None
-    why = f"{downfall.kind.replace('_', ' ')} of broker {broker} at {downfall.at_us} us"
+    why = f"{end.kind.replace('_', ' ')} of broker {broker} at {end.at_us} us"
     if before[-1].isr == (broker,):
-        return Break(downfall.at_us, cut, f"{why}, the last replica in sync", before[-1].leader_epoch)
+        return Break(end.at_us, cut, f"{why}, the last replica in sync", before[-1].leader_epoch)
     is_in_sync = broker in before[-1].isr
     for role in roles:
-        if role.at_us <= downfall.at_us or (broker not in role.isr and not is_in_sync):
+        if role.at_us <= end.at_us or (broker not in role.isr and not is_in_sync):
             continue
         if broker not in role.isr:
             return None
-        if not is_in_sync and any(downfall.at_us < start_us <= role.at_us for start_us in starts):
+        if not is_in_sync and any(end.at_us < start_us <= role.at_us for start_us in starts):
             return None
         is_in_sync = True
         if role.leader == broker:

@@ -22,6 +22,7 @@ from ottla.audit.chronicles.deadlines import check_deadlines
 from ottla.audit.chronicles.durability import TRANSACTION_LOG
 from ottla.audit.chronicles.early_reads import check_early_reads
 from ottla.audit.chronicles.fencing import check_fencing
+from ottla.audit.chronicles.fired_faults import check_fired_faults
 from ottla.audit.chronicles.group_offsets import check_group_offsets
 from ottla.audit.chronicles.hanging import check_hanging
 from ottla.audit.chronicles.integrity import check_integrity
@@ -35,7 +36,6 @@ from ottla.audit.chronicles.repeatability import check_repeatability
 from ottla.audit.chronicles.repetitions import check_repetitions
 from ottla.audit.chronicles.sequences import check_sequences
 from ottla.audit.chronicles.settlement import check_settlement
-from ottla.audit.chronicles.strikes import check_strikes
 from ottla.audit.chronicles.torn import check_torn
 from ottla.audit.chronicles.truncation import check_truncation
 from ottla.audit.chronicles.under_replication import check_under_replication
@@ -78,12 +78,12 @@ CHECKERS = (
     check_liveness,
     check_deadlines,
     check_waiting,
-    check_strikes,
+    check_fired_faults,
     check_controls,
     check_repeatability,
 )
 # What they ask for comes at the end of a run.
-_OF_THE_END = (check_hanging, check_liveness, check_strikes)
+_OF_THE_END = (check_hanging, check_liveness, check_fired_faults)
 
 
 def judge(chronicle: Chronicle) -> list[Finding]:

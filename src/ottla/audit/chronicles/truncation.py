@@ -13,31 +13,31 @@ from bisect import bisect_right
 from heapq import merge
 
 from ottla.audit.chronicles.case import Case, Place
-from ottla.audit.chronicles.chronicle import Committed, Downfall, Watermark
+from ottla.audit.chronicles.chronicle import BrokerEnd, Committed, Watermark
 from ottla.audit.chronicles.durability import Break
 from ottla.audit.findings import EVIDENCE_MAX, TRUNCATED, Finding, Findings
 
-_Event = Break | Downfall | Watermark | Committed
+_Event = Break | BrokerEnd | Watermark | Committed
 # At one and the same moment: what a broker did before it fell of it comes first.
-_RANK: dict[type, int] = {Watermark: 0, Committed: 1, Downfall: 2, Break: 3}
+_RANK: dict[type, int] = {Watermark: 0, Committed: 1, BrokerEnd: 2, Break: 3}
 
 
 def check_truncation(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     """Committed records cut off by a replica that held them, and leaders elected without them."""
     found = Findings(TRUNCATED, evidence_max)
     chronicle = case.chronicle
-    if chronicle.watermarks is None or chronicle.commits is None or chronicle.downfalls is None:
+    if chronicle.watermarks is None or chronicle.commits is None or chronicle.broker_ends is None:
         found.not_seen("where the logs ended, and what was committed")
         return found.finding()
     for place in case.marks:
-        _Walk(case, found, place, chronicle.downfalls).go()
+        _Walk(case, found, place, chronicle.broker_ends).go()
     return found.finding()
 
 
 class _Walk:
     """Through the time of one partition."""
 
-    def __init__(self, case: Case, found: Findings, place: Place, downfalls: list[Downfall]) -> None:
+    def __init__(self, case: Case, found: Findings, place: Place, broker_ends: list[BrokerEnd]) -> None:
         self.case = case
         self.found = found
         self.place = place
@@ -48,7 +48,7 @@ class _Walk:
         self.led: dict[tuple[int, int], None] = {}
         streams: list[list[_Event]] = [
             list(case.ledger.breaks.get(place, ())),
-            list(downfalls),
+            list(broker_ends),
             list(case.marks[place]),
             list(case.commits.get(place, ())),
         ]

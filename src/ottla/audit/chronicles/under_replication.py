@@ -60,7 +60,7 @@ def _missing(case: Case, place: Place, record: SentRecord, commit: Committed) ->
     at = bisect_right(roles, commit.at_us, key=lambda role: role.at_us) - 1
     fallen = {
         each.broker_id: None
-        for each in case.chronicle.downfalls or ()
+        for each in case.chronicle.broker_ends or ()
         if record.sent_us <= each.at_us <= commit.at_us and each.kind != "kill"
     }
     held = dict.fromkeys(commit.held_by) | fallen

@@ -10,7 +10,7 @@ from ottla.audit.chronicles.case import Case
 from ottla.audit.findings import EVIDENCE_MAX, FAULTLESS, Finding, Findings
 
 
-def check_strikes(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
+def check_fired_faults(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     """Faults that had to strike and never did."""
     found = Findings(FAULTLESS, evidence_max)
     for fault in case.chronicle.faults:

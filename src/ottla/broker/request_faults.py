@@ -57,7 +57,7 @@ class DelayedRequest:
         self._handle(self._request, now_us)
 
 
-class Strikes:
+class RequestFaults:
     """What the plan (shared by the brokers of a cluster) does to the requests of one broker.
 
     `handle` handles a request whose time has come: checked, and asked about, it was before.
