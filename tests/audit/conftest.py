@@ -24,6 +24,7 @@ def lay_out(
     offsets: list[int] | None = None,
     bounds: tuple[int, int] | None = None,
     is_transactional: bool = False,
+    is_compacted: bool = False,
 ) -> PartitionHistory:
     """Records 0..sent-1 were sent; `stored` names the record at each offset (-1: one that carries no number).
 
@@ -57,6 +58,7 @@ def lay_out(
         start_offset=bounds[0] if bounds else 0,
         end_offset=bounds[1] if bounds else len(sequences),
         is_transactional=is_transactional,
+        is_compacted=is_compacted,
     )
 
 

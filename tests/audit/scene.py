@@ -29,7 +29,7 @@ from ottla.audit.findings import Finding
 
 def seen(number: int, offset: int, **details: int) -> RecordSeen:
     """Record `number` as it was sent, read or lying at `offset`."""
-    return replace(RecordSeen(offset, number, 1000 + number, 2000 + number, 7000 + number), **details)
+    return replace(RecordSeen(offset, number, 1000 + number, 2000 + number, 7000 + number, 3000 + number), **details)
 
 
 def batch(first: int, numbers: list[int], *, producer_id: int = 1, epoch: int = 0, sequence: int = 0) -> BatchSeen:
@@ -112,7 +112,7 @@ class Scene:
     ) -> SentRecord:
         return SentRecord(
             number, producer, 1, "t", partition, 1000 + number, 2000 + number, "acked", offset, None, transaction,
-            sent_us, told_us,
+            sent_us, told_us, headers_crc=3000 + number,
         )  # fmt: skip
 
     @staticmethod
@@ -149,6 +149,7 @@ class Scene:
             log_start,
         )
         self.chronicle.watermarks.append(mark)
+        self.chronicle.watermarks.sort(key=lambda each: each.at_us)
 
     def elect(self, at_us: int, leader: int, epoch: int, isr: tuple[int, ...], *, unclean: bool = False) -> None:
         """The controller decides about t-0."""

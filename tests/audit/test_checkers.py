@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +18,7 @@ from ottla.audit.ledgers.partition import audit_partition
 from ottla.audit.offsets import check_offsets
 from ottla.audit.order import check_order
 from ottla.audit.outcomes import check_failed
+from ottla.errors import ConfigError
 
 Lay = Callable[..., PartitionHistory]
 
@@ -211,3 +213,58 @@ def test_evidence_is_bounded_and_the_count_is_not(lay: Lay) -> None:
     finding = check_lost(lay([], sent=1000), evidence_max=2)
     assert finding.count == 1000
     assert len(finding.evidence) == 2
+
+
+# ---- what retention and compaction take -----------------------------------------------------------------------------
+
+
+def test_a_record_below_the_start_of_the_log_is_not_lost(lay: Lay) -> None:
+    history = lay(range(4, 10), offsets=[4, 5, 6, 7, 8, 9], acked_at={n: n for n in range(4)}, bounds=(4, 10))
+    finding = check_lost(history)
+    assert (finding.count, finding.tallies) == (0, (("below the start of the log", 4),))
+    history = lay(range(4, 10), offsets=[4, 5, 6, 7, 8, 9], acked_at={0: 0, 1: 1, 2: 2, 3: 4}, bounds=(4, 10))
+    finding = check_lost(history)
+    assert finding.count == 1
+    assert finding.evidence[0].sequence == 3
+
+
+def test_a_record_of_which_nobody_knows_the_offset_may_lie_below_the_start(lay: Lay) -> None:
+    history = lay(range(1, 10), offsets=list(range(1, 10)), outcomes={0: "unknown"}, bounds=(1, 10))
+    assert check_lost(history).tallies == (("below the start of the log", 1),)
+    history = lay(range(1, 10), offsets=list(range(1, 10)), outcomes={0: "unknown"}, bounds=(0, 10))
+    assert check_lost(history).count == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "lost"),
+    [({9: 1003}, 0), ({2: 1003}, 1), ({}, 1)],
+    ids=["a newer record of its key", "an older one", "no other"],
+)
+def test_compaction_takes_a_record_when_there_is_a_newer_one_of_its_key(
+    lay: Lay, keys: dict[int, int], lost: int
+) -> None:
+    others = [n for n in range(10) if n != 3]
+    history = lay(others, offsets=others, acked_at={3: 3}, keys=keys, bounds=(0, 10), is_compacted=True)
+    finding = check_lost(history)
+    assert finding.count == lost
+    assert finding.tallies == ((("compacted away", 1),) if not lost else ())
+    assert check_counts(history).count == 0
+    assert check_lost(dataclasses.replace(history, is_compacted=False)).count == 1
+
+
+def test_compaction_takes_tombstones_in_the_end(lay: Lay) -> None:
+    others = [n for n in range(10) if n != 3]
+    history = lay(others, offsets=others, acked_at={3: 3}, bounds=(0, 10), is_compacted=True)
+    history.sent.value_crc[3] = -1
+    assert check_lost(history).tallies == (("compacted away", 1),)
+    history.sent.key_crc[3] = -1  # without a key it is no tombstone, and nothing is compacted
+    assert check_lost(history).count == 1
+
+
+def test_an_outcome_that_is_none_is_refused_by_name(lay: Lay) -> None:
+    history = lay(range(10), outcomes={4: "ackd"})
+    with pytest.raises(ConfigError) as refused:
+        audit_partition(history)
+    assert str(refused.value) == (
+        "the ledger of flights-2 says 'ackd' of record 4: an outcome is one of acked, failed, unknown"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.audit.scene import Scene, seen
+from tests.audit.scene import Scene, batch, seen
 
 from ottla.audit.chronicles.chronicle import Chronicle, InstanceSeen, ProducerPromise, TopicPromise
 from ottla.audit.chronicles.judgement import judge
@@ -72,6 +72,10 @@ def test_every_finding_survives_json(scene: Scene) -> None:
 def test_what_an_instance_stores_twice_is_its_duplicate_and_breaks_its_promise(scene: Scene) -> None:
     scene.final().records.append(seen(1, 7))
     scene.final().end = 8
+    for broker in range(3):
+        scene.batches(broker).append(batch(7, [1], sequence=3))
+        replica = scene.replica(broker)
+        replica.high_watermark = replica.last_stable_offset = 8
     assert kinds(scene.chronicle) == ["duplicated", "broken promise"]
     promise = next(each for each in judge(scene.chronicle) if each.kind == "broken promise")
     assert promise.evidence[0].detail == "p claims exactly-once (acks=-1), and shows 1 duplicated"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.audit.scene import Scene, seen
 
-from ottla.audit.chronicles.chronicle import Committed, ProducerPromise, TopicPromise
+from ottla.audit.chronicles.chronicle import Committed, Leadership, ProducerPromise, TopicPromise
 from ottla.audit.chronicles.losses import check_losses
 from ottla.audit.chronicles.repetitions import check_repetitions
 from ottla.audit.chronicles.settlement import check_settlement
@@ -232,6 +232,25 @@ def test_acks_1_does_not_outlive_its_leader(scene: Scene) -> None:
     scene.chronicle.producers[0] = ProducerPromise("p", 1, False)
     assert scene.ask(check_losses).count == 1
     scene.elect(5_100, 1, 1, (1, 2))
+    assert scene.ask(check_losses).count == 1  # who leads now has it
+    scene.chronicle.watermarks = [each for each in scene.chronicle.watermarks if each.broker_id != 1]
+    scene.mark(0, 1_400, 1, 0, 1)
+    assert excuses(scene) == ["lost and excused: broker 1 led without it, and acks=1 does not wait for followers"]
+
+
+def test_a_leader_before_the_ack_is_no_reason_for_a_loss_with_acks_1(scene: Scene) -> None:
+    scene.lose(1)
+    scene.chronicle.producers[0] = ProducerPromise("p", 1, False)
+    scene.chronicle.leaderships.insert(0, Leadership(50, "t", 0, 2, -1, (0, 1, 2), False))
+    assert scene.ask(check_losses).count == 1
+
+
+def test_a_leader_that_was_replaced_and_did_not_know_acknowledged_in_vain(scene: Scene) -> None:
+    scene.lose(1)
+    scene.chronicle.producers[0] = ProducerPromise("p", 1, False)
+    scene.chronicle.watermarks = [each for each in scene.chronicle.watermarks if each.broker_id == 0]
+    scene.mark(0, 900, 1, 0, 1)
+    scene.elect(950, 1, 1, (1, 2))  # before the record was sent
     assert len(excuses(scene)) == 1
 
 

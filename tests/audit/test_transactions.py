@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.audit.scene import Scene, batch, marker, seen
 
@@ -103,7 +105,7 @@ def test_a_record_that_a_power_cut_took_does_not_tear_a_transaction(scene: Scene
     scene.elect(5_100, 1, 1, (1, 2))
     finding = scene.ask(check_torn)
     assert finding.passed
-    assert ("excused by what brokers lost", 1) in finding.tallies
+    assert ("excused: power off of broker 1 at 5000 us", 1) in finding.tallies
 
 
 def test_a_coordinator_that_lost_its_log_excuses_its_transactions(scene: Scene) -> None:
@@ -133,8 +135,47 @@ def test_a_late_end_of_the_transaction_before_may_tear_one_of_version_1(scene: S
     scene.final(committed=True).records.append(seen(13, 5))
     scene.chronicle.transactions.insert(0, TransactionSeen(2, "x", 1, "committed", 2_000, 2_800))
     assert scene.ask(check_torn).count == 1
+    for broker in range(3):
+        scene.batches(broker)[3] = batch(5, [13], producer_id=2, sequence=1)  # behind the marker at 4
+    assert scene.ask(check_torn).count == 1
     scene.chronicle.transaction_version = 1
     assert scene.ask(check_torn).passed
+    for broker in range(3):
+        scene.batches(broker)[2] = marker(4, commits=False)  # which nobody had asked for before
+        scene.batches(broker)[4] = marker(6, commits=False)
+    scene.lose(10)
+    scene.chronicle.transactions.pop(0)
+    assert scene.ask(check_torn).count >= 1
+
+
+@pytest.mark.parametrize(("before", "torn"), [("aborted", 0), ("unknown", 0), ("committed", 1)])
+def test_a_late_abort_of_the_transaction_before_may_hide_a_committed_one_of_version_1(
+    scene: Scene, before: str, torn: int
+) -> None:
+    scene.chronicle.transaction_version = 1
+    scene.chronicle.transactions.insert(0, TransactionSeen(2, "x", 1, before, 2_000, 2_800))
+    for broker in range(3):
+        scene.batches(broker)[2] = marker(4, commits=False)
+    scene.final(committed=True).records.pop()
+    scene.chronicle.reads[1].records.pop()
+    assert scene.ask(check_torn).count == torn
+
+
+def test_a_round_that_another_open_transaction_held_up_may_end_inside_a_committed_one(scene: Scene) -> None:
+    scene.chronicle.sent += [
+        scene.sent(13, "x", 0, 6, 3_000, 3_600, 0),
+        scene.sent(20, "y", 0, 5, 3_050, 3_600, 2),
+    ]
+    scene.chronicle.sent.remove(scene.record(12))
+    scene.chronicle.transactions.append(TransactionSeen(2, "y", 1, "aborted", 3_020, 4_700))
+    scene.final().records[4:] = [seen(20, 5), seen(13, 6)]
+    scene.final().end = 9
+    scene.final(committed=True).records.append(seen(13, 6))
+    scene.final(committed=True).end = 9
+    assert scene.ask(check_torn).passed  # record 20, of y, stands where the round ended
+    scene.chronicle.reads[1].end = 6
+    (piece,) = scene.ask(check_torn).evidence
+    assert piece.detail == "r read to 6 until 4000 us, and transaction 0 of x reaches from 3 to 6"
 
 
 def test_a_partition_not_read_as_committed_is_not_observable(scene: Scene) -> None:
@@ -209,7 +250,8 @@ def test_a_zombie_that_was_refused_is_tallied(scene: Scene) -> None:
         ("t", 5_000, "aborted", True),
         ("t", 5_000, "committed", False),
         ("t", 2_000, "aborted", False),
-        ("__transaction_state", 5_000, "committed", True),
+        ("__transaction_state", 3_800, "committed", True),
+        ("__transaction_state", 5_000, "committed", False),
         ("__consumer_offsets", 5_000, "aborted", False),
     ],
 )
@@ -239,7 +281,7 @@ def test_a_late_marker_of_the_transaction_before_may_show_a_zombies_records_in_v
     scene: Scene, version: int, verdict: str, found: int
 ) -> None:
     replace_instance(scene, 3_000)
-    scene.chronicle.transactions.insert(0, TransactionSeen(2, "x", 1, "committed", 2_000, 2_500))
+    scene.chronicle.transactions.insert(0, TransactionSeen(2, "x", 1, "committed", 2_000, 2_500, commit_asked=True))
     scene.chronicle.transactions[1].verdict = verdict
     scene.chronicle.transaction_version = version
     assert scene.ask(check_zombies).count == found
@@ -403,20 +445,67 @@ def test_what_a_lost_marker_left_open_may_hang(scene: Scene) -> None:
 
 
 def test_an_aborted_record_whose_marker_a_power_cut_took_may_be_committed_by_the_next(scene: Scene) -> None:
-    give_aborted(scene)
+    scene.final(committed=True).records.append(seen(12, 5))
     scene.fall(4_700, 1, "power_off", 6)
     scene.elect(4_800, 1, 1, (1, 2))
     assert scene.ask(check_aborted_reads).passed
     assert scene.ask(check_early_reads).passed
 
 
-def test_a_late_end_before_every_transaction_had_an_epoch_excuses_all_but_the_first(scene: Scene) -> None:
-    give_aborted(scene)
+def test_a_power_cut_after_an_aborted_record_was_read_excuses_nothing(scene: Scene) -> None:
+    give_aborted(scene)  # until 4600
+    scene.fall(4_700, 1, "power_off", 6)
+    scene.elect(4_800, 1, 1, (1, 2))
+    assert scene.ask(check_aborted_reads).count == 1
+    assert scene.ask(check_early_reads).count == 1
+
+
+def test_a_power_cut_that_cut_nothing_excuses_nothing(scene: Scene) -> None:
+    scene.final(committed=True).records.append(seen(12, 5))
+    scene.fall(4_700, 1, "power_off", 7)  # all that it had was synced
+    scene.elect(4_800, 1, 1, (1, 2))
+    assert scene.ask(check_aborted_reads).count == 1
+    assert scene.ask(check_early_reads).count == 1
+
+
+def commit_late(scene: Scene, *, commits: bool = True) -> None:
+    """In version 1, a late request to commit transaction 0 commits transaction 1 (`commits`: so says the log)."""
     scene.chronicle.transaction_version = 1
+    for broker in range(3):
+        scene.batches(broker)[4] = marker(6, commits=commits)
+    give_aborted(scene)
+
+
+def test_a_late_commit_of_the_transaction_before_may_show_an_aborted_one_in_version_1(scene: Scene) -> None:
+    commit_late(scene)
     assert scene.ask(check_aborted_reads).passed
     assert scene.ask(check_early_reads).passed
-    scene.final(1, committed=True).records = []
-    assert scene.ask(check_torn).count == 1
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda scene: commit_late(scene, commits=False),
+        lambda scene: setattr(scene.chronicle.transactions[0], "commit_asked", False),
+        lambda scene: setattr(scene.chronicle.transactions[0], "instance", 0),
+        lambda scene: scene.chronicle.faults.clear(),
+        lambda scene: setattr(scene.chronicle, "transaction_version", 2),
+    ],
+    ids=["an abort marker stands", "never asked for", "of another instance", "nothing went wrong", "version 2"],
+)
+def test_what_no_late_commit_can_have_shown_is_aborted_and_read(scene: Scene, spoil: Callable[[Scene], None]) -> None:
+    commit_late(scene)
+    spoil(scene)
+    assert scene.ask(check_aborted_reads).count == 1
+
+
+def test_a_late_end_that_nobody_could_see_is_not_acquitted(scene: Scene) -> None:
+    commit_late(scene)
+    scene.blind()
+    for check in (check_aborted_reads, check_early_reads, check_torn, check_zombies):
+        finding = scene.ask(check)
+        assert not finding.count
+        assert finding.unseen
 
 
 JOINING = pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from ottla.audit import findings as kinds
-from ottla.audit.history import PartitionHistory
+from ottla.audit.history import PartitionHistory, Sent, Stored
 from ottla.audit.ledgers.figures import Figures
+from ottla.audit.ledgers.numbers import Numbers
 from ottla.audit.ledgers.partition import Audit, add_audits, audit_partition
 from ottla.audit.ledgers.verdict import judge
 
@@ -106,3 +107,45 @@ def test_figures_add_up_over_partitions(lay: Lay) -> None:
 def test_an_audit_survives_json(lay: Lay) -> None:
     audit = audit_partition(lay([*ALL, 3, -1], outcomes={0: "failed", 9: "unknown"}, bounds=(0, 20)))
     assert Audit.from_dict(json.loads(json.dumps(audit.to_dict()))) == audit
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ([], "the ledger holds no record"),
+        ([0, 1, 2, 2], "the ledger holds 1 of its record numbers more than once"),
+        ([0, 1, 3], "the ledger lacks 1 of the record numbers from 0 to 3"),
+        ([1, 2], "the ledger lacks 1 of the record numbers from 0 to 2"),
+        ([0, 1, 2], None),
+    ],
+)
+def test_a_ledger_that_is_not_whole_proves_nothing(numbers: list[int], words: str | None) -> None:
+    count = len(numbers)
+    sent = Sent(numbers, ["acked"] * count, [1] * count, [2] * count, [-1] * count)
+    stored = Stored(list(range(len(set(numbers)))), sorted(set(numbers)), [1] * len(set(numbers)),
+                    [2] * len(set(numbers)), [3] * len(set(numbers)))  # fmt: skip
+    history = PartitionHistory("t", 0, sent, stored, 0, len(set(numbers)))
+    verdict = judge("exactly-once", audit_partition(history), faults=False)
+    assert verdict.void == words
+    assert verdict.passed == (words is None)
+
+
+def test_numbers_that_two_partitions_share_are_found(lay: Lay) -> None:
+    one, other = audit_partition(lay(range(10))), audit_partition(lay(range(10)))
+    assert judge("exactly-once", add_audits([one, other])).void == (
+        "the ledger holds 10 of its record numbers more than once"
+    )
+    assert Numbers(3, 3, 2, 2).wrong() == "the ledger holds some record numbers more than once, and lacks as many"
+
+
+def test_a_run_of_which_every_record_failed_proves_nothing(lay: Lay) -> None:
+    verdict = judge("exactly-once", audit_partition(lay([], outcomes=dict.fromkeys(range(10), "failed"))))
+    assert verdict.void == "every record failed"
+    assert not verdict.passed
+
+
+def test_what_retention_took_is_told(lay: Lay) -> None:
+    history = lay(range(4, 10), offsets=[4, 5, 6, 7, 8, 9], acked_at={n: n for n in range(4)}, bounds=(4, 10))
+    verdict = judge("exactly-once", audit_partition(history))
+    assert verdict.passed
+    assert verdict.seen == "4 below the start of the log"

@@ -14,6 +14,7 @@ from ottla.audit import findings as kinds
 from ottla.audit.findings import Anomaly, Finding
 from ottla.audit.groups import judge_groups
 from ottla.audit.ledgers.figures import Figures, OutcomeTally
+from ottla.audit.ledgers.numbers import Numbers
 from ottla.audit.ledgers.partition import Audit
 from ottla.audit.ledgers.verdict import Verdict, judge
 from ottla.errors import UserMistake
@@ -40,7 +41,7 @@ def verdict(guarantee: str, *, lost: int = 0, duplicated: int = 0, reordered: in
     )
     unknown = SENT if guarantee == AT_MOST_ONCE else 0
     figures = Figures(SENT, SENT - unknown, 0, unknown, SENT - lost + duplicated, lost, duplicated, reordered, altered)
-    return judge(guarantee, Audit(figures, OutcomeTally(), findings))
+    return judge(guarantee, Audit(figures, OutcomeTally(), findings, Numbers(1, 1, 0, 0)))
 
 
 def outcome(*, streamed: Verdict | None = None, killed: int = 1, **changes: Verdict) -> RunOutcome:

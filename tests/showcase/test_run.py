@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from tests.soak import SOAK
+from tools.mutation.weaknesses import weakened
 
 from ottla.cluster.cluster import Cluster
 from ottla.ledger.reader import read_ledger
@@ -31,17 +32,10 @@ from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE, GUARA
 
 pytestmark = pytest.mark.spark
 
+PROGRAM = [sys.executable, "-m", "ottla.cli"]
 ROWS = 2_000
 # As good a name as any, and a pattern to Spark.
 KEPT = "kept [1]"
-WITHOUT_SEQUENCE_CHECK = """
-import sys
-from tests.showcase.weakened import weakened
-from ottla.cli import main
-
-with weakened("no_sequence_check"):
-    sys.exit(main())
-"""
 TIMEOUT_S = 900
 ENDS_S = 240
 
@@ -124,26 +118,16 @@ def test_each_of_the_sixteen_groups_is_judged_or_says_why_not(folder: Path) -> N
 def test_a_guarantee_taken_out_of_the_brokers_ends_with_status_one(tmp_path: Path) -> None:
     write_orders(tmp_path, 600)
     (tmp_path / "tmp").mkdir()
-    ended = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            WITHOUT_SEQUENCE_CHECK,
-            "run",
-            "--input",
-            "orders.csv",
-            "--key",
-            "customer",
-            "--json",
-            "figures.json",
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    with weakened("no_sequence_check") as control:
+        ended = subprocess.run(
+            [*PROGRAM, "run", "--input", "orders.csv", "--key", "customer", "--json", "figures.json"],
+            cwd=tmp_path,
+            env={**control.environment, "TMPDIR": str(tmp_path / "tmp")},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
     assert ended.returncode == 1, ended
     groups = json.loads((tmp_path / "figures.json").read_text())["groups"]
     assert {"3", "9", "13"} <= {number for number, group in groups.items() if group["verdict"] == "violated"}

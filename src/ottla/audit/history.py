@@ -42,7 +42,7 @@ class PartitionHistory:
     Derived on construction: `stored` sorted and without repetitions; `rows_read` as they came; `reread` offsets that
     came more than once; `sent_row` and `first_copy` (sequence -> row in `sent` / in `stored`); `copies` (sequence ->
     all rows in `stored`) for records stored more than once. `is_transactional`: markers of transactions take offsets
-    that no reader returns.
+    that no reader returns. `is_compacted`: of each key only the last record has to be there.
     """
 
     topic: str
@@ -52,6 +52,7 @@ class PartitionHistory:
     start_offset: int
     end_offset: int
     is_transactional: bool = False
+    is_compacted: bool = False
     rows_read: int = field(init=False)
     reread: list[int] = field(init=False)
     sent_row: dict[int, int] = field(init=False)

@@ -103,13 +103,22 @@ class RunOutcome:
 
     @property
     def void(self) -> tuple[str, ...]:
-        """Why this run proves nothing: a fault that never struck. Empty for a run that counts."""
+        """Why this run proves nothing: a fault that never struck, a broken ledger. Empty for a run that counts."""
         reasons = [] if self.streamed.killed else [f"{STREAMED}: Spark's driver was not killed in the act"]
+        reasons += [f"{each.guarantee}: {each.void}" for each in self.verdicts if each.void is not None]
+        reasons += [
+            f"{each.guarantee}: no fault struck it" for each in self.verdicts if not self.fired.get(each.guarantee)
+        ]
         for guarantee, kinds in self.fired.items():
             for kind, times in kinds.items():
                 if not times:
                     reasons.append(f"{guarantee}: the fault “{FAULT_WORDS.get(kind, kind)}” never struck")
         return tuple(reasons)
+
+    @property
+    def has_too_few_requests(self) -> bool:
+        """Whether a fault did not strike because there were too few requests."""
+        return any(not times for kinds in self.fired.values() for times in kinds.values())
 
     @property
     def miscounted(self) -> tuple[str, ...]:

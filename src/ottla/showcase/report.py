@@ -218,7 +218,8 @@ def _show_conclusion(console: Console, outcome: RunOutcome) -> None:
     took = f" in {outcome.seconds:.0f} s" if outcome.seconds else ""
     if outcome.void:
         console.print(Text("This run is void: " + "; ".join(outcome.void) + ".", "bold red"))
-        console.print("The input makes too few Produce requests for that: 25 rows are the least, 500 are plenty.")
+        if outcome.has_too_few_requests:
+            console.print("The input makes too few Produce requests for that: 25 rows are the least, 500 are plenty.")
     elif outcome.exit_status == 0:
         console.print(
             Text(

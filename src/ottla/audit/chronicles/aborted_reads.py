@@ -9,8 +9,11 @@ ended are judged by the markers alone.
 
 from __future__ import annotations
 
-from ottla.audit.chronicles.case import COMMITTED, Case
+from collections.abc import Mapping
+
+from ottla.audit.chronicles.case import COMMITTED, Case, Place
 from ottla.audit.chronicles.markers import aborted_offsets
+from ottla.audit.chronicles.readings import Shown
 from ottla.audit.findings import ABORTED_READ, EVIDENCE_MAX, Finding, Findings
 
 
@@ -24,21 +27,27 @@ def check_aborted_reads(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding
             continue
         logs = case.logs.get(place)
         marked = {} if not logs or case.ledger.breaks.get(place) else aborted_offsets(logs[0])
-        for offset, (record, read) in seen.items():
-            transactions = case.transactions_of(record.number) or []
-            told = bool(transactions) and all(each.verdict == "aborted" for each in transactions)
-            if told and any(case.excuse_shown(each, place, offset) is not None for each in transactions):
-                continue  # its marker went with what was lost, and the next one decides for it
-            if not told and offset not in marked:
-                continue
-            name = f"transaction {transactions[0].number} of {transactions[0].producer}" if transactions else "its own"
-            why = "its producer was told so" if told else "its marker says so"
-            found.add(
-                f"record {record.number} of {name}, which was aborted ({why}), was given to {read.reader} at offset "
-                f"{offset} until {read.ended_us} us",
-                place=place,
-                number=record.number,
-                offsets=(offset,),
-                at_us=read.ended_us,
-            )
+        for values in seen.values():
+            for shown in values:
+                _check(case, found, place, shown, marked)
     return found.finding()
+
+
+def _check(case: Case, found: Findings, place: Place, shown: Shown, marked: Mapping[int, None]) -> None:
+    record, read = shown.record, shown.first
+    transactions = case.transactions_of(record.number) or []
+    told = bool(transactions) and all(each.verdict == "aborted" for each in transactions)
+    if told and any(case.excuse_shown(each, place, record.offset, read.ended_us) is not None for each in transactions):
+        return  # its marker went with what was lost, and the next one decides for it
+    if not told and record.offset not in marked:
+        return
+    name = f"transaction {transactions[0].number} of {transactions[0].producer}" if transactions else "its own"
+    why = "its producer was told so" if told else "its marker says so"
+    found.add(
+        f"record {record.number} of {name}, which was aborted ({why}), was given to {read.reader} at offset "
+        f"{record.offset} until {read.ended_us} us",
+        place=place,
+        number=record.number,
+        offsets=(record.offset,),
+        at_us=read.ended_us,
+    )

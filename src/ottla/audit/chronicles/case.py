@@ -16,7 +16,8 @@ from ottla.audit.chronicles.chronicle import (
     TransactionSeen,
     Watermark,
 )
-from ottla.audit.chronicles.durability import TRANSACTION_LOG, DurabilityLedger
+from ottla.audit.chronicles.durability import FOREVER, TRANSACTION_LOG, DurabilityLedger
+from ottla.audit.chronicles.late_ends import excuse_late_commit
 from ottla.audit.chronicles.readings import Readings
 from ottla.audit.chronicles.reused_epochs import excuse_joining, excuse_reused_epoch
 
@@ -45,10 +46,14 @@ class Case:
             if record.transaction >= 0:
                 self.of_transaction.setdefault(record.transaction, []).append(record)
         self.transactions: dict[int, TransactionSeen] = {each.number: each for each in chronicle.transactions}
-        first: dict[tuple[str, int], int] = {}
+        self.of_instance: dict[tuple[str, int], list[TransactionSeen]] = {}
         for each in chronicle.transactions:
-            first.setdefault((each.producer, each.instance), each.number)
-        self.first_transactions = dict.fromkeys(first.values())
+            self.of_instance.setdefault((each.producer, each.instance), []).append(each)
+        self._standing: dict[Place, dict[int, list[int]]] = {}
+        self._deleted: dict[Place, int] = {}
+        for deletion in chronicle.deletions:
+            place = deletion.topic, deletion.partition
+            self._deleted[place] = max(deletion.before_offset, self._deleted.get(place, 0))
         self.final: dict[tuple[str, Place], ReadSeen] = {
             (read.isolation_level, (read.topic, read.partition)): read
             for read in chronicle.reads
@@ -94,27 +99,35 @@ class Case:
         read = self.final.get((COMMITTED, place))
         return None if read is None or self.cleans_up(place) else read.end
 
-    def excuse_transaction(self, transaction: TransactionSeen) -> str | None:
-        """What took markers, or the coordinator's memory of this transaction, away, if anything did that may."""
-        why = self.excuse_late_end(transaction) or self.ledger.excuse_topic(TRANSACTION_LOG, transaction.began_us)
+    def excuse_transaction(self, transaction: TransactionSeen, until_us: int = FOREVER) -> str | None:
+        """What took markers, or the coordinator's memory of this transaction, away before it was seen, if that may."""
+        since_us = transaction.began_us
+        why = self.ledger.excuse_topic(TRANSACTION_LOG, since_us, until_us)
         for record in self.of_transaction.get(transaction.number, ()) if why is None else ():
-            why = why or self.ledger.excuse_read((record.topic, record.partition), -1, transaction.began_us)
+            why = why or self.ledger.excuse_read((record.topic, record.partition), -1, since_us, until_us)
         return why
 
-    def excuse_late_end(self, transaction: TransactionSeen) -> str | None:
-        """What may have ended it but the request that was to.
+    def excuse_shown(self, transaction: TransactionSeen, place: Place, offset: int, until_us: int) -> str | None:
+        """What made another marker than its own show the record of this transaction that lies at an offset by then."""
+        return (
+            excuse_late_commit(self, transaction)
+            or self.excuse_transaction(transaction, until_us)
+            or excuse_joining(self, place, offset, transaction.began_us)
+        )
 
-        Before each transaction had an epoch of its own (KIP-890), a request to end one, or to write its markers, that
-        comes late, when its sender has asked again and been answered, ends the next one of the same instance, and so it
-        does with Kafka.
-        """
-        if self.chronicle.transaction_version < 2 and transaction.number not in self.first_transactions:
-            return "a late request to end the transaction before it, which transaction version 1 cannot tell apart"
-        return None
+    def deleted_before(self, place: Place) -> int:
+        """Up to where somebody asked for a partition's records to be deleted; 0 where nobody did."""
+        return self._deleted.get(place, 0)
 
-    def excuse_shown(self, transaction: TransactionSeen, place: Place, offset: int) -> str | None:
-        """What made another marker than its own decide for the record of this transaction that lies at an offset."""
-        return self.excuse_transaction(transaction) or excuse_joining(self, place, offset, transaction.began_us)
+    def standing(self, place: Place) -> dict[int, list[int]]:
+        """Record number -> the offsets at which it lies in the log that speaks for a partition."""
+        found = self._standing.get(place)
+        if found is None:
+            found = self._standing[place] = {}
+            for batch in self.logs[place][0].batches if place in self.logs else ():
+                for record in batch.records:
+                    found.setdefault(record.number, []).append(record.offset)
+        return found
 
     def transactions_of(self, number: int) -> list[TransactionSeen] | None:
         """The transactions in which a record was sent; None where it was also sent outside of any, or never."""
@@ -125,13 +138,18 @@ class Case:
         """What took this acknowledged record away, if anything did that may."""
         promise = self.producers.get(record.producer)
         place = record.topic, record.partition
-        if (
-            promise is not None
-            and promise.acks == 1
-            and len({role.leader_epoch for role in self.roles.get(place, ())}) > 1
-        ):
-            return "another leader came before the followers had it, and acks=1 does not wait for them"
+        if 0 <= record.offset < self.deleted_before(place):
+            return "its deletion was asked for"
+        if promise is not None and promise.acks == 1:
+            why = self.ledger.excuse_unreplicated(record, self._epoch_at(place, record.offset))
+            if why is not None:
+                return why
         return self.ledger.excuse(place, record.offset, record.sent_us) or excuse_reused_epoch(self, record)
+
+    def _epoch_at(self, place: Place, offset: int) -> int | None:
+        """The leader epoch of the batch at an offset of the log that speaks for a partition; None where none stands."""
+        batches = self.logs[place][0].batches if place in self.logs else ()
+        return next((each.leader_epoch for each in batches if each.base_offset <= offset <= each.last_offset), None)
 
     def _different(self, place: Place, replicas: list[ReplicaSeen]) -> list[ReplicaSeen]:
         leader = self.roles[place][-1].leader if self.roles.get(place) else -1

@@ -22,7 +22,10 @@ def check_changes(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     found = Findings(CHANGED, evidence_max)
     for conflict in case.readings.conflicts:
         first, second = conflict.first_read, conflict.second_read
-        if case.ledger.excuse_shown(conflict.place, conflict.first.offset, first) is None:
+        # Rounds overlap: the one that ended later may have read the older value.
+        since_us = min(first.began_us, second.began_us)
+        until_us = max(first.ended_us, second.ended_us)
+        if case.ledger.excuse_shown(conflict.place, conflict.first.offset, since_us, until_us) is None:
             found.add(
                 f"offset {conflict.first.offset} held {_name(conflict.first)} for {first.reader} until {first.ended_us}"
                 f" us, and {_name(conflict.second)} for {second.reader} until {second.ended_us} us",
@@ -51,11 +54,12 @@ def _check_vanished(case: Case, found: Findings, place: Place) -> None:
             found.not_seen(f"{place[0]}-{place[1]} was not read to its end as {level}")
             continue
         stands = {record.offset for record in final.records}
-        for offset, (record, read) in seen.items():
+        for offset, shown in seen.items():
+            record, read = shown[-1].record, shown[-1].last
             if (
                 offset in stands
-                or offset < final.start
-                or case.ledger.excuse_shown(place, offset, read) is not None
+                or offset < case.deleted_before(place)
+                or case.ledger.excuse_shown(place, offset, read.began_us) is not None
                 or (level == COMMITTED and _lost_its_marker(case, place, record, read, final.end))
             ):
                 continue

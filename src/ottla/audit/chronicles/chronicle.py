@@ -220,6 +220,16 @@ class Committed:
 
 
 @dataclass(slots=True, frozen=True)
+class RecordsDeleted:
+    """Somebody asked for the records of a partition below `before_offset` to be deleted (DeleteRecords, KIP-107)."""
+
+    at_us: int
+    topic: str
+    partition: int
+    before_offset: int
+
+
+@dataclass(slots=True, frozen=True)
 class BrokerEnd:
     """A broker that went down: "kill", "power_off" or "corrupt"; `cut`: (topic, partition) -> end of what survived."""
 
@@ -296,6 +306,7 @@ class Chronicle:
     leaderships: list[Leadership] | None = None
     commits: list[Committed] | None = None
     broker_ends: list[BrokerEnd] | None = None
+    deletions: list[RecordsDeleted] = field(default_factory=list)
     instances: list[InstanceSeen] | None = None
     produced: list[ProduceSeen] | None = None
     first_fault_us: int = -1

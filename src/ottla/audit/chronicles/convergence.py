@@ -45,7 +45,10 @@ def _check_place(case: Case, found: Findings, place: Place, replicas: dict[int, 
         )
     for broker_id in roles[-1].isr:
         replica = replicas.get(broker_id)
-        if replica is None or replica is leader:
+        if replica is leader:
+            continue
+        if replica is None:
+            found.not_seen(f"the log of {place[0]}-{place[1]} on broker {broker_id}, which was in sync in the end")
             continue
         if replica.high_watermark < leader.high_watermark:
             found.tally("followers with an older high watermark")

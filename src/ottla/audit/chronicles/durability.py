@@ -17,13 +17,15 @@ Where nobody saw who fell and who led (foreign brokers), nothing is excused and 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ottla.audit.chronicles.chronicle import BrokerEnd, Committed, Leadership, ReadSeen, TopicPromise, Watermark
+from ottla.audit.chronicles.chronicle import BrokerEnd, Committed, Leadership, SentRecord, TopicPromise, Watermark
 
 Place = tuple[str, int]
 TRANSACTION_LOG = "__transaction_state"
+FOREVER = sys.maxsize
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,9 +55,10 @@ class DurabilityLedger:
     ) -> None:
         self.is_observable = broker_ends is not None and bool(roles)
         self.breaks: dict[Place, list[Break]] = {}
+        self._roles = roles
         self._commits = commits
         self._marks = marks
-        power_cuts = [each for each in broker_ends or () if each.kind != "kill"]
+        power_cuts = self._power_cuts = [each for each in broker_ends or () if each.kind != "kill"]
         starts = _starts(marks)
         for place, seen in roles.items():
             topic = topics.get(place[0])
@@ -63,7 +66,7 @@ class DurabilityLedger:
             if topic is None or topic.unclean_leader_election:
                 found += _unclean_elections(place, seen, marks.get(place, ()), power_cuts)
             for each in power_cuts:
-                cut = _power_cut(each, place, seen, starts.get(each.broker_id, ()))
+                cut = _power_cut(each, place, seen, marks.get(place, ()), starts.get(each.broker_id, ()))
                 found += [] if cut is None else [cut]
             if found:
                 self.breaks[place] = sorted(found, key=lambda each: each.at_us)
@@ -87,18 +90,44 @@ class DurabilityLedger:
         why = self.excuse_read(place, offset, since_us if commit is None else commit.at_us)
         return why or self._excuse_unheard(place, offset, since_us)
 
-    def excuse_read(self, place: Place, offset: int, at_us: int) -> str | None:
-        """The same for what was known to be committed by then, because somebody read it; offset -1 is anywhere."""
+    def excuse_read(self, place: Place, offset: int, since_us: int, until_us: int = FOREVER) -> str | None:
+        """The same for what was known to be committed by then, because somebody read it; offset -1 is anywhere.
+
+        `until_us`: when the loss was seen. What breaks later did not cause it.
+        """
         for each in self.breaks.get(place, ()):
-            if each.at_us >= at_us and (offset < 0 or offset >= each.offset):
+            if since_us <= each.at_us <= until_us and (offset < 0 or offset >= each.offset):
                 return each.why
         return None
 
-    def excuse_shown(self, place: Place, offset: int, read: ReadSeen) -> str | None:
-        """What took away what a round showed at an offset, though its leader may have been none any more."""
-        return self.excuse_read(place, offset, read.began_us) or self._excuse_unheard(
-            place, offset, shown_us=read.began_us
-        )
+    def excuse_shown(self, place: Place, offset: int, shown_us: int, until_us: int = FOREVER) -> str | None:
+        """What took away what a round that began then showed, though its leader may have been none any more."""
+        why = self.excuse_read(place, offset, shown_us, until_us)
+        return why or self._excuse_unheard(place, offset, shown_us=shown_us)
+
+    def excuse_unreplicated(self, record: SentRecord, epoch_there: int | None) -> str | None:
+        """Who led without a record that its leader acknowledged by itself (acks=1); None where nobody did.
+
+        A leader that has been replaced, and does not know it yet, acknowledges, too: what counts is its epoch. A later
+        leader that has not followed in that epoch has not got the record, whatever its log holds at that offset.
+        `epoch_there` is the leader epoch of what stands there in the end.
+        """
+        place = record.topic, record.partition
+        marks = self._marks.get(place, ())
+        roles = self._roles.get(place, ())
+        epochs = _appended_in(marks, record) or [role.leader_epoch for role in roles if role.at_us <= record.sent_us]
+        epoch = min(epochs, default=-1)
+        if epoch_there is not None and epoch_there < epoch:
+            return "an older leader's record stands in its place, and acks=1 does not wait for followers"
+        for role in roles:
+            if role.leader < 0 or role.leader_epoch <= epoch:
+                continue
+            last = _last_mark(marks, role.leader, role.at_us)
+            has_followed = last is not None and last.leader_epoch >= epoch
+            end = 0 if last is None else _kept_end(place, last, role, self._power_cuts)
+            if not has_followed or end <= record.offset:
+                return f"broker {role.leader} led without it, and acks=1 does not wait for followers"
+        return None
 
     def _excuse_unheard(self, place: Place, offset: int, since_us: int = 0, shown_us: int = 0) -> str | None:
         """Whether a leader committed this offset whose replacement broke with it, of which it had not heard then."""
@@ -119,9 +148,9 @@ class DurabilityLedger:
             for mark in self._marks.get(place, ())
         )
 
-    def excuse_topic(self, topic: str, since_us: int) -> str | None:
+    def excuse_topic(self, topic: str, since_us: int, until_us: int = FOREVER) -> str | None:
         """The same for anything in a topic, such as the one in which coordinators keep transactions."""
-        whys = (self.excuse_read(place, -1, since_us) for place in self.breaks if place[0] == topic)
+        whys = (self.excuse_read(place, -1, since_us, until_us) for place in self.breaks if place[0] == topic)
         return next((why for why in whys if why is not None), None)
 
 
@@ -148,10 +177,7 @@ def _known_to_be_committed(
 
     The controller may elect a broker whose power has just been cut, before it notices.
     """
-    last = None
-    for mark in marks:
-        if mark.broker_id == role.leader and mark.at_us <= role.at_us:
-            last = mark
+    last = _last_mark(marks, role.leader, role.at_us)
     if last is None:
         return 0
     own = last.high_watermark
@@ -161,14 +187,54 @@ def _known_to_be_committed(
     return own
 
 
-def _power_cut(end: BrokerEnd, place: Place, roles: Sequence[Leadership], starts: Sequence[int]) -> Break | None:
+def _appended_in(marks: Sequence[Watermark], record: SentRecord) -> list[int]:
+    """The epochs of the leaders that were seen to append something at a record's offset while it was sent."""
+    ends: dict[tuple[int, int, int], int] = {}
+    found: list[int] = []
+    for mark in marks:
+        if mark.at_us > record.told_us >= 0:
+            break
+        if mark.is_leader:
+            term = mark.broker_id, mark.broker_start, mark.leader_epoch
+            if mark.at_us >= record.sent_us and ends.get(term, 0) <= record.offset < mark.log_end_offset:
+                found.append(mark.leader_epoch)
+            ends[term] = mark.log_end_offset
+    return found
+
+
+def _kept_end(place: Place, last: Watermark, role: Leadership, power_cuts: Sequence[BrokerEnd]) -> int:
+    """Where an elected leader's log ended: as it was seen last, or where its power was cut since then."""
+    end = last.log_end_offset
+    for each in power_cuts:
+        if each.broker_id == role.leader and last.at_us <= each.at_us <= role.at_us:
+            end = min(end, each.cut.get(place, end))
+    return end
+
+
+def _last_mark(marks: Sequence[Watermark], broker: int, until_us: int) -> Watermark | None:
+    last = None
+    for mark in marks:
+        if mark.at_us > until_us:
+            break
+        if mark.broker_id == broker:
+            last = mark
+    return last
+
+
+def _power_cut(
+    end: BrokerEnd, place: Place, roles: Sequence[Leadership], marks: Sequence[Watermark], starts: Sequence[int]
+) -> Break | None:
     """The moment at which a broker that has lost its unsynced records leads although it should not be in sync.
 
     `starts`: when its later starts were first seen. Until then a leader that had seen it catch up may have it join.
+    None where it lost nothing: all that it held was synced.
     """
     cut, broker = end.cut.get(place), end.broker_id
     before = [role for role in roles if role.at_us <= end.at_us]
     if cut is None or not before:
+        return None
+    held = _last_mark(marks, broker, end.at_us)
+    if held is not None and cut >= held.log_end_offset:
         return None
     why = f"{end.kind.replace('_', ' ')} of broker {broker} at {end.at_us} us"
     if before[-1].isr == (broker,):

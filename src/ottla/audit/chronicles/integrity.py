@@ -4,7 +4,7 @@ Promise: key, value and headers come back byte for byte. Every record that was e
 was handed over, by the CRCs of its key, its value and (where somebody took them) its headers. A record without a
 number, or with one that nobody used, is one nobody sent.
 
-Not observable: headers other than the number, where their CRC was not taken.
+Not observable: headers other than the number, where their CRC was not taken on either side.
 """
 
 from __future__ import annotations
@@ -17,23 +17,26 @@ from ottla.audit.findings import ALTERED, EVIDENCE_MAX, Finding, Findings
 def check_integrity(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     """Records read that differ from what was sent, and records nobody sent."""
     found = Findings(ALTERED, evidence_max)
-    for place, seen in case.readings.first.items():
-        for offset, (record, read) in seen.items():
-            sent = case.sent.get(record.number)
-            if sent is None:
-                what = f"record {record.number}" if record.number >= 0 else "a record without a number"
-                detail = f"{what} stands at offset {offset}, and nobody sent it"
-            elif any(_same(each, record) for each in sent):
-                continue
-            else:
-                detail = f"record {record.number} stands altered at offset {offset}: {_difference(sent[0], record)}"
-            found.add(
-                f"{detail} ({read.reader}, {read.ended_us} us)",
-                place=place,
-                number=record.number,
-                offsets=(offset,),
-                at_us=read.ended_us,
-            )
+    for place, shown in case.readings.shown():
+        record, read = shown.record, shown.first
+        sent = case.sent.get(record.number)
+        if sent is None:
+            what = f"record {record.number}" if record.number >= 0 else "a record without a number"
+            detail = f"{what} stands at offset {record.offset}, and nobody sent it"
+        elif any(_same(each, record) for each in sent):
+            if record.headers_crc is None or any(each.headers_crc is None for each in sent):
+                found.not_seen("the headers of records whose checksum nobody took")
+            continue
+        else:
+            difference = _difference(sent[0], record)
+            detail = f"record {record.number} stands altered at offset {record.offset}: {difference}"
+        found.add(
+            f"{detail} ({read.reader}, {read.ended_us} us)",
+            place=place,
+            number=record.number,
+            offsets=(record.offset,),
+            at_us=read.ended_us,
+        )
     return found.finding()
 
 

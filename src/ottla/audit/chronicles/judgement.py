@@ -33,7 +33,7 @@ from ottla.audit.chronicles.placement import check_placement
 from ottla.audit.chronicles.polls import check_polls
 from ottla.audit.chronicles.refusals import check_refusals
 from ottla.audit.chronicles.repeatability import check_repeatability
-from ottla.audit.chronicles.repetitions import check_repetitions
+from ottla.audit.chronicles.repetitions import check_again, check_repetitions
 from ottla.audit.chronicles.sequences import check_sequences
 from ottla.audit.chronicles.settlement import check_settlement
 from ottla.audit.chronicles.torn import check_torn
@@ -116,6 +116,8 @@ def _by_instance(case: Case) -> tuple[list[Finding], dict[str, dict[str, int]]]:
                 tallies = (*finding.tallies, (f"not promised by {producer}", finding.count))
                 finding = Finding(finding.kind, 0, (), (), tallies)
             found.setdefault(finding.kind, []).append(finding)
+    for finding in check_again(case):
+        found.setdefault(finding.kind, []).append(finding)
     unread = tuple(
         f"{topic}-{partition} was not read to its end"
         for topic, partition in case.sent_to

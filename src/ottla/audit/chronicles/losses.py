@@ -11,6 +11,8 @@ nobody saw who led and who fell, whether a loss was excused.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ottla.audit.chronicles.case import UNCOMMITTED, Case, Place
 from ottla.audit.chronicles.chronicle import ReadSeen, SentRecord
 from ottla.audit.findings import EVIDENCE_MAX, LOST, Finding, Findings
@@ -30,12 +32,12 @@ def check_losses(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
             )
             found.not_seen(f"{place[0]}-{place[1]} {why}")
             continue
-        stored = {record.number for record in read.records}
+        stored = _stored(read)
         for record in sent:
             if record.outcome != ACKED:
                 found.tally(f"{record.outcome}, {'stored' if record.number in stored else 'absent'}")
-            elif record.number not in stored:
-                _judge(case, found, record, (read.start, read.end))
+        for record in _missing(case, sent, stored):
+            _judge(case, found, record, (read.start, read.end))
     return found.finding()
 
 
@@ -46,11 +48,33 @@ def losses_by_producer(case: Case) -> dict[str, int]:
         read = _whole_read(case, place)
         if read is None:
             continue
-        stored = {record.number for record in read.records}
-        for record in sent:
-            if record.outcome == ACKED and record.number not in stored and case.excuse(record) is None:
+        for record in _missing(case, sent, _stored(read)):
+            if case.excuse(record) is None:
                 counts[record.producer] = counts.get(record.producer, 0) + 1
     return counts
+
+
+def _stored(read: ReadSeen) -> dict[int, list[int]]:
+    """Record number -> the offsets at which it was read."""
+    stored: dict[int, list[int]] = {}
+    for record in read.records:
+        stored.setdefault(record.number, []).append(record.offset)
+    return stored
+
+
+def _missing(case: Case, sent: list[SentRecord], stored: dict[int, list[int]]) -> Iterator[SentRecord]:
+    """The acknowledged records that are not there: one that was handed over twice has to be there twice."""
+    again: dict[int, list[SentRecord]] = {}
+    for record in sent:
+        if record.outcome != ACKED:
+            continue
+        if record.number not in stored:
+            yield record
+        elif len(case.sent[record.number]) > 1:
+            again.setdefault(record.number, []).append(record)
+    for number, records in again.items():
+        absent = [record for record in records if record.offset not in stored[number]]
+        yield from absent[: max(0, len(records) - len(stored[number]))]
 
 
 def _whole_read(case: Case, place: Place) -> ReadSeen | None:

@@ -39,11 +39,10 @@ def check_placement(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
                 number=sent.number,
                 at_us=sent.sent_us,
             )
-    for place, seen in case.readings.first.items():
-        for offset, (record, read) in seen.items():
-            sent_as = case.sent.get(record.number)
-            if sent_as is not None and not any((each.topic, each.partition) == place for each in sent_as):
-                _add_stray(found, place, offset, sent_as[0], read.ended_us)
+    for place, shown in case.readings.shown():
+        sent_as = case.sent.get(shown.record.number)
+        if sent_as is not None and not any((each.topic, each.partition) == place for each in sent_as):
+            _add_stray(found, place, shown.record.offset, sent_as[0], shown.first.ended_us)
     return found.finding()
 
 

@@ -2,8 +2,9 @@
 
 Promise: a reader gets the records of a partition in the order of their offsets; with read_uncommitted all there are
 between the offsets it was told, with read_committed all but those of aborted transactions. Holes are where control
-batches and aborted records stand, so what should have come is taken from the log; a round that an error ended is held
-to nothing behind the last record it returned.
+batches and aborted records stand, so what should have come is taken from the log, and so is what must not: an offset
+at which the log has no record. A round that an error ended is held to nothing behind the last record it returned, and
+nobody is held to what somebody has asked to be deleted.
 
 Not observable: holes, where the log was not seen and transactions were used; topics that clean up; partitions whose
 log was replaced in part by a loss that is excused.
@@ -12,6 +13,7 @@ log was replaced in part by a loss that is excused.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from itertools import pairwise
 from operator import lt
 
@@ -25,6 +27,7 @@ def check_polls(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     """Offsets that came twice, backwards, from outside the round's bounds, or not at all."""
     found = Findings(MISPOLLED, evidence_max)
     expected: dict[tuple[Place, bool], list[int] | None] = {}
+    standing: dict[Place, dict[int, None]] = {}
     for read in case.chronicle.reads:
         place = read.topic, read.partition
         offsets = [record.offset for record in read.records]
@@ -39,10 +42,18 @@ def check_polls(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         if key not in expected:
             expected[key] = _expected(case, found, *key)
         due = expected[key]
-        end = read.end if read.error is None else (offsets[-1] + 1 if offsets else -1)
-        if due is None or read.start < 0 or end < 0:
+        if due is None:
             continue
-        first, last = bisect_left(due, read.start), bisect_left(due, end)
+        if place in case.replicas:
+            if place not in standing:
+                standing[place] = dict.fromkeys(_data_offsets(case, place, {}))
+            _check_standing(case, found, read, offsets, standing[place])
+        end = read.end if read.error is None else (offsets[-1] + 1 if offsets else -1)
+        if read.start < 0 or end < 0:
+            continue
+        start = max(read.start, case.deleted_before(place))
+        offsets = offsets[bisect_left(offsets, start) :]
+        first, last = bisect_left(due, start), bisect_left(due, end)
         if last - first > len(offsets) or due[first:last] != offsets[: last - first]:
             came = dict.fromkeys(offsets)
             for offset in due[first:last]:
@@ -64,16 +75,25 @@ def _expected(case: Case, found: Findings, place: Place, committed: bool) -> lis
             return None
         ends = [read for read in case.chronicle.reads if (read.topic, read.partition) == place and read.end >= 0]
         return list(range(min((r.start for r in ends), default=0), max((r.end for r in ends), default=0)))
-    if not logs:
-        return []
-    aborted = aborted_offsets(logs[0]) if committed else {}
+    return _data_offsets(case, place, aborted_offsets(logs[0]) if logs and committed else {})
+
+
+def _data_offsets(case: Case, place: Place, but: Mapping[int, None]) -> list[int]:
     return [
         record.offset
-        for batch in logs[0].batches
+        for log in case.logs.get(place, ())[:1]
+        for batch in log.batches
         if not batch.is_control
         for record in batch.records
-        if record.offset not in aborted
+        if record.offset not in but
     ]
+
+
+def _check_standing(case: Case, found: Findings, read: ReadSeen, offsets: list[int], there: Mapping[int, None]) -> None:
+    deleted = case.deleted_before((read.topic, read.partition))
+    for offset in offsets:
+        if offset not in there and offset >= deleted:
+            _add(found, read, offset, f"returned offset {offset}, at which the log has no record")
 
 
 def _add_reversal(found: Findings, read: ReadSeen, offsets: list[int]) -> None:

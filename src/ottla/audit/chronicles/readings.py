@@ -1,11 +1,12 @@
-"""Everything that was ever read, each offset once: what stood there first, who read it when, and what differed later.
+"""Everything that was ever read: which values each offset showed, in the order of time, and to whom first and last.
 
-One pass over all rounds of all readers; the checkers that ask what was read look here.
+One pass over all rounds of all readers; the checkers that ask what was read look here. An offset shows one value for
+good, unless something was lost that may be: then it shows others later, and every one of them is looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ottla.audit.chronicles.chronicle import ReadSeen, RecordSeen
@@ -13,9 +14,18 @@ from ottla.audit.chronicles.chronicle import ReadSeen, RecordSeen
 Place = tuple[str, int]
 
 
+@dataclass(slots=True)
+class Shown:
+    """A value that an offset showed: the record, and the first and the last of the rounds in a row that returned it."""
+
+    record: RecordSeen
+    first: ReadSeen
+    last: ReadSeen
+
+
 @dataclass(slots=True, frozen=True)
 class Conflict:
-    """Two reads of one offset that differ."""
+    """Two reads of one offset, the second the next one after the first, that differ."""
 
     place: Place
     first: RecordSeen
@@ -25,30 +35,49 @@ class Conflict:
 
 
 class Readings:
-    """`first`: place -> offset -> what was read there first, and by which round; `by_level` the same for each level."""
+    """`values`: place -> offset -> what it showed, one after the other; `by_level`: the same by isolation level."""
 
     def __init__(self, reads: Sequence[ReadSeen]) -> None:
-        self.first: dict[Place, dict[int, tuple[RecordSeen, ReadSeen]]] = {}
-        self.by_level: dict[tuple[str, Place], dict[int, tuple[RecordSeen, ReadSeen]]] = {}
+        self.values: dict[Place, dict[int, list[Shown]]] = {}
+        self.by_level: dict[tuple[str, Place], dict[int, list[Shown]]] = {}
         self.conflicts: list[Conflict] = []
         for read in sorted(reads, key=lambda each: each.ended_us):
             place = read.topic, read.partition
-            first = self.first.setdefault(place, {})
+            values = self.values.setdefault(place, {})
             level = self.by_level.setdefault((read.isolation_level, place), {})
             for record in read.records:
-                offset = record.offset
-                known = first.get(offset)
-                if known is None:
-                    first[offset] = level[offset] = record, read
-                    continue
-                was = known[0]
-                if (
-                    was.number != record.number
-                    or was.value_crc != record.value_crc
-                    or was.key_crc != record.key_crc
-                    or was.timestamp_ms != record.timestamp_ms
-                    or was.headers_crc != record.headers_crc
-                ):
-                    self.conflicts.append(Conflict(place, was, known[1], record, read))
-                if offset not in level:
-                    level[offset] = record, read
+                before = _note(values, record, read)
+                if before is not None:
+                    self.conflicts.append(Conflict(place, before.record, before.last, record, read))
+                _note(level, record, read)
+
+    def shown(self) -> Iterator[tuple[Place, Shown]]:
+        """Every value of every offset."""
+        for place, values in self.values.items():
+            for shown in values.values():
+                for each in shown:
+                    yield place, each
+
+
+def _note(values: dict[int, list[Shown]], record: RecordSeen, read: ReadSeen) -> Shown | None:
+    """Take down what a round returned, and return what the offset showed before, if that was something else."""
+    shown = values.get(record.offset)
+    if shown is None:
+        values[record.offset] = [Shown(record, read, read)]
+        return None
+    before = shown[-1]
+    if _is_same(before.record, record):
+        before.last = read
+        return None
+    shown.append(Shown(record, read, read))
+    return before
+
+
+def _is_same(one: RecordSeen, other: RecordSeen) -> bool:
+    return (
+        one.number == other.number
+        and one.value_crc == other.value_crc
+        and one.key_crc == other.key_crc
+        and one.timestamp_ms == other.timestamp_ms
+        and one.headers_crc == other.headers_crc
+    )

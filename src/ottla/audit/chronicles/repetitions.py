@@ -5,13 +5,19 @@ breach; it is tallied, beside what `duplicates` counts (one producer storing one
 apart. More copies than that are a producer's, and found unless one that handed the record over is not idempotent. What
 a reader returns twice is `polls`' business.
 
+The other questions about such records are answered here, too, since a number alone does not say which time a copy came
+of: one more copy than times that did not fail is failed but stored, and an acknowledged offset at which another record
+stands is wrong, where nothing but an idempotent producer had the record.
+
 Not observable: partitions whose final read did not reach the end.
 """
 
 from __future__ import annotations
 
-from ottla.audit.chronicles.case import UNCOMMITTED, Case
-from ottla.audit.findings import EVIDENCE_MAX, REPEATED, Finding, Findings
+from ottla.audit.chronicles.case import UNCOMMITTED, Case, Place
+from ottla.audit.chronicles.chronicle import ReadSeen, SentRecord
+from ottla.audit.findings import EVIDENCE_MAX, FAILED_BUT_STORED, REPEATED, WRONG_OFFSET, Finding, Findings
+from ottla.ledger.schema import ACKED, FAILED
 
 
 def check_repetitions(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
@@ -43,6 +49,52 @@ def check_repetitions(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
                 offsets=(offset,),
             )
     return found.finding()
+
+
+def check_again(case: Case, evidence_max: int = EVIDENCE_MAX) -> tuple[Finding, Finding]:
+    """Failed but stored, and wrong offsets, among records that were handed over more than once."""
+    failed, misplaced = Findings(FAILED_BUT_STORED, evidence_max), Findings(WRONG_OFFSET, evidence_max)
+    for number, sent in case.sent.items():
+        if len(sent) == 1 or _may_repeat(case, number):
+            continue
+        places = dict.fromkeys((each.topic, each.partition) for each in sent)
+        reads = {place: case.final.get((UNCOMMITTED, place)) for place in places}
+        if any(read is None for read in reads.values()):
+            continue  # `repetitions` says that it was not read
+        standing = {place: {} if read is None else _numbers(read) for place, read in reads.items()}
+        copies = [
+            (place, offset) for place, there in standing.items() for offset, each in there.items() if each == number
+        ]
+        _check_failed(failed, number, sent, copies)
+        for each in sent:
+            place = each.topic, each.partition
+            there = standing[place].get(each.offset, number)
+            if each.outcome == ACKED and there != number and copies and case.excuse(each) is None:
+                misplaced.add(
+                    f"record {number} was acknowledged at offset {each.offset}, where record {there} stands",
+                    place=place,
+                    number=number,
+                    offsets=(each.offset,),
+                    at_us=each.told_us,
+                )
+    return failed.finding(), misplaced.finding()
+
+
+def _check_failed(found: Findings, number: int, sent: list[SentRecord], copies: list[tuple[Place, int]]) -> None:
+    failures = sum(each.outcome == FAILED for each in sent)
+    if failures and len(copies) > len(sent) - failures:
+        place, offset = copies[-1]
+        found.add(
+            f"record {number} was handed over {len(sent)} times, {failures} of which were reported failed, and is "
+            f"stored {len(copies)} times",
+            place=place,
+            number=number,
+            offsets=tuple(each for _, each in copies) if len(dict.fromkeys(p for p, _ in copies)) == 1 else (offset,),
+        )
+
+
+def _numbers(read: ReadSeen) -> dict[int, int]:
+    return {record.offset: record.number for record in read.records}
 
 
 def _may_repeat(case: Case, number: int) -> bool:

@@ -88,6 +88,6 @@ def _held_before(case: Case, record: SentRecord) -> Iterator[SentRecord]:
     for other in case.sent_to.get(place, ()):
         if other.offset == record.offset and other.outcome == ACKED and other is not record:
             yield other
-    read = case.readings.first.get(place, {}).get(record.offset)
-    if read is not None and read[0].number != record.number:
-        yield from case.sent.get(read[0].number, ())
+    for shown in case.readings.values.get(place, {}).get(record.offset, ()):
+        if shown.record.number != record.number:
+            yield from case.sent.get(shown.record.number, ())

@@ -1,7 +1,8 @@
 """Torn transaction: a reader with read_committed has some of its records and not the others.
 
 Promise: a transaction is visible whole or not at all: in the end over all its partitions, at any moment within each
-partition (a reader's end there, the last stable offset, lies never inside a committed transaction). What its producer
+partition. (A reader's end there, the last stable offset, lies inside a committed transaction only where that of another
+producer began between its records and is still open: KIP-98 promises no more.) What its producer
 was told holds: committed is all of it, with every record acknowledged; where nobody knows, it is all or nothing. A
 record that the durability ledger takes back is left out, and so are one that was taken for another or joined an earlier
 transaction (`reused_epochs`), and a transaction whose coordinator lost its log.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from ottla.audit.chronicles.case import COMMITTED, Case, Place
 from ottla.audit.chronicles.chronicle import SentRecord, TransactionSeen
+from ottla.audit.chronicles.late_ends import UNSEEN, excuse_late_end, may_be_unseen
 from ottla.audit.chronicles.reused_epochs import excuse_joining, excuse_reused_epoch
 from ottla.audit.findings import EVIDENCE_MAX, TORN, Finding, Findings
 from ottla.ledger.schema import ACKED, FAILED
@@ -22,6 +24,8 @@ from ottla.ledger.schema import ACKED, FAILED
 def check_torn(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     """Transactions of which a part can be read, or of which a part is missing though they were committed."""
     found = Findings(TORN, evidence_max)
+    if may_be_unseen(case):
+        found.not_seen(UNSEEN)
     shown: dict[Place, dict[int, int]] = {}
     for (level, place), read in case.final.items():
         if level == COMMITTED:
@@ -33,8 +37,9 @@ def check_torn(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         if unread:
             found.not_seen(f"{unread[0].topic}-{unread[0].partition} was not read to its end as read_committed")
         elif transaction.verdict != "aborted":
-            if case.excuse_transaction(transaction) is not None:
-                found.tally("excused by what brokers lost")
+            excuse = case.excuse_transaction(transaction) or excuse_late_end(case, transaction)
+            if excuse is not None:
+                found.tally(f"excused: {excuse}")
                 continue
             _check_end(case, found, transaction, records, shown)
     for place in shown:
@@ -65,6 +70,9 @@ def _check_end(
             continue
         if record.outcome == FAILED and transaction.verdict == "unknown":
             continue
+        if 0 <= record.offset < case.deleted_before((record.topic, record.partition)):
+            found.tally("excused: its deletion was asked for")
+            continue
         excuse = _excuse(case, transaction, record) if record.outcome == ACKED else None
         if excuse is not None:
             found.tally(f"excused: {excuse}")
@@ -87,7 +95,7 @@ def _excuse(case: Case, transaction: TransactionSeen, record: SentRecord) -> str
 
 
 def _check_rounds(case: Case, found: Findings, place: Place) -> None:
-    """No round may end inside a transaction of which it shows the beginning."""
+    """No round may end inside a transaction of which it shows the beginning, unless another one is open there."""
     if case.ledger.breaks.get(place):
         return
     spans: list[tuple[int, int, TransactionSeen]] = []
@@ -97,13 +105,19 @@ def _check_rounds(case: Case, found: Findings, place: Place) -> None:
             for each in case.of_transaction.get(transaction.number, ())
             if (each.topic, each.partition) == place and each.outcome == ACKED and each.offset >= 0
         ]
-        if len(offsets) > 1 and min(offsets) < max(offsets) and case.excuse_transaction(transaction) is None:
+        if len(offsets) > 1 and min(offsets) < max(offsets) and excuse_late_end(case, transaction) is None:
             spans.append((min(offsets), max(offsets), transaction))
     for read in case.chronicle.reads:
         if (read.topic, read.partition) != place or read.isolation_level != COMMITTED or read.error is not None:
             continue
         for first, last, transaction in spans:
-            if read.start <= first < read.end <= last and any(record.offset == first for record in read.records):
+            is_torn = read.start <= first < read.end <= last and any(each.offset == first for each in read.records)
+            if not is_torn or case.excuse_transaction(transaction, read.ended_us) is not None:
+                continue
+            held_up = _is_held_up(case, place, transaction, read.end)
+            if held_up is None:
+                found.not_seen(f"what stands at offset {read.end} of {place[0]}-{place[1]}, where {read.reader} ended")
+            elif not held_up:
                 found.add(
                     f"{read.reader} read to {read.end} until {read.ended_us} us, and transaction {transaction.number} "
                     f"of {transaction.producer} reaches from {first} to {last}",
@@ -111,3 +125,22 @@ def _check_rounds(case: Case, found: Findings, place: Place) -> None:
                     offsets=(first, last),
                     at_us=read.ended_us,
                 )
+
+
+def _is_held_up(case: Case, place: Place, transaction: TransactionSeen, end: int) -> bool | None:
+    """Whether a record of another transaction stands where a round ended; None where nobody knows what stands there."""
+    number = _number_at(case, place, end)
+    if number is None:
+        return None
+    others = case.transactions_of(number)
+    return others is not None and transaction not in others
+
+
+def _number_at(case: Case, place: Place, offset: int) -> int | None:
+    """The number of the record at an offset, -1 where none stands; None where nobody has looked there."""
+    shown = case.readings.values.get(place, {}).get(offset)
+    if shown is not None:
+        return shown[-1].record.number
+    if place not in case.logs or case.cleans_up(place) or offset < case.deleted_before(place):
+        return None
+    return next((number for number, offsets in case.standing(place).items() if offset in offsets), -1)

@@ -15,13 +15,16 @@ from __future__ import annotations
 
 from ottla.audit.chronicles.case import COMMITTED, Case
 from ottla.audit.chronicles.chronicle import SentRecord, TransactionSeen
-from ottla.audit.chronicles.durability import TRANSACTION_LOG
+from ottla.audit.chronicles.durability import FOREVER, TRANSACTION_LOG
+from ottla.audit.chronicles.late_ends import UNSEEN, excuse_late_commit, may_be_unseen
 from ottla.audit.findings import EVIDENCE_MAX, ZOMBIE, Finding, Findings
 
 
 def check_zombies(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
     """Transactions committed after their instance had been replaced."""
     found = Findings(ZOMBIE, evidence_max)
+    if may_be_unseen(case):
+        found.not_seen(UNSEEN)
     begun: dict[str, list[TransactionSeen]] = {}
     for transaction in case.chronicle.transactions:
         begun.setdefault(transaction.producer, []).append(transaction)
@@ -63,10 +66,11 @@ def check_zombies(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
 
 def _excuse(case: Case, old: TransactionSeen, shown: list[SentRecord]) -> str | None:
     """What took the abort marker away in each partition that shows records of it, or what coordinators knew."""
-    why = case.ledger.excuse_topic(TRANSACTION_LOG, old.began_us)
+    told_us = old.ended_us if old.verdict == "committed" and old.ended_us >= 0 else FOREVER
+    why = case.ledger.excuse_topic(TRANSACTION_LOG, old.began_us, told_us)
     if why is not None or old.verdict == "committed":
         return why
-    why = case.excuse_late_end(old)
+    why = excuse_late_commit(case, old)
     if why is not None:
         return why
     for record in shown:

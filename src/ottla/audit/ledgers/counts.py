@@ -3,7 +3,7 @@
 Every other checker believes what was read, so this one guards them all: each offset from the start to the end of the
 partition must have been read exactly once. Where transactions are written, their markers take offsets that no reader
 returns, and those of aborted ones hide records: there an offset that was not read says nothing, and only what was sent
-tells what should have been (`lost`). Compacted topics have such holes, too, and are not judged.
+tells what should have been (`lost`). Compacted topics have such holes, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def check_counts(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) ->
     """Offsets that were skipped, read more than once, or read beyond the partition's bounds."""
     start, end, offsets = history.start_offset, history.end_offset, history.stored.offset
     outside = [offset for offset in offsets if not start <= offset < end]
-    skipped = 0 if history.is_transactional else (end - start) - (len(offsets) - len(outside))
+    skipped = 0 if history.is_transactional or history.is_compacted else (end - start) - (len(offsets) - len(outside))
     evidence: list[Anomaly] = []
 
     def add(where: tuple[int, ...], detail: str) -> None:

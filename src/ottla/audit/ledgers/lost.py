@@ -1,24 +1,58 @@
 """Lost: sent, not stored, and not reported failed.
 
 Only a read that reached the end offset can show it; `counts` is the checker that says whether this one did.
+
+Retention, and whoever deletes records, take what lies below the start of the log; compaction takes a record when a
+newer one of its key has been stored, and a tombstone some time later. Such records are tallied and not lost. A record
+of which nobody knows the offset may have lain there, too.
 """
 
 from __future__ import annotations
 
 from ottla.audit.findings import EVIDENCE_MAX, LOST, Anomaly, Finding
 from ottla.audit.history import PartitionHistory
-from ottla.ledger.schema import ACKED, FAILED
+from ottla.ledger.schema import ACKED, FAILED, NO_CRC, NO_OFFSET
 
 
 def check_lost(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> Finding:
     """Acknowledged or unknown records that are nowhere in the partition; acknowledged ones come first as evidence."""
     first_copy = history.first_copy
     absent = [row for row, sequence in enumerate(history.sent.sequence) if sequence not in first_copy]
-    lost = [row for row in absent if history.sent.outcome[row] != FAILED]
+    absent = [row for row in absent if history.sent.outcome[row] != FAILED]
+    taken = _taken(history, absent)
+    lost = [row for row in absent if row not in taken]
+    tallies: dict[str, int] = {}
+    for why in taken.values():
+        tallies[why] = tallies.get(why, 0) + 1
     acked = [row for row in lost if history.sent.outcome[row] == ACKED]
     unknown = [row for row in lost if history.sent.outcome[row] != ACKED] if len(acked) < evidence_max else []
     evidence = tuple(_anomaly(history, row) for row in (acked + unknown)[:evidence_max])
-    return Finding(LOST, len(lost), evidence)
+    return Finding(LOST, len(lost), evidence, (), tuple(tallies.items()))
+
+
+def _taken(history: PartitionHistory, absent: list[int]) -> dict[int, str]:
+    """Rows of the ledger whose records have been taken in due course, and by what."""
+    taken: dict[int, str] = {}
+    newest = _newest_by_key(history) if history.is_compacted else {}
+    for row in absent:
+        offset = history.sent.offset[row]
+        if offset < history.start_offset and (offset != NO_OFFSET or history.start_offset > 0):
+            taken[row] = "below the start of the log"
+        elif history.is_compacted and history.sent.key_crc[row] != NO_CRC:
+            newer, is_tombstone = newest.get(history.sent.key_crc[row], (NO_OFFSET, False))
+            if newer > offset or is_tombstone:
+                taken[row] = "compacted away"
+    return taken
+
+
+def _newest_by_key(history: PartitionHistory) -> dict[int, tuple[int, bool]]:
+    """CRC of a key -> the highest offset at which a record of it was stored, and whether that is a tombstone."""
+    newest: dict[int, tuple[int, bool]] = {}
+    for side in (history.stored, history.sent):
+        for key, value, offset in zip(side.key_crc, side.value_crc, side.offset, strict=True):
+            if offset > newest.get(key, (NO_OFFSET, False))[0]:
+                newest[key] = offset, value == NO_CRC
+    return newest
 
 
 def _anomaly(history: PartitionHistory, row: int) -> Anomaly:

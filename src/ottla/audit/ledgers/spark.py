@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.audit.findings import EVIDENCE_MAX
 from ottla.audit.history import NO_SEQUENCE, PartitionHistory, Sent, Stored
 from ottla.audit.ledgers.partition import Audit, add_audits, audit_partition
+from ottla.errors import ConfigError
 from ottla.ledger import schema
 
 if TYPE_CHECKING:
@@ -56,16 +57,18 @@ def audit_topics(
     bounds: Bounds,
     *,
     transactional: Collection[str] = (),
+    compacted: Collection[str] = (),
     evidence_max: int = EVIDENCE_MAX,
 ) -> dict[str, Audit]:
     """Judge every topic of `bounds` in one pass: ledger rows against stored records, and both against the offsets.
 
     `ledger`: rows of `ledger.schema` (`spark.read.parquet(...)`), `stored`: from `stored_columns`. `bounds` must hold
-    every partition of every topic judged. `transactional` names the topics that transactions were written to.
+    every partition of every topic judged. `transactional` names the topics that transactions were written to,
+    `compacted` those with cleanup.policy=compact. Raises ConfigError for an outcome that is none.
     """
     topics = list(bounds)
-    marked = tuple(transactional)
-    judge_group = _judge_group(bounds, marked, evidence_max)
+    kinds = _TopicKinds(tuple(transactional), tuple(compacted))
+    judge_group = _judge_group(bounds, kinds, evidence_max)
     sent = ledger.select(*_GROUP, *_LEDGER_COLUMNS).where(ledger[schema.TOPIC].isin(topics))
     found = stored.where(stored[schema.TOPIC].isin(topics))
     judged = (
@@ -74,19 +77,32 @@ def audit_topics(
         .applyInArrow(judge_group, "topic string, partition int, audit string")
         .collect()
     )
-    parts = {(row.topic, row.partition): Audit.from_dict(json.loads(row.audit)) for row in judged}
+    parts = {(row.topic, row.partition): _audit_of(json.loads(row.audit)) for row in judged}
     for topic, partitions in bounds.items():
         for partition, (start, end) in partitions.items():
             if (topic, partition) not in parts:
-                nothing = _history(topic, partition, None, None, (start, end), marked)
+                nothing = _history(topic, partition, None, None, (start, end), kinds)
                 parts[topic, partition] = audit_partition(nothing, evidence_max)
     return {
         topic: add_audits((parts[key] for key in sorted(parts) if key[0] == topic), evidence_max) for topic in bounds
     }
 
 
+class _TopicKinds(NamedTuple):
+    """The topics that are not like others."""
+
+    transactional: tuple[str, ...]
+    compacted: tuple[str, ...]
+
+
+def _audit_of(answer: dict[str, Any]) -> Audit:
+    if "refused" in answer:
+        raise ConfigError(answer["refused"])
+    return Audit.from_dict(answer)
+
+
 def _judge_group(
-    bounds: Bounds, transactional: tuple[str, ...], evidence_max: int
+    bounds: Bounds, kinds: _TopicKinds, evidence_max: int
 ) -> Callable[[Any, pa.Table, pa.Table], pa.Table]:
     def judge_group(key: tuple[Any, ...], ledger: pa.Table, stored: pa.Table) -> pa.Table:
         import pyarrow as pa
@@ -94,13 +110,17 @@ def _judge_group(
         topic, partition = key[0].as_py(), key[1].as_py()
         # Records that failed before they had a partition are grouped under -1, where nothing can be stored.
         within = bounds[topic].get(partition, (0, 0))
-        history = _history(topic, partition, ledger, stored, within, transactional)
-        audit = audit_partition(history, evidence_max)
+        history = _history(topic, partition, ledger, stored, within, kinds)
+        try:
+            answer = audit_partition(history, evidence_max).to_dict()
+        except ConfigError as error:
+            # One that is raised in Spark's worker comes back as a trace of a hundred lines.
+            answer = {"refused": str(error)}
         return pa.table(
             {
                 "topic": pa.array([topic], pa.string()),
                 "partition": pa.array([partition], pa.int32()),
-                "audit": pa.array([json.dumps(audit.to_dict())], pa.string()),
+                "audit": pa.array([json.dumps(answer)], pa.string()),
             }
         )
 
@@ -113,10 +133,16 @@ def _history(
     ledger: pa.Table | None,
     stored: pa.Table | None,
     within: tuple[int, int],
-    transactional: tuple[str, ...],
+    kinds: _TopicKinds,
 ) -> PartitionHistory:
     return PartitionHistory(
-        topic, partition, _sent_of(ledger), _stored_of(stored), *within, is_transactional=topic in transactional
+        topic,
+        partition,
+        _sent_of(ledger),
+        _stored_of(stored),
+        *within,
+        is_transactional=topic in kinds.transactional,
+        is_compacted=topic in kinds.compacted,
     )
 
 

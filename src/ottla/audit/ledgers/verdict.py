@@ -38,9 +38,16 @@ class Verdict:
         return self.audit.figures
 
     @property
+    def void(self) -> str | None:
+        """Why this proves nothing, whatever was found: the ledger is not whole, or no record was ever sent off."""
+        if self.figures.sent and self.figures.failed == self.figures.sent:
+            return "every record failed"
+        return self.audit.numbers.wrong()
+
+    @property
     def kept(self) -> bool:
-        """The guarantee held for every record read, and there were records."""
-        return not self.breaches and self.figures.sent > 0
+        """The guarantee held for every record read, and the ledger is one of records that were sent."""
+        return not self.breaches and self.void is None
 
     @property
     def passed(self) -> bool:
@@ -74,7 +81,9 @@ def judge(guarantee: str, audit: Audit, *, faults: bool = True) -> Verdict:
 def _seen(audit: Audit) -> str:
     if not audit.figures.sent:
         return "nothing was sent"
+    taken = audit.finding(kinds.LOST).tallies
     found = [f"{finding.count:,} {finding.kind}" for finding in audit.findings if finding.count]
     if audit.figures.failed:
         found.append(f"{audit.figures.failed:,} reported failed")
+    found += [f"{count:,} {what}" for what, count in taken]
     return ", ".join(found) or "every record once, in order, unaltered"

@@ -1,0 +1,94 @@
+"""A late end: in transaction version 1 a request of the transaction before it ended this one, as in Kafka.
+
+Before each transaction had an epoch of its own (KIP-890), a request to end a transaction, or to write its markers, that
+comes late, when its sender has asked again and been answered, ends the next one of the same instance. It does what was
+asked for the earlier one: a late commit shows the records of a transaction that its producer aborted, or had not ended
+yet; a late abort hides those of one that was committed; and what comes after it has another marker than what came
+before.
+
+The log says whether that happened: the marker that decides for a record says another thing than its producer was told,
+or two markers decide for one transaction in one partition. Nothing comes late where nothing goes wrong.
+
+Not observable: markers, with foreign brokers. There a late end can be neither shown nor excluded.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.audit.chronicles.chronicle import TransactionSeen
+from ottla.audit.chronicles.markers import Ending, end_of_transaction
+
+if TYPE_CHECKING:
+    from ottla.audit.chronicles.case import Case
+
+LATE_COMMIT = "a late commit of a transaction before it, which transaction version 1 cannot tell apart"
+LATE_END = "a late end of a transaction before it, which transaction version 1 cannot tell apart"
+UNSEEN = "whether a late end of the transaction before it, in transaction version 1, is the reason"
+
+
+def may_be_unseen(case: Case) -> bool:
+    """Whether late ends may be the reason for something, and nobody saw the logs that say so."""
+    return case.chronicle.transaction_version < 2 and case.chronicle.replicas is None
+
+
+def excuse_late_commit(case: Case, transaction: TransactionSeen) -> str | None:
+    """What showed the records of a transaction whose commit had not been asked for; None where nothing did."""
+    if not any(each.commit_asked for each in _earlier(case, transaction)):
+        return None
+    if may_be_unseen(case) or any(each.commits for each in _endings(case, transaction)):
+        return LATE_COMMIT
+    return None
+
+
+def excuse_late_end(case: Case, transaction: TransactionSeen) -> str | None:
+    """What hid records of a transaction, or ended it between two of them; None where nothing did."""
+    earlier = _earlier(case, transaction)
+    if not earlier:
+        return None
+    if may_be_unseen(case):
+        return LATE_END
+    endings = list(_endings(case, transaction))
+    may_abort = any(each.verdict != "committed" for each in earlier)
+    if may_abort and any(not each.commits for each in endings):
+        return LATE_END
+    return LATE_END if _is_split(case, transaction) else None
+
+
+def may_have_ended_late(case: Case, transaction: TransactionSeen) -> bool:
+    """Whether that can have happened, for what leaves no trace in the logs that were looked at."""
+    return bool(_earlier(case, transaction))
+
+
+def _earlier(case: Case, transaction: TransactionSeen) -> list[TransactionSeen]:
+    """The transactions of the same instance before it whose requests may have come late."""
+    chronicle = case.chronicle
+    is_undisturbed = not chronicle.redeliveries and not any(each.fired for each in chronicle.faults)
+    if chronicle.transaction_version >= 2 or is_undisturbed:
+        return []
+    of_instance = case.of_instance[transaction.producer, transaction.instance]
+    return of_instance[: of_instance.index(transaction)]
+
+
+def _endings(case: Case, transaction: TransactionSeen) -> Iterator[Ending]:
+    """The markers that decide for its records, as far as there are any."""
+    for record in case.of_transaction.get(transaction.number, ()):
+        place = record.topic, record.partition
+        for offset in case.standing(place).get(record.number, ()):
+            ending = end_of_transaction(case.logs[place][0], offset)
+            if ending is not None and ending.offset != sys.maxsize:
+                yield ending
+
+
+def _is_split(case: Case, transaction: TransactionSeen) -> bool:
+    """Whether different markers decide for its records in one partition."""
+    seen: dict[tuple[str, int], dict[int, None]] = {}
+    for record in case.of_transaction.get(transaction.number, ()):
+        place = record.topic, record.partition
+        for offset in case.standing(place).get(record.number, ()):
+            ending = end_of_transaction(case.logs[place][0], offset)
+            if ending is not None:
+                seen.setdefault(place, {})[ending.offset] = None
+    return any(len(offsets) > 1 for offsets in seen.values())
