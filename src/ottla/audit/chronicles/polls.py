@@ -52,6 +52,8 @@ def check_polls(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
         if read.start < 0 or end < 0:
             continue
         start = max(read.start, case.deleted_before(place))
+        if start > read.start:
+            found.not_seen(f"skips in {place[0]}-{place[1]} in front of offset {start}, where records were deleted")
         offsets = offsets[bisect_left(offsets, start) :]
         first, last = bisect_left(due, start), bisect_left(due, end)
         if last - first > len(offsets) or due[first:last] != offsets[: last - first]:
