@@ -67,6 +67,8 @@ _DRIFTING_SHARE = 0.1
 _CLIENT_DRIFTS_PPM = (-500_000, -50_000, -200, 200, 50_000, 1_000_000)
 # How many of the runs in which messages come late have transactions that do not wait for them.
 _HASTY_SHARE = 0.7
+# How many runs have two transactional producers, whose records lie between each other's.
+_SECOND_SHARE = 0.2
 # How many runs have all batches in flight sent again.
 _SENT_AGAIN_SHARE = 0.04
 # How many runs have an application that starts anew and hands over again what it had not heard of.
@@ -82,8 +84,14 @@ _CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
 def draw(seed: int, *, records: int = 200, faults: int = 10) -> Plan:
-    """The plan of a seed: three brokers, two producers (one transactional), so many records and faults."""
+    """The plan of a seed: three brokers, two producers (one transactional), so many records and faults.
+
+    Some have a second transactional producer, with a quarter as many records more.
+    """
     plan = _plan(seed, records)
+    second = Chance(f"second transactional producer {seed}")
+    if second.random() < _SECOND_SHARE:
+        _add_transactional(plan, second, records)
     if Chance(f"late {seed}").random() < 0.1:
         plan.faults += _make_late(plan, Chance(f"hasty {seed}"))
     again = Chance(f"again {seed}")
@@ -304,6 +312,13 @@ def _weaker_settings(chance: Chance) -> dict[str, Any]:
     if chance.random() < 0.2:
         weaker["retries"] = chance.randint(0, 3)
     return weaker
+
+
+def _add_transactional(plan: Plan, chance: Chance, records: int) -> None:
+    share = records // 4
+    acts = _transactional_acts(chance, plan.topics, iter(range(records, records + share)), share)
+    settings = {**_producer_settings(chance), **_transactional_settings(chance), "transactional_id": "tx-2"}
+    plan.producers.append(ProducerPlan("p2", settings, acts))
 
 
 def _transactional_settings(chance: Chance) -> dict[str, Any]:

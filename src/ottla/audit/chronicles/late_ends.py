@@ -7,7 +7,8 @@ yet; a late abort hides those of one that was committed; and what comes after it
 before.
 
 The log says whether that happened: the marker that decides for a record says another thing than its producer was told,
-or two markers decide for one transaction in one partition. Nothing comes late where nothing goes wrong.
+or two markers decide for one transaction in one partition. Where a power cut has taken the records and the markers with
+them, nobody can tell any more. Nothing comes late where nothing goes wrong.
 
 Not observable: markers, with foreign brokers. There a late end can be neither shown nor excluded.
 """
@@ -40,7 +41,7 @@ def excuse_late_commit(case: Case, transaction: TransactionSeen) -> str | None:
         return None
     if may_be_unseen(case) or any(each.commits for each in _endings(case, transaction)):
         return LATE_COMMIT
-    return None
+    return LATE_COMMIT if _is_gone(case, transaction) else None
 
 
 def excuse_late_end(case: Case, transaction: TransactionSeen) -> str | None:
@@ -54,7 +55,7 @@ def excuse_late_end(case: Case, transaction: TransactionSeen) -> str | None:
     may_abort = any(each.verdict != "committed" for each in earlier)
     if may_abort and any(not each.commits for each in endings):
         return LATE_END
-    return LATE_END if _is_split(case, transaction) else None
+    return LATE_END if _is_split(case, transaction) or _is_gone(case, transaction) else None
 
 
 def may_have_ended_late(case: Case, transaction: TransactionSeen) -> bool:
@@ -80,6 +81,16 @@ def _endings(case: Case, transaction: TransactionSeen) -> Iterator[Ending]:
             ending = end_of_transaction(case.logs[place][0], offset)
             if ending is not None and ending.offset != sys.maxsize:
                 yield ending
+
+
+def _is_gone(case: Case, transaction: TransactionSeen) -> bool:
+    """Whether a partition has lost its records, and the markers with them, so that nobody can tell any more."""
+    return any(
+        record.number not in case.standing(place)
+        and case.ledger.excuse_read(place, -1, transaction.began_us) is not None
+        for record in case.of_transaction.get(transaction.number, ())
+        for place in [(record.topic, record.partition)]
+    )
 
 
 def _is_split(case: Case, transaction: TransactionSeen) -> bool:
