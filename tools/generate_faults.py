@@ -83,11 +83,6 @@ request, `cluster.faults.kill(moment="now", broker_id=2)` kills broker 2. Power 
 """
 
 
-def told(kind: str) -> str:
-    """What its class says, on one line."""
-    return " ".join((fault_class(kind).__doc__ or "").split())
-
-
 def rows(kinds: Sequence[str], but: Sequence[Field] = ()) -> Iterator[str]:
     """A table of these kinds, with the fields that not all of them have."""
     yield "| fault | what happens | fields |"
@@ -96,7 +91,7 @@ def rows(kinds: Sequence[str], but: Sequence[Field] = ()) -> Iterator[str]:
         found = fault_class(kind)
         wanted = [f"**`{field.name}`**" for field in found.wanted]
         fields = wanted + [f"`{field.name}`" for field in found.optional if field not in but]
-        yield f"| `{kind}` | {told(kind)} | {', '.join(fields)} |"
+        yield f"| `{kind}` | {found.says()} | {', '.join(fields)} |"
 
 
 def fields(kinds: Sequence[str]) -> Iterator[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,53 +16,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tools.ports import free_ports
 
+from .serving import Serving
+
 TIMEOUT_S = 60
 TOPIC = "orders"
-
-
-class Serving:
-    """`ottla serve --json`, running."""
-
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "ottla.cli", "serve", "--json", *arguments]
-        if "--listener" not in arguments:
-            command += ["--port", "0"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        assert select.select([self.process.stdout], [], [], TIMEOUT_S)[0]
-        line = self.process.stdout.readline()
-        assert line, self.ended()
-        self.told: dict[str, Any] = json.loads(line)
-        self.servers: str = self.told["bootstrap_servers"]
-
-    def ended(self) -> tuple[int, str]:
-        """Exit status and what stood on stderr."""
-        _, complaints = self.process.communicate(timeout=TIMEOUT_S)
-        return self.process.returncode, complaints
-
-    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        self.process.send_signal(number)
-        return self.ended()
-
-    def kill(self) -> None:
-        """kill -9 of the brokers and of the program that holds them."""
-        os.kill(self.told["pid"], signal.SIGKILL)
-        self.process.kill()
-        self.ended()
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., Serving]]:
-    started: list[Serving] = []
-
-    def start(*arguments: str) -> Serving:
-        started.append(Serving(*arguments))
-        return started[-1]
-
-    yield start
-    for serving in started:
-        if serving.process.poll() is None:
-            serving.end()
 
 
 def refused(*arguments: str) -> str:

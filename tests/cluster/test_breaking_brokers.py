@@ -19,6 +19,8 @@ from ottla.client.reader import Reader
 from ottla.cluster.cluster import Cluster
 from ottla.errors import ConfigError, DeliveryError, KafkaError, OttlaError, UserMistake
 
+from .patience import until
+
 QUICK = {"broker_session_timeout_ms": 600, "broker_heartbeat_interval_ms": 100}
 
 
@@ -123,6 +125,41 @@ def test_a_stopped_broker_hands_over_before_it_goes(cluster: Cluster) -> None:
     assert stored(cluster, "flights") == [b"a", b"b"]
 
 
+def test_all_brokers_are_paused_and_go_on_at_once(cluster: Cluster) -> None:
+    cluster.kill(1)
+    cluster.pause()
+    assert cluster.brokers() == {1: "down", 2: "paused", 3: "paused"}
+    cluster.resume()
+    assert cluster.brokers() == {1: "down", 2: "running", 3: "running"}
+    cluster.start()
+    cluster.await_isr("flights", 0)
+
+
+def test_all_brokers_are_stopped_in_order_and_have_everything_again(cluster: Cluster) -> None:
+    send(cluster, b"a")
+    cluster.stop()
+    assert set(cluster.brokers().values()) == {"down"}
+    for verb in (cluster.pause, cluster.stop):
+        with pytest.raises(UserMistake, match="no broker is running: none can be"):
+            verb()
+    cluster.start()
+    cluster.await_isr("flights", 0)
+    assert stored(cluster, "flights") == [b"a"]
+
+
+def test_topics_tell_who_leads_what(cluster: Cluster) -> None:
+    cluster.create_topic("trains", partitions=2, replication_factor=1)
+    topics = cluster.topics()
+    assert list(topics) == ["flights", "trains"]
+    [flights], trains = topics["flights"], topics["trains"]
+    assert flights["leader"] == cluster.leader("flights", 0)
+    assert sorted(flights["isr"]) == sorted(flights["replicas"]) == [1, 2, 3]
+    cluster.kill(trains[1]["leader"])
+    assert cluster.await_leader("trains", 0) == trains[0]["leader"]
+    until(lambda: cluster.topics()["trains"][1]["leader"] == -1, "a broker that is down leads")
+    assert cluster.topics()["trains"][1]["replicas"] == trains[1]["replicas"]
+
+
 def test_with_too_few_replicas_nobody_is_told_that_a_record_is_safe(cluster: Cluster) -> None:
     leader = cluster.leader("flights", 0)
     for broker_id in {1, 2, 3} - {leader}:
@@ -138,8 +175,10 @@ def test_with_too_few_replicas_nobody_is_told_that_a_record_is_safe(cluster: Clu
 def test_what_cannot_be_done_to_a_broker_is_said_in_one_sentence(cluster: Cluster) -> None:
     with pytest.raises(UserMistake, match="there is no broker 9"):
         cluster.kill(9)
-    with pytest.raises(UserMistake, match="all brokers are running"):
+    with pytest.raises(UserMistake, match="no broker is down: none can be started now"):
         cluster.start()
+    with pytest.raises(UserMistake, match="no broker is paused: none can be resumed now"):
+        cluster.resume()
     with pytest.raises(UserMistake, match="broker 1 is running: it cannot be resumed"):
         cluster.resume(1)
     with pytest.raises(UserMistake, match="broker 1 is running: it cannot be started"):

@@ -281,6 +281,35 @@ def test_a_whole_cluster_without_power_keeps_what_was_synced() -> None:
         assert values(cluster, "flights")[:10] == [str(number) for number in range(10)]
 
 
+def test_faults_are_found_by_their_ids_and_healed_all_at_once(three: ottla.Cluster, topic: str) -> None:
+    three.faults.heal()
+    lost, down = three.faults.lose_ack(topic=topic, nth=1), three.faults.kill(moment="now", broker_id=2)
+    assert three.faults.in_force() == [lost, down]
+    assert three.faults.find(down.id) is down
+    assert three.brokers()[2] == "down"
+    with producer(three) as sender:
+        sender.send(topic, "a").result(20)
+    assert three.faults.heal() == [lost, down]
+    assert three.faults.in_force() == []
+    assert three.brokers()[2] == "running"
+    assert three.faults.find(lost.id).is_over
+    assert three.faults.find(lost.id).fired == 1
+    assert three.faults.heal() == []
+    with pytest.raises(UserMistake, match="there is no fault 999"):
+        three.faults.find(999)
+
+
+def test_a_fault_that_cannot_be_healed_does_not_keep_the_others() -> None:
+    with ottla.Cluster(2) as cluster:
+        kill, pause = cluster.faults.kill(moment="now", broker_id=1), cluster.faults.pause(moment="now", broker_id=2)
+        port = int(cluster.bootstrap_servers.split(",")[0].rpartition(":")[2])
+        with socket.create_server(("127.0.0.1", port)), pytest.raises(UserMistake, match="in use"):
+            cluster.faults.heal()
+        assert pause.is_over
+        assert cluster.brokers()[2] == "running"
+        assert not kill.is_over
+
+
 @pytest.mark.parametrize(
     ("impose", "said"),
     [

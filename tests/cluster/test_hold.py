@@ -55,6 +55,29 @@ def test_who_waits_in_vain_is_told_how_often_it_struck(kafka_cluster: ottla.Clus
         fault.await_fired()
 
 
+def test_who_waits_for_a_fault_that_another_heals_is_told_at_once(
+    kafka_cluster: ottla.Cluster, kafka_topic: str
+) -> None:
+    told: list[str] = []
+    fault = kafka_cluster.faults.lose_ack(topic=kafka_topic, nth=1)
+
+    def wait() -> None:
+        try:
+            fault.await_fired(2, timeout=600)
+        except OttlaError as error:
+            told.append(str(error))
+
+    with ottla.Producer(kafka_cluster.bootstrap_servers, linger_ms=0) as producer:
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
+        producer.send(kafka_topic, b"value").result(60)
+    assert fault.fired == 1
+    fault.heal()
+    waiting.join(60)
+    [sentence] = told
+    assert "is over: it struck 1 time" in sentence
+
+
 def test_what_cannot_be_waited_for_is_refused(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     with kafka_cluster.faults.slow_disk(1, delay_ms=1) as slow, pytest.raises(UserMistake, match="strike requests"):
         slow.await_fired()

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.errors import ConfigError
 from ottla.faults.effect import Effect
-from ottla.faults.fault import KINDS, Fault, fault_class, fault_from, make_fault
+from ottla.faults.fault import KINDS, Fault, fault_class, fault_from, fault_from_texts, make_fault
 
 # A fault of each kind, with all it wants.
 WANTED: dict[str, dict[str, Any]] = {
@@ -66,13 +66,15 @@ def test_what_a_kind_wants_must_be_there(kind: str) -> None:
         ({"kind": "flood", "broker_id": 1}, "'flood' is unknown"),
         ({"kind": "slow_dist"}, "did you mean 'slow_disk'"),
         ({"broker_id": 1}, "a fault needs a kind"),
-        ({"kind": "full_disk"}, "broker_id=None must be an integer"),
+        ({"kind": "full_disk"}, "it needs broker_id, an integer of at least 0"),
         ({"kind": "full_disk", "broker_id": -3}, "broker_id=-3 must be an integer of at least 0"),
         ({"kind": "full_disk", "broker_id": 1, "delay_ms": 4}, "delay_ms=4 is not for it; it takes broker_id"),
+        ({"kind": "lose_ack", "nht": 3}, "nht=3 is not for it; did you mean 'nth'. it takes topic, partition"),
+        ({"kind": "full_disk", "self": 1}, "self=1 is not for it"),
         ({"kind": "slow_disk", "broker_id": 1, "delay_ms": 0}, "delay_ms=0"),
         ({"kind": "jump_clock", "broker_id": 1, "jump_ms": 1.5}, "jump_ms=1.5"),
         ({"kind": "cut_link", "broker_id": 1, "other_id": 1}, "no link to itself"),
-        ({"kind": "corrupt", "broker_id": 1, "partition": 0, "offset": 0}, "topic=None"),
+        ({"kind": "corrupt", "broker_id": 1, "partition": 0, "offset": 0}, "it needs topic, a text"),
         ({"kind": "kill", "moment": "now"}, "give a broker_id"),
         ({"kind": "kill", "moment": "now", "broker_id": 1, "nth": 2}, "so nth=2 is not for it"),
         ({"kind": "pause", "moment": "now", "broker_id": 1, "seed": 2}, "goes with a probability"),
@@ -87,6 +89,43 @@ def test_what_a_kind_wants_must_be_there(kind: str) -> None:
 def test_a_fault_that_makes_no_sense_says_why(fields: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         fault_from(fields)
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "fields"),
+    [
+        ("lose_ack", {"topic": "orders", "nth": "3"}, {"topic": "orders", "nth": 3}),
+        ("lose_ack", {"topic": "3", "probability": ".5"}, {"topic": "3", "probability": 0.5}),
+        ("lose_ack", {"topic": "true", "probability": "1"}, {"topic": "true", "probability": 1}),
+        ("lose_messages", {"probability": "1e-2"}, {"probability": 0.01}),
+        ("jump_clock", {"broker_id": "1", "jump_ms": "-5"}, {"broker_id": 1, "jump_ms": -5}),
+        ("isolate", {"broker_id": "1", "silently": "True"}, {"broker_id": 1, "silently": True}),
+        ("hold", {"moment": "ack"}, {"moment": "ack"}),
+    ],
+)
+def test_fields_given_as_texts_are_what_they_may_be(
+    kind: str, texts: dict[str, str], fields: dict[str, object]
+) -> None:
+    assert fault_from_texts(kind, texts) == make_fault(kind, **fields)
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "said"),
+    [
+        ("lose_ack", {"nth": "third"}, "nth='third' must be an integer of at least 1"),
+        ("lose_ack", {"nth": "0"}, "nth='0' must be an integer of at least 1"),
+        ("lose_ack", {"nth": "٣"}, "must be an integer of at least 1"),
+        ("lose_ack", {"nth": "9" * 5000}, "must be an integer of at least 1"),
+        ("lose_ack", {"topik": "orders"}, "did you mean 'topic'"),
+        ("lose_ack", {"kind": "kill"}, "kind='kill' is not for it"),
+        ("lose_messages", {"probability": "1e999"}, "a number above 0 and up to 1"),
+        ("lose_messages", {"probability": "nan"}, "a number above 0 and up to 1"),
+        ("isolate", {"broker_id": "1", "silently": "1"}, "silently='1' must be True or False"),
+    ],
+)
+def test_a_text_that_stands_for_nothing_is_refused_as_it_was_given(kind: str, texts: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        fault_from_texts(kind, texts)
 
 
 class Cast:

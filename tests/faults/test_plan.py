@@ -189,7 +189,7 @@ def test_a_fault_is_in_force_for_its_time_only() -> None:
         ({"kind": "lose_ack", "moment": "append"}, "moment='append'"),
         ({"kind": "kill", "moment": "lunch"}, "moment='lunch'"),
         ({"kind": "hold", "moment": "append"}, "moment='append' must be one of 'request', 'ack'"),
-        ({"kind": "delay_request"}, "delay_ms=None"),
+        ({"kind": "delay_request"}, "it needs delay_ms, an integer"),
         ({"kind": "lose_ack", "delay_ms": 5}, "delay_ms=5"),
     ],
 )

@@ -50,6 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": CLIENT_SIDE | {"schemas", "ledger"},
     "host": {"broker", "protocol", "records", "faults"},
     "cluster": {"host", "broker", "protocol", "records", "faults", "sockets"},
+    "remote": {"cluster", "faults", "sockets"},
     "sink": CLIENT_SIDE | {"client"},
     "spark": {"client", "schemas", "registry", "producer", "records", "sink"},
     "audit": {"ledger"},
@@ -62,7 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "seeds": {"audit", "audit/chronicles", "simulation"},
     "showcase": REAL,
     "trial": REAL,
-    "cli": REAL | {"seeds", "showcase", "simulation", "trial"},
+    "cli": REAL | {"remote", "seeds", "showcase", "simulation", "trial"},
 }
 
 PURE = CORES | JUDGES | {"evidence/decoded", "faults", "host", "simulation"}

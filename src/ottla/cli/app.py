@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from ottla.cli.cluster import cluster
 from ottla.cli.inspect import inspect
 from ottla.cli.narrow_help import Command, Group
 from ottla.cli.produce import produce
@@ -29,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 app.add_typer(topics, name="topics")
+app.add_typer(cluster, name="cluster")
 app.add_typer(sink, name="sink")
 for command in (run, serve, produce, read, inspect, simulate):
     app.command(cls=Command)(command)

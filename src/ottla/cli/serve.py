@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.cli.control import TOKEN_VARIABLE, read_token
 from ottla.cli.options import DEFAULT_PORT, DataDir, Port, whole
 from ottla.cli.output import counted
 from ottla.cli.users import UsersFile, read_users
 from ottla.errors import OttlaError, UserMistake
+from ottla.remote.address import is_loopback, parse_address
 
 if TYPE_CHECKING:
+    from ottla.cluster.cluster import Cluster
+    from ottla.remote.server import ControlServer
     from ottla.sockets.listener import Listener
 
 _LOOK_S = 0.2  # how soon it is noticed that the brokers' process is gone
@@ -63,6 +69,24 @@ def serve(
     ] = None,
     users_file: UsersFile = None,
     user: Annotated[list[str] | None, typer.Option("--user", hidden=True)] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            "--control",
+            help="Let `ottla cluster`, and programs by HTTP, break and heal this cluster at this address; a PORT alone "
+            "is one of 127.0.0.1, 0 a free one.",
+            metavar="[HOST:]PORT",
+        ),
+    ] = None,
+    control_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--control-token-file",
+            help="Whoever does so must know the token in this file; without it, the environment variable "
+            f"{TOKEN_VARIABLE} holds one.",
+            metavar="FILE",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Say where the brokers are as one line of JSON, for scripts.")
     ] = False,
@@ -77,6 +101,7 @@ def serve(
         ottla serve --brokers 1 --set log.segment.bytes=1048576
         ottla serve --listener IN=PLAINTEXT://127.0.0.1:9092 --listener OUT=PLAINTEXT://0.0.0.0:19092@myhost:19092
         ottla serve --listener S=SASL_SSL://127.0.0.1:9093 --certificate server.pem --users-file users.txt
+        ottla serve --control 9190
 
     Exit status: 0 after Ctrl+C or SIGTERM, 2 when a port, a folder, a setting or a topic cannot be used.
     """
@@ -92,6 +117,8 @@ def serve(
     users = read_users(users_file)
     papers = {"certificate": certificate, "private_key": private_key, "client_ca": client_ca}
     listeners = dict(_parse_listener(text, papers, users) for text in listener or [])
+    controlled = _open_control(control, control_token_file)
+    from ottla.clock import Clock
     from ottla.cluster.cluster import Cluster
 
     _log_to_stderr()
@@ -101,34 +128,69 @@ def serve(
     def leave(number: int, _frame: FrameType | None) -> None:
         asked.append(number)
 
-    with Cluster(
-        brokers=brokers,
-        data_dir=data_dir,
-        port=0 if listeners else port,
-        listeners=listeners or None,
-        settings=settings,
-    ) as cluster:
+    with (
+        controlled or nullcontext(),
+        Cluster(
+            brokers=brokers,
+            data_dir=data_dir,
+            port=0 if listeners else port,
+            listeners=listeners or None,
+            settings=settings,
+            # Which can be set ahead; otherwise it is the machine's.
+            clock=None if controlled is None else Clock(),
+        ) as cluster,
+    ):
         for name, partitions in wanted:
             _create_topic(cluster, name, partitions)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, leave)
-        if as_json:
-            addresses = {name: cluster.bootstrap_servers_of(name) for name in cluster.listeners}
-            found = {"bootstrap_servers": cluster.bootstrap_servers, "listeners": addresses, "pid": cluster.pid}
-            typer.echo(json.dumps({**found, "data_dir": None if data_dir is None else str(data_dir.resolve())}))
-        else:
-            kept = f"logs in {data_dir}" if data_dir else "logs are temporary"
-            where = cluster.bootstrap_servers
-            typer.echo(f"{counted(brokers, 'broker')} at {where} ({kept}); Ctrl+C ends them")
-            for name in list(cluster.listeners)[1:]:
-                typer.echo(f"listener {name} at {cluster.bootstrap_servers_of(name)}")
-        while not asked:
-            time.sleep(_LOOK_S)
-            if not asked and not cluster.is_running:
-                raise OttlaError("the brokers' process ended by itself; start again to go on with what it kept.")
+        with nullcontext() if controlled is None else controlled.serving(cluster):
+            address = None if controlled is None else controlled.address
+            if as_json:
+                kept = None if data_dir is None else str(data_dir.resolve())
+                typer.echo(json.dumps({**_described(cluster), "data_dir": kept, "control": address}))
+            else:
+                kept = f"logs in {data_dir}" if data_dir else "logs are temporary"
+                where = cluster.bootstrap_servers
+                typer.echo(f"{counted(brokers, 'broker')} at {where} ({kept}); Ctrl+C ends them")
+                for name in list(cluster.listeners)[1:]:
+                    typer.echo(f"listener {name} at {cluster.bootstrap_servers_of(name)}")
+                if address is not None:
+                    typer.echo(f"control at {address}: ottla cluster show --address {address}")
+            while not asked:
+                time.sleep(_LOOK_S)
+                if not asked and not cluster.is_running:
+                    raise OttlaError("the brokers' process ended by itself; start again to go on with what it kept.")
 
 
-def _create_topic(cluster: Any, name: str, partitions: int) -> None:
+def _described(cluster: Cluster) -> dict[str, Any]:
+    addresses = {name: cluster.bootstrap_servers_of(name) for name in cluster.listeners}
+    return {"bootstrap_servers": cluster.bootstrap_servers, "listeners": addresses, "pid": cluster.pid}
+
+
+def _open_control(address: str | None, token_file: Path | None) -> ControlServer | None:
+    """The address taken, before there are brokers; UserMistake where it cannot be had. Without one there is none."""
+    if address is None:
+        if token_file is not None:
+            raise UserMistake("--control-token-file is for --control: give --control PORT, too")
+        return None
+    host, port = parse_address(address, "--control", least_port=0)
+    token = read_token(token_file, "--control-token-file")
+    # No program started from here inherits it.
+    os.environ.pop(TOKEN_VARIABLE, None)
+    from ottla.remote.server import ControlServer
+
+    control = ControlServer(host, port, token=token)
+    if token is None and not is_loopback(host):
+        typer.echo(
+            f"ottla: whoever reaches {control.address} can break this cluster: "
+            f"give --control-token-file FILE, or set {TOKEN_VARIABLE}",
+            err=True,
+        )
+    return control
+
+
+def _create_topic(cluster: Cluster, name: str, partitions: int) -> None:
     """Make the topic, unless an earlier run with the same --data-dir has."""
     from ottla.errors import KafkaError
 

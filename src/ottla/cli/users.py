@@ -7,16 +7,15 @@ there. No error repeats a line: it may be a password.
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ottla.cli.secret_file import read_secret_file
 from ottla.errors import UserMistake
 
 VARIABLE = "OTTLA_USERS"
-_BYTES_MAX = 1 << 20
 
 UsersFile = Annotated[
     Path | None,
@@ -37,19 +36,7 @@ def read_users(path: Path | None) -> dict[str, str]:
     given = os.environ.pop(VARIABLE, "")
     if path is None:
         return _parsed(given, VARIABLE)
-    try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            content = file.read(_BYTES_MAX + 1)
-        text = content.decode("utf-8-sig")
-    except OSError as error:
-        raise UserMistake(f"{path} cannot be read ({error.strerror}): check --users-file") from None
-    except UnicodeDecodeError:
-        raise UserMistake(f"{path} is not UTF-8 text: --users-file takes lines such as NAME:PASSWORD") from None
-    if len(content) > _BYTES_MAX:
-        raise UserMistake(f"{path} is longer than {_BYTES_MAX:,} bytes: --users-file takes lines such as NAME:PASSWORD")
-    if stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
-        typer.echo(f"ottla: {path} can be read by other users of this machine: chmod 600 {path}", err=True)
+    text = read_secret_file(path, "--users-file", "takes lines such as NAME:PASSWORD")
     users = _parsed(text, str(path))
     if not users:
         raise UserMistake(f"{path} names no user: write a line NAME:PASSWORD for each")

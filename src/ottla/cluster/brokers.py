@@ -19,7 +19,7 @@ from ottla.cluster.client_network import EmbeddedClients
 from ottla.cluster.loop_schedule import LoopSchedule
 from ottla.cluster.server import BrokerServer, Door
 from ottla.cluster.storage import DiskStorage
-from ottla.errors import UserMistake
+from ottla.errors import ConfigError, UserMistake
 from ottla.faults.plan import FaultPlan
 from ottla.host.broker_machine import BrokerMachine
 from ottla.host.faults_in_force import FaultsInForce
@@ -112,21 +112,14 @@ class EmbeddedBrokers:
         return [server for broker_id in self.disks if (server := self.server(broker_id)) is not None]
 
     def check(self, broker_id: int) -> None:
-        """UserMistake where there is no such broker."""
+        """ConfigError where there is no such broker."""
         if broker_id not in self.disks:
             known = ", ".join(map(str, self.disks))
-            raise UserMistake(f"there is no broker {broker_id}: this cluster's brokers are {known}.")
+            raise ConfigError(f"there is no broker {broker_id}: this cluster's brokers are {known}.")
 
     def start(self, broker_id: int | None) -> None:
         """Start a broker that is down, or all that are."""
-        if broker_id is None:
-            down = [each for each, state in self.states().items() if state == DOWN]
-            if not down:
-                raise UserMistake("all brokers are running already.")
-        else:
-            self._check_state(broker_id, (DOWN,), "started")
-            down = [broker_id]
-        self.host.boot(down)
+        self.host.boot(self._those(broker_id, DOWN, "started"))
 
     def kill(self, broker_id: int | None, *, power: bool = False, seed: int | None = None) -> None:
         """End a broker, or all of them and the controller, at once and without a word; with `power` also its disk's.
@@ -144,22 +137,32 @@ class EmbeddedBrokers:
             if power or state != DOWN:
                 self._end(each, power=power, seed=seed)
 
-    def pause(self, broker_id: int) -> None:
-        """Freeze a broker."""
-        self._check_state(broker_id, (RUNNING,), "paused")
-        self.host.pause(broker_id)
+    def pause(self, broker_id: int | None) -> None:
+        """Freeze a broker, or all that run."""
+        for each in self._those(broker_id, RUNNING, "paused"):
+            self.host.pause(each)
 
-    def resume(self, broker_id: int) -> None:
-        """Let a paused broker go on."""
-        self._check_state(broker_id, (PAUSED,), "resumed")
-        self.host.resume(broker_id)
+    def resume(self, broker_id: int | None) -> None:
+        """Let a paused broker go on, or all that are paused."""
+        for each in self._those(broker_id, PAUSED, "resumed"):
+            self.host.resume(each)
 
-    def stop(self, broker_id: int, stopped: Callable[[], None]) -> None:
-        """Let others lead what a broker leads, close its logs in order, and call `stopped`."""
-        self._check_state(broker_id, (RUNNING,), "stopped")
-        if self.host.is_shutting_down(broker_id):
-            raise UserMistake(f"broker {broker_id} is being stopped already.")
-        self.host.shut_down(broker_id, stopped)
+    def stop(self, broker_id: int | None, stopped: Callable[[], None]) -> None:
+        """Let others lead what a broker leads, close its logs in order, and call `stopped`; or all that run."""
+        stopping = self._those(broker_id, RUNNING, "stopped")
+        for each in stopping:
+            if self.host.is_shutting_down(each):
+                raise UserMistake(f"broker {each} is being stopped already.")
+        left = len(stopping)
+
+        def one_stopped() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                stopped()
+
+        for each in stopping:
+            self.host.shut_down(each, one_stopped)
 
     def close(self, *, sync: bool) -> None:
         """Close doors and logs of all brokers in order; without `sync` nothing needs to reach the disk."""
@@ -203,6 +206,16 @@ class EmbeddedBrokers:
             self.host.power_off(broker_id, self._rng if seed is None else Random(f"{seed} {broker_id}"))
         else:
             self.host.kill(broker_id)
+
+    def _those(self, broker_id: int | None, wanted: str, what: str) -> list[int]:
+        """This broker, or all that are in the state for it; UserMistake where there is none."""
+        if broker_id is not None:
+            self._check_state(broker_id, (wanted,), what)
+            return [broker_id]
+        found = [each for each, state in self.states().items() if state == wanted]
+        if not found:
+            raise UserMistake(f"no broker is {wanted}: none can be {what} now.")
+        return found
 
     def _check_state(self, broker_id: int, wanted: tuple[str, ...], what: str) -> None:
         self.check(broker_id)

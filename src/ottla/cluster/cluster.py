@@ -125,6 +125,11 @@ class Cluster:
         return self._data_dir
 
     @property
+    def clock(self) -> Clock | None:
+        """The clock that the cluster was given; None where it goes by the machine's."""
+        return self._clock
+
+    @property
     def pid(self) -> int:
         """The id of the process in which the brokers run."""
         return self._owner_pid if self._process is None else self._process.pid
@@ -152,14 +157,27 @@ class Cluster:
         """Remove a topic and its records; raises KafkaError."""
         self._ask("delete_topic", name=name)
 
+    def topics(self) -> dict[str, list[dict[str, Any]]]:
+        """All topics by name, the brokers' own among them, each with a dict for each partition.
+
+        In it: leader (-1 where nobody can lead), isr and replicas, as ids of brokers.
+        """
+        found: dict[str, list[dict[str, Any]]] = self._ask("topics")
+        return found
+
+    def partition(self, topic: str, partition: int) -> dict[str, Any]:
+        """Leader, isr and replicas of a partition of one moment, as `topics` tells them; raises KafkaError."""
+        found: dict[str, Any] = self._ask("partition", topic=topic, partition=partition)
+        return found
+
     def leader(self, topic: str, partition: int) -> int:
         """The id of the broker that leads a partition, -1 where nobody can; raises KafkaError."""
-        leader: int = self._ask("partition", topic=topic, partition=partition)["leader"]
+        leader: int = self.partition(topic, partition)["leader"]
         return leader
 
     def isr(self, topic: str, partition: int) -> tuple[int, ...]:
         """The ids of the brokers that are in sync for a partition; raises KafkaError."""
-        return tuple(self._ask("partition", topic=topic, partition=partition)["isr"])
+        return tuple(self.partition(topic, partition)["isr"])
 
     def replicas(self, topic: str) -> list[dict[str, Any]]:
         """Who leads each partition, and what each replica that runs holds, all of one moment; raises KafkaError.
@@ -195,7 +213,8 @@ class Cluster:
         """End a broker as `kill -9` would, or all of them at once (None); what they had written is still there.
 
         Its clients lose their connections and are refused until `start`. After `broker.session.timeout.ms` (1.5 s
-        here) others lead what it led. Raises UserMistake where it is down or unknown, as the verbs below.
+        here) others lead what it led. Raises UserMistake where it is down, and ConfigError where it is unknown; so do
+        the verbs below.
         """
         self._ask("kill", broker_id=broker_id)
 
@@ -208,16 +227,19 @@ class Cluster:
             raise ConfigError(f"seed={seed!r} must be an integer, or None for chance.")
         self._ask("power_off", broker_id=broker_id, seed=seed)
 
-    def pause(self, broker_id: int) -> None:
-        """Freeze a broker: connections stay open, nothing is answered; the others soon take it for dead."""
+    def pause(self, broker_id: int | None = None) -> None:
+        """Freeze a broker, or all that run (None): connections stay open, nothing is answered.
+
+        The others soon take a paused broker for dead.
+        """
         self._ask("pause", broker_id=broker_id)
 
-    def resume(self, broker_id: int) -> None:
-        """Let a paused broker go on where it was."""
+    def resume(self, broker_id: int | None = None) -> None:
+        """Let a paused broker, or all that are (None), go on where it was."""
         self._ask("resume", broker_id=broker_id)
 
-    def stop(self, broker_id: int) -> None:
-        """Shut a broker down in order: others lead first, then its logs are closed."""
+    def stop(self, broker_id: int | None = None) -> None:
+        """Shut a broker, or all that run (None), down in order: others lead first, then its logs are closed."""
         self._ask("stop_broker", broker_id=broker_id)
 
     def start(self, broker_id: int | None = None) -> None:

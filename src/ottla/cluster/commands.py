@@ -59,6 +59,7 @@ class Commands:
             "set_clock": self._set_clock,
             "create_topic": self._create_topic,
             "delete_topic": self._delete_topic,
+            "topics": self._describe_topics,
             "partition": self._describe_partition,
             "replicas": self._describe_replicas,
             "metrics": self._metrics,
@@ -220,11 +221,11 @@ class Commands:
         self._running().kill(broker_id, power=True, seed=seed)
         answer(None)
 
-    def _pause(self, answer: Answer, broker_id: int) -> None:
+    def _pause(self, answer: Answer, broker_id: int | None) -> None:
         self._running().pause(broker_id)
         answer(None)
 
-    def _resume(self, answer: Answer, broker_id: int) -> None:
+    def _resume(self, answer: Answer, broker_id: int | None) -> None:
         self._running().resume(broker_id)
         answer(None)
 
@@ -232,7 +233,7 @@ class Commands:
         self._running().start(broker_id)
         answer(None)
 
-    def _stop_broker(self, answer: Answer, broker_id: int) -> None:
+    def _stop_broker(self, answer: Answer, broker_id: int | None) -> None:
         self._running().stop(broker_id, lambda: answer(None))
 
     def _elect_leader(self, answer: Answer, topic: str, partition: int, unclean: bool) -> None:
@@ -304,8 +305,12 @@ class Commands:
         self._watches[:] = [look for look in self._watches if not look()]
 
     def _describe_partition(self, answer: Answer, topic: str, partition: int) -> None:
-        image = self._partition(topic, partition)
-        answer({"leader": image.leader, "isr": list(image.isr), "replicas": list(image.replicas)})
+        answer(_described(self._partition(topic, partition)))
+
+    def _describe_topics(self, answer: Answer) -> None:
+        image = self._image
+        topics = {} if image is None else image.topics
+        answer({name: [_described(part) for part in topics[name].partitions] for name in sorted(topics)})
 
     def _describe_replicas(self, answer: Answer, topic: str) -> None:
         """What each replica of a topic holds, all of one moment: nothing happens between two looks of this loop."""
@@ -367,6 +372,8 @@ class Commands:
     def _heal_fault(self, answer: Answer, fault_id: int) -> None:
         self._running().faults.heal(fault_id)
         self._count_fault(answer, fault_id)
+        # Who waits for it to strike waits in vain from now on.
+        self._look_at_faults()
 
     def _count_fault(self, answer: Answer, fault_id: int) -> None:
         answer(self._running().faults.counts(fault_id))
@@ -377,7 +384,10 @@ class Commands:
 
         def look() -> bool:
             if effect.fired < count:
-                return False
+                if effect.is_over:
+                    told = f"is over: it struck {effect.fired} times, and will not strike any more"
+                    answer(OttlaError(f"fault {effect.fault.kind} {told}."))
+                return effect.is_over
             # Once the broker has done what it is at: what is held can be released then.
             self._loop.call_soon(self._count_fault, answer, fault_id)
             return True
@@ -401,6 +411,10 @@ class Commands:
 def _address(broker_id: int, doors: list[Door]) -> BrokerAddress:
     endpoints = tuple(Endpoint(door.name, *door.advertised) for door in doors)
     return BrokerAddress(broker_id, endpoints[0].host, endpoints[0].port, endpoints)
+
+
+def _described(part: PartitionImage) -> dict[str, Any]:
+    return {"leader": part.leader, "isr": list(part.isr), "replicas": list(part.replicas)}
 
 
 def _outcome(result: Any) -> OttlaError | None:

@@ -8,6 +8,7 @@ second kind are about brokers, disks, clocks, links and leaders.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
@@ -57,14 +58,31 @@ class Fault:
         self._fault_id: int = ask("add_fault", fault=what.to_dict())
 
     @property
+    def id(self) -> int:
+        """Its number in its cluster, from 1."""
+        return self._fault_id
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was healed."""
+        return self._last is not None
+
+    @property
     def fired(self) -> int:
         """How often it has really struck; still known after the cluster was closed."""
-        return self._counts()["fired"]
+        return self.counts()["fired"]
 
     @property
     def matched(self) -> int:
         """How many requests it was about while it was in force, struck or not."""
-        return self._counts()["matched"]
+        return self.counts()["matched"]
+
+    def counts(self) -> dict[str, int]:
+        """`fired` and `matched` of one moment."""
+        if self._last is not None:
+            return self._last
+        counts: dict[str, int] = self._ask("count_fault", fault_id=self._fault_id)
+        return counts
 
     def await_fired(self, count: int = 1, *, timeout: float = 60) -> int:
         """Wait until it has struck so often, and return how often it has; OttlaError after `timeout` seconds.
@@ -81,7 +99,9 @@ class Fault:
             counts: dict[str, int] = self._ask("await_fault", timeout + _ANSWER_S, **fields)
             return counts["fired"]
         if self.fired < count:
-            raise OttlaError(f"{self!r} is over: it struck {self.fired} times, and will not strike any more.")
+            raise OttlaError(
+                f"fault {self.what.kind} is over: it struck {self.fired} times, and will not strike any more."
+            )
         return self.fired
 
     def heal(self) -> None:
@@ -91,7 +111,7 @@ class Fault:
 
     def remember_counts(self) -> None:
         """Read the counts for the last time."""
-        self._last = self._counts()
+        self._last = self.counts()
 
     def __enter__(self) -> Self:
         return self
@@ -101,12 +121,6 @@ class Fault:
 
     def __repr__(self) -> str:
         return f"<Fault {self.what.kind}({self.what.shown()})>"
-
-    def _counts(self) -> dict[str, int]:
-        if self._last is not None:
-            return self._last
-        counts: dict[str, int] = self._ask("count_fault", fault_id=self._fault_id)
-        return counts
 
 
 class Hold(Fault):
@@ -130,11 +144,30 @@ class Faults:
         self._ask = ask
         # Which partition's leader coordinates a group, or a transactional id.
         self._coordinating = coordinating
-        self._made: list[Fault] = []
+        self._made: dict[int, Fault] = {}
 
     def add(self, what: kinds.Fault) -> Fault:
         """Put a fault in force that was made apart (`ottla.faults`), as from a file."""
         return self._made_known(Fault(self._ask, what))
+
+    def find(self, fault_id: int) -> Fault:
+        """The fault with this id, healed or not; ConfigError where there is none."""
+        found = self._made.get(fault_id)
+        if found is None:
+            raise ConfigError(f"there is no fault {fault_id} in this cluster.")
+        return found
+
+    def in_force(self) -> list[Fault]:
+        """The faults that were not healed yet, in the order in which they were made."""
+        return [fault for fault in list(self._made.values()) if not fault.is_over]
+
+    def heal(self) -> list[Fault]:
+        """Heal all faults that are in force, and return them; one that cannot be healed does not keep the others."""
+        healed = self.in_force()
+        with contextlib.ExitStack() as each_in_any_case:
+            for fault in reversed(healed):
+                each_in_any_case.callback(fault.heal)
+        return healed
 
     # Requests, before anything is appended.
 
@@ -290,7 +323,7 @@ class Faults:
 
     def remember_counts(self) -> None:
         """Read the counts of all faults for the last time, as far as the cluster still tells them."""
-        for fault in self._made:
+        for fault in list(self._made.values()):
             try:
                 fault.remember_counts()
             except OttlaError:
@@ -304,5 +337,5 @@ class Faults:
         return self._made_known(Fault(self._ask, kinds.make_fault(kind, **fields)))
 
     def _made_known(self, fault: F) -> F:
-        self._made.append(fault)
+        self._made[fault.id] = fault
         return fault

@@ -45,6 +45,8 @@ KINDS = (
     "unclean_election",
     "move_leader",
 )
+# The least at which a field's name is a mistake in writing another one; short names come near each other soon.
+_ALIKE = 0.65
 
 
 class Fault:
@@ -59,15 +61,20 @@ class Fault:
     # Of optional fields that are not None where they were not given.
     defaults: ClassVar[Mapping[str, Any]] = {}
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, /, **given: Any) -> None:
         fields = self.fields()
         for name in given:
             if name not in fields:
-                raise self.wrong(f"{name}={given[name]!r} is not for it; it takes {', '.join(fields) or 'nothing'}")
+                near = nearest_name(name, fields, alike=_ALIKE)
+                hint = f" did you mean {near!r}?" if near is not None else ""
+                takes = ", ".join(fields) or "nothing"
+                raise self.wrong(f"{name}={given[name]!r} is not for it;{hint} it takes {takes}")
         for name, field in fields.items():
             value = given.get(name)
             if value is None and field not in self.wanted:
                 value = self.defaults.get(name)
+            elif value is None:
+                raise self.wrong(f"it needs {name}, {field.may.words}")
             elif not field.may.holds(value):
                 raise self.wrong(f"{name}={value!r} must be {field.may.words}")
             setattr(self, name, value)
@@ -77,6 +84,11 @@ class Fault:
     def fields(cls) -> dict[str, Field]:
         """All its fields by name, those first that it wants."""
         return {field.name: field for field in (*cls.wanted, *cls.optional)}
+
+    @classmethod
+    def says(cls) -> str:
+        """What it does, in a sentence or two on one line."""
+        return " ".join((cls.__doc__ or "").split())
 
     def check(self) -> None:
         """ConfigError where fields do not go together."""
@@ -177,6 +189,13 @@ def fault_class(kind: Any) -> type[Fault]:
 def make_fault(kind: str, **given: Any) -> Fault:
     """A fault of this kind; ConfigError."""
     return fault_class(kind)(**given)
+
+
+def fault_from_texts(kind: str, texts: Mapping[str, str]) -> Fault:
+    """A fault whose fields are texts, as on a command line; ConfigError."""
+    found = fault_class(kind)
+    fields = found.fields()
+    return found(**{name: fields[name].read(text) if name in fields else text for name, text in texts.items()})
 
 
 def fault_from(fields: Mapping[str, Any]) -> Fault:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 # In place of a broker's id.
@@ -43,6 +45,21 @@ class Field(NamedTuple):
     says: str
     fits: Callable[[Cast, Mapping[str, Any]], May | None] | None = None
 
+    def read(self, text: str) -> Any:
+        """The value that a text stands for, as on a command line; the text itself where it stands for none."""
+        return next(filter(self.may.holds, _values(text)), text)
+
+
+def _values(text: str) -> Iterator[Any]:
+    """All that a text may stand for. A topic may be called 3: as a text it is tried first."""
+    yield text
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        yield int(text)
+    if re.fullmatch(r"[0-9]*\.?[0-9]+(e-?[0-9]+)?", text) and math.isfinite(number := float(text)):
+        yield number
+    if text.lower() in ("true", "false"):
+        yield text.lower() == "true"
+
 
 def whole(least: int, most: int | None = None) -> May:
     """An integer from `least` on; True is none."""
@@ -57,9 +74,9 @@ def one_of(values: Collection[Any]) -> May:
     return May(f"one of {', '.join(shown)}", lambda value: (type(value), value) in known)
 
 
-_TEXT = May("a text", lambda value: type(value) is str and bool(value) and value.isprintable())
+TEXT = May("a text", lambda value: type(value) is str and bool(value) and value.isprintable())
 _SHARE = May("a number above 0 and up to 1", lambda value: type(value) in (int, float) and 0 < value <= 1)
-_YES_OR_NO = May("True or False", lambda value: type(value) is bool)
+YES_OR_NO = May("True or False", lambda value: type(value) is bool)
 # Also a code that Kafka does not have yet: clients meet brokers that are newer than they are.
 _ERROR = May(
     "an error code of Kafka's protocol (-32768 to 32767, and not 0)",
@@ -93,7 +110,7 @@ def _clients(cast: Cast, given: Mapping[str, Any]) -> May | None:
     return None if cast.client_ids is None else one_of(list(cast.client_ids))
 
 
-TOPIC = Field("topic", _TEXT, "the name of a topic", _topics)
+TOPIC = Field("topic", TEXT, "the name of a topic", _topics)
 PARTITION = Field("partition", whole(0), "a partition of that topic", _partitions)
 OFFSET = Field("offset", whole(0), "an offset in that partition")
 BROKER = Field("broker_id", whole(0), "a broker", _brokers)
@@ -101,23 +118,23 @@ BROKER_OR_CONTROLLER = Field(
     "broker_id", whole(CONTROLLER), "a broker, or -2 for the controller", _brokers_or_controller
 )
 OTHER = Field("other_id", whole(CONTROLLER), "another broker, or -2 for the controller", _other_end)
-CLIENT = Field("client_id", _TEXT, "a client; without it, all clients", _clients)
+CLIENT = Field("client_id", TEXT, "a client; without it, all clients", _clients)
 DELAY = Field("delay_ms", whole(1), "how late, in milliseconds")
 MOST_DELAY = Field("delay_max_ms", whole(1), "how late at most, in milliseconds")
 JUMP = Field("jump_ms", whole(-365 * 86_400_000, 365 * 86_400_000), "how far the date moves, in milliseconds")
 # A clock that stands still, or runs backwards, would never come to anything.
 DRIFT = Field("drift_ppm", whole(-900_000, 9_000_000), "how many parts in a million the clock counts too many")
 SHARE = Field("probability", _SHARE, "the share that is struck")
-SILENTLY = Field("silently", _YES_OR_NO, "whether who asks is not told, and waits until it gives up")
+SILENTLY = Field("silently", YES_OR_NO, "whether who asks is not told, and waits until it gives up")
 OPERATIONS = READ, WRITE, SYNC = ("read", "write", "sync")
 OPERATION = Field("operation", one_of(OPERATIONS), "what fails")
 EVERY = Field("every", whole(1), "each k-th; 1: all")
-EVICTS = Field("evicts", _YES_OR_NO, "whether what cannot be synced is gone from the page cache, too")
+EVICTS = Field("evicts", YES_OR_NO, "whether what cannot be synced is gone from the page cache, too")
 SEED = Field("seed", whole(0), "what chance is drawn from; 0 unless given")
-IN_SYNC = Field("in_sync_only", _YES_OR_NO, "whether it strikes only while every replica is in sync")
-WITH_CONTROLLER = Field("controller", _YES_OR_NO, "whether the controller ends, too; it does unless this is False")
+IN_SYNC = Field("in_sync_only", YES_OR_NO, "whether it strikes only while every replica is in sync")
+WITH_CONTROLLER = Field("controller", YES_OR_NO, "whether the controller ends, too; it does unless this is False")
 
-API = Field("api", _TEXT, "the kind of request; Produce unless given")
+API = Field("api", TEXT, "the kind of request; Produce unless given")
 NTH = Field("nth", whole(1), "the n-th request that matches, and no other")
 TIMES = Field("times", whole(1), "how often at most")
 AFTER = Field("after_ms", whole(0), "from so long after now, in milliseconds")

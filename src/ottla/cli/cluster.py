@@ -1,0 +1,35 @@
+"""`ottla cluster`: look at a served cluster, break it and heal it, from another terminal or machine."""
+
+from __future__ import annotations
+
+import typer
+
+from ottla.cli.cluster_brokers import advance, kill, pause, power_off, resume, show, start, stop
+from ottla.cli.cluster_faults import await_fired, fault, faults, heal
+from ottla.cli.cluster_leaders import await_isr, await_leader, elect_leader, move_coordinator, move_leader
+from ottla.cli.control import ADDRESS_VARIABLE
+from ottla.cli.narrow_help import Command, Group
+
+cluster = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    help=f"""Break and heal a cluster that `ottla serve --control PORT` runs.
+
+    For example, with its address in the environment variable {ADDRESS_VARIABLE} or behind --address:
+
+        ottla cluster show
+        ottla cluster kill 2
+        ottla cluster start 2
+        ottla cluster fault lose_ack topic=orders nth=3
+        ottla cluster await-fired 1
+        ottla cluster heal all
+
+    Exit status: 0 done, 1 it failed or did not happen in time, 2 it cannot be done.
+    """,
+)
+for command in (
+    *(show, kill, power_off, pause, resume, stop, start),
+    *(fault, faults, await_fired, heal),
+    *(move_leader, elect_leader, move_coordinator, await_leader, await_isr, advance),
+):
+    cluster.command(cls=Command)(command)

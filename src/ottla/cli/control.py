@@ -1,0 +1,57 @@
+"""What `ottla serve` and `ottla cluster` share: the token, and where a cluster is controlled."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ottla.cli.secret_file import read_secret_file
+from ottla.errors import UserMistake
+from ottla.remote.address import parse_address
+from ottla.remote.client import RemoteCluster
+from ottla.remote.token import check_token
+
+ADDRESS_VARIABLE = "OTTLA_CONTROL"
+TOKEN_VARIABLE = "OTTLA_CONTROL_TOKEN"
+
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        "-a",
+        help=f"What `ottla serve --control` shows; without it, the environment variable {ADDRESS_VARIABLE}.",
+        metavar="HOST:PORT",
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        help=f"A file with the cluster's token; without it, the environment variable {TOKEN_VARIABLE}.",
+        metavar="FILE",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def remote_cluster(address: str | None, token_file: Path | None) -> RemoteCluster:
+    """The cluster at that address, or at the one the environment names; UserMistake."""
+    given = address or os.environ.get(ADDRESS_VARIABLE)
+    if not given:
+        raise UserMistake(
+            f"which cluster? Give --address HOST:PORT, or set {ADDRESS_VARIABLE}: "
+            "`ottla serve --control PORT` shows its address"
+        )
+    host, port = parse_address(given, "--address" if address else ADDRESS_VARIABLE)
+    return RemoteCluster(host, port, read_token(token_file, "--token-file"))
+
+
+def read_token(path: Path | None, option: str) -> str | None:
+    """The token in the file, without one the environment's, None where there is neither; UserMistake."""
+    if path is not None:
+        return check_token(read_secret_file(path, option, "takes one line, the token").strip(), str(path))
+    token = os.environ.get(TOKEN_VARIABLE)
+    return None if token is None else check_token(token.strip(), TOKEN_VARIABLE)

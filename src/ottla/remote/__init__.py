@@ -1,0 +1,1 @@
+"""A served cluster is told over HTTP what to do: the server, its routes, and the client that the command line uses."""

@@ -1,0 +1,39 @@
+"""Where a cluster is controlled: "HOST:PORT", or a port of this machine alone."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from ottla.errors import UserMistake
+
+LOOPBACK = "127.0.0.1"
+_PORT_MAX = 65_535
+
+
+def parse_address(text: str, option: str, *, least_port: int = 1) -> tuple[str, int]:
+    """(host, port) of PORT, HOST:PORT, [IPV6]:PORT or http://HOST:PORT; UserMistake names the `option`."""
+    address = text.strip().removeprefix("http://").rstrip("/")
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if colon else LOOPBACK
+    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and least_port <= int(port) <= _PORT_MAX
+    is_host = bool(host) and host.isprintable() and not set(host) & set(" /@?#[]")
+    # Without brackets nobody knows where an IPv6 address ends and the port begins.
+    is_bracketed = ":" not in host or address.startswith("[")
+    if not (is_port and is_host and is_bracketed):
+        raise UserMistake(f"{option} {text} is not HOST:PORT or PORT, such as 127.0.0.1:9190")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def shown_address(host: str, port: int) -> str:
+    """ "127.0.0.1:9190", "[::1]:9190"."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

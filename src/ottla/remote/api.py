@@ -1,0 +1,96 @@
+"""The API that a served cluster has for programs of any language: version 1, JSON, one table of routes.
+
+What it answers and refuses does not depend on HTTP's own matters, which are those of `http_connection.py`. A refusal is
+one sentence, the same that Python raises: 400 what was given makes no sense, 404 there is no such thing, 405 not this
+method, 409 it cannot be done as things stand, 503 the cluster is not there any more, 504 it did not happen in time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from ottla.cluster.cluster import Cluster
+from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
+from ottla.remote import brokers, faults, topics
+from ottla.remote.route import Asked, Refusal, Route
+
+logger = logging.getLogger("ottla.remote")
+
+VERSION = 1
+# Of topics; longer names are those of nothing, and need not be repeated.
+_NAME_MAX = 249
+
+
+def _index(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+    from ottla import __version__
+
+    return {"ottla": __version__, "api": VERSION, "routes": [route.described() for route in ROUTES]}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route("GET", "/v1", _index, "this list"),
+    *brokers.ROUTES,
+    *faults.ROUTES,
+    *topics.ROUTES,
+)
+
+
+def carry_out(cluster: Cluster, method: str, target: str, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Do what is asked for, and return the status and the JSON object to answer; raises Refusal."""
+    try:
+        url = urlsplit(target)
+    except ValueError:
+        raise Refusal(400, "the address of the request is none.") from None
+    route, path = find_route(method, url.path)
+    given = {**_query(route, url.query), **body}
+    route.check(given)
+    try:
+        return route.status, route.does(cluster, Asked(path, given))
+    except Refusal:
+        raise
+    except OttlaError as error:
+        raise Refusal(_status(error, cluster), str(error)) from None
+    except Exception:
+        logger.exception("%s %s failed", method, url.path)
+        raise Refusal(500, "the cluster could not do it: the log of `ottla serve` says why.") from None
+
+
+def find_route(method: str, path: str) -> tuple[Route, dict[str, str]]:
+    """The route that a request is for, and what stands in the place of each {name} of its path; raises Refusal."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    found = [(route, places) for route in ROUTES if (places := route.match(parts)) is not None]
+    if not found or max(map(len, parts)) > _NAME_MAX:
+        raise Refusal(404, f"there is no {path:.200}; GET /v1 lists what there is.")
+    for route, places in found:
+        if route.method == method:
+            return route, places
+    allowed = ", ".join(route.method for route, _ in found)
+    raise Refusal(405, f"{path:.200} takes {allowed}, not {method}.", Allow=allowed)
+
+
+def _query(route: Route, query: str) -> dict[str, Any]:
+    if not query:
+        return {}
+    if route.method != "GET":
+        raise Refusal(400, f"{route.path} takes its fields as a JSON object in the body, not in the address.")
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=20)
+    except ValueError:
+        raise Refusal(400, "what stands behind ? is not NAME=VALUE, several with &.") from None
+    fields = route.fields()
+    return {name: fields[name].read(text) if name in fields else text for name, text in pairs}
+
+
+def _status(error: OttlaError, cluster: Cluster) -> int:
+    if isinstance(error, KafkaError):
+        if error.name.startswith("UNKNOWN_TOPIC"):
+            return 404
+        return 400 if error.name.startswith("INVALID_") else 409
+    if isinstance(error, ConfigError):
+        return 400
+    if isinstance(error, UserMistake):
+        return 409
+    return 500 if cluster.is_running else 503

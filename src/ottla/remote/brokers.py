@@ -1,0 +1,130 @@
+"""Routes about brokers and the cluster as a whole: how things stand, and killing, pausing, stopping and starting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.cluster.cluster import Cluster
+from ottla.errors import ConfigError
+from ottla.faults.fields import SEED, Field, May
+from ottla.remote.faults import described_fault
+from ottla.remote.route import Asked, Refusal, Route
+from ottla.remote.topics import described_partition
+
+ALL = "all"
+
+_ADVANCE = Field(
+    "advance_s",
+    May("a number of seconds from 0 to 1000000000", lambda value: type(value) in (int, float) and 0 <= value < 10**9),
+    "how far the clock of the brokers and the controller is set ahead, in seconds",
+)
+
+
+def _show(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+    from ottla import __version__
+
+    return {
+        "ottla": __version__,
+        "bootstrap_servers": {name: cluster.bootstrap_servers_of(name) for name in cluster.listeners},
+        **_states(cluster),
+        "topics": [
+            {"topic": name, "partitions": [described_partition(*each) for each in enumerate(partitions)]}
+            for name, partitions in cluster.topics().items()
+        ],
+        "faults": [described_fault(fault) for fault in cluster.faults.in_force()],
+    }
+
+
+def _states(cluster: Cluster) -> dict[str, Any]:
+    """The brokers with their states and where each listens."""
+    addresses = {name: cluster.bootstrap_servers_of(name).split(",") for name in cluster.listeners}
+    return {
+        "brokers": [
+            {
+                "id": broker_id,
+                "state": state,
+                "addresses": {name: of_brokers[broker_id - 1] for name, of_brokers in addresses.items()},
+            }
+            for broker_id, state in cluster.brokers().items()
+        ]
+    }
+
+
+def _on_broker(verb: Callable[[Cluster, int | None, Asked], None]) -> Callable[[Cluster, Asked], dict[str, Any]]:
+    """Do this to the broker that the path names, or to all, and answer how all brokers are now."""
+
+    def does(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+        broker_id = None if asked.path["broker"] == ALL else asked.number("broker", "its id, or all")
+        try:
+            verb(cluster, broker_id, asked)
+        except ConfigError as error:
+            # There is no such broker; all else was looked at before.
+            raise Refusal(404, str(error)) from None
+        return _states(cluster)
+
+    return does
+
+
+def _metrics(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+    return {"brokers": [{"id": broker_id, "metrics": found} for broker_id, found in cluster.metrics().items()]}
+
+
+def _show_clock(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+    clock = cluster.clock
+    if clock is None:
+        raise Refusal(409, "this cluster goes by the machine's clock, which cannot be set ahead.")
+    return {"time_ms": clock.wall_ms()}
+
+
+def _advance_clock(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+    shown = _show_clock(cluster, asked)
+    if cluster.clock is not None:
+        cluster.clock.advance(asked.given["advance_s"])
+        shown = _show_clock(cluster, asked)
+    return shown
+
+
+ROUTES = (
+    Route("GET", "/v1/cluster", _show, "brokers with their states and addresses, topics, faults in force"),
+    Route(
+        "POST",
+        "/v1/brokers/{broker}/kill",
+        _on_broker(lambda cluster, broker_id, _: cluster.kill(broker_id)),
+        "end a broker as kill -9 does; what it had written is still there",
+    ),
+    Route(
+        "POST",
+        "/v1/brokers/{broker}/power-off",
+        _on_broker(lambda cluster, broker_id, asked: cluster.power_off(broker_id, seed=asked.given.get("seed"))),
+        "cut the power of a broker: what was not synced to its disk is lost",
+        optional=(SEED._replace(says="the same seed leaves the same part of the same writes; by chance unless given"),),
+    ),
+    Route(
+        "POST",
+        "/v1/brokers/{broker}/pause",
+        _on_broker(lambda cluster, broker_id, _: cluster.pause(broker_id)),
+        "freeze a broker: connections stay open, nothing is answered",
+    ),
+    Route(
+        "POST",
+        "/v1/brokers/{broker}/resume",
+        _on_broker(lambda cluster, broker_id, _: cluster.resume(broker_id)),
+        "let a paused broker go on",
+    ),
+    Route(
+        "POST",
+        "/v1/brokers/{broker}/stop",
+        _on_broker(lambda cluster, broker_id, _: cluster.stop(broker_id)),
+        "shut a broker down in order: others lead first",
+    ),
+    Route(
+        "POST",
+        "/v1/brokers/{broker}/start",
+        _on_broker(lambda cluster, broker_id, _: cluster.start(broker_id)),
+        "start a broker that is down",
+    ),
+    Route("GET", "/v1/metrics", _metrics, "what each running broker counts, under Kafka's JMX names"),
+    Route("GET", "/v1/clock", _show_clock, "the time that the cluster shows, in milliseconds since 1970"),
+    Route("POST", "/v1/clock", _advance_clock, "set the cluster's clock ahead", wanted=(_ADVANCE,)),
+)
