@@ -1,7 +1,7 @@
 """Changes the source of ottla on purpose, and looks who finds out.
 
     python -m tools.mutate weaknesses [--seeds 2000] [--first-seed 0] [--enough 2] [name ...]
-    python -m tools.mutate mutants [--seed 1] [--each 5] [--seeds 200] [--first-seed 0] [--list] [file ...]
+    python -m tools.mutate mutants [--seed 1] [--each 5] [--seeds 100] [--first-seed 0] [--list] [file ...]
 
 `weaknesses` are the guarantees of `tools/mutation/weaknesses.py`, taken out one by one. Seed after seed is drawn, as
 `ottla simulate` does, until `--enough` of them have convicted a weakness or `--seeds` were looked at. Printed is one
@@ -9,9 +9,9 @@ line of the table in docs/simulation.md for each: one seed in how many convicts 
 seed in which something is found with the unchanged source as well is named, and the exit status is 1.
 
 `mutants` are mechanical changes (`tools/mutation/mechanical.py`), `--each` of every file, drawn by `--seed`. Each goes
-through `--seeds` seeds of the simulation and through the tests of its room (`TESTS`), each for a bounded time. Printed
-is who has killed it. What survives both is looked up in `tools/mutation/survivors.py`; the exit status is 1 if there is
-no reason for it there.
+through `--seeds` seeds of the simulation and then through the tests of its room (`TESTS`), each for a bounded time, up
+to the first who finds it. Printed is who that was. What survives both is looked up in `tools/mutation/survivors.py`;
+the exit status is 1 if there is no reason for it there.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ _TEST_PATIENCE_S = 180
 _PYTEST = (
     *("-m", "pytest", "-q", "-x", "--no-header", "--tier", "test", "-p", "no:cacheprovider"),
     *("-o", f"faulthandler_timeout={_TEST_PATIENCE_S}"),
+    # To rewrite asserts pytest imports plain modules of ottla, which is a plugin of it, itself: past the control.
+    "--assert=plain",
 )
 
 
@@ -101,18 +103,15 @@ def _sound(seed: int) -> tuple[str, ...]:
 # ---- mutants ----------------------------------------------------------------------------------------------------
 
 
-def killed_by(file: str, text: str, seeds: range) -> list[str]:
-    """Who finds out that the file's text is this one: nobody, the simulation, the tests, or whoever loads it."""
+def killed_by(file: str, text: str, seeds: range) -> str:
+    """Who finds out first that the file has this text: whoever loads it, simulation, tests; "" for nobody."""
     try:
         control = Control({file: text})
     except ControlFailed as failure:
-        return [f"whoever loads it: {_last_line(str(failure))}"]
+        return f"whoever loads it: {_last_line(str(failure))}"
     with control:
-        killers = []
-        if room_of(file) not in _UNSIMULATED:
-            killers.append(_killed_by_simulation(control, seeds))
-        killers.append(_killed_by_tests(control, TESTS[room_of(file)]))
-    return [each for each in killers if each]
+        found = "" if room_of(file) in _UNSIMULATED else _killed_by_simulation(control, seeds)
+        return found or killed_by_tests(control, TESTS[room_of(file)])
 
 
 def _killed_by_simulation(control: Control, seeds: range) -> str:
@@ -123,7 +122,8 @@ def _killed_by_simulation(control: Control, seeds: range) -> str:
     return f"simulation: {', '.join(found[1])} in seed {found[0]}" if found else ""
 
 
-def _killed_by_tests(control: Control, tests: tuple[str, ...]) -> str:
+def killed_by_tests(control: Control, tests: tuple[str, ...]) -> str:
+    """Which of these tests fails in the control; "": none."""
     try:
         done = subprocess.run(
             [sys.executable, *_PYTEST, *tests],
@@ -152,13 +152,13 @@ def judge(mutant: Mutant, seeds: range) -> tuple[str, bool]:
     """What is told of a mutant, and whether somebody has killed it or there is a reason why nobody can."""
     text = (PACKAGE / mutant.file).read_text()
     told, changed = mutant.told(text), mutant.apply(text)
-    killers = killed_by(mutant.file, changed, seeds)
-    if killers:
-        return f"killed    {told}\n{_indented(killers)}", True
+    killer = killed_by(mutant.file, changed, seeds)
+    if killer:
+        return f"killed    {told}\n          {killer}", True
     reason = reason_for(mutant.file, text, changed)
     if reason:
-        return f"survived  {told}\n{_indented([f'known: {reason}'])}", True
-    return f"SURVIVED  {told}\n{_indented([_difference(mutant, changed, seeds)])}", False
+        return f"survived  {told}\n          known: {reason}", True
+    return f"SURVIVED  {told}\n          {_difference(mutant, changed, seeds)}", False
 
 
 def _difference(mutant: Mutant, changed: str, seeds: range) -> str:
@@ -168,10 +168,6 @@ def _difference(mutant: Mutant, changed: str, seeds: range) -> str:
     with Control({mutant.file: changed}) as control:
         other = sum(control.call(trace_hash, seed) != trace_hash(seed) for seed in compared)
     return f"{other} of {len(compared)} seeds leave another trace"
-
-
-def _indented(lines: list[str]) -> str:
-    return "\n".join(f"          {line}" for line in lines)
 
 
 # ---- the command line -------------------------------------------------------------------------------------------
@@ -192,7 +188,7 @@ def main() -> int:
     drawn.set_defaults(run=_mutants)
     drawn.add_argument("--seed", type=int, default=1)
     drawn.add_argument("--each", type=int, default=5)
-    drawn.add_argument("--seeds", type=int, default=200)
+    drawn.add_argument("--seeds", type=int, default=100)
     drawn.add_argument("--first-seed", type=int, default=0)
     drawn.add_argument("--list", action="store_true", help="only say which they are")
     drawn.add_argument("files", nargs="*", default=list(FILES))
@@ -215,8 +211,8 @@ def _mutants(given: argparse.Namespace) -> bool:
     seeds = range(given.first_seed, given.first_seed + given.seeds)
     for file in {room_of(each): each for each in given.files}.values():
         # The control of the controls: what nothing was changed in survives.
-        if killers := killed_by(file, (PACKAGE / file).read_text(), seeds):
-            print(f"{file} as it is:\n{_indented(killers)}")
+        if killer := killed_by(file, (PACKAGE / file).read_text(), seeds):
+            print(f"{file} as it is: {killer}")
             return False
     return _told(partial(judge, seeds=seeds), mutants, given.jobs)
 

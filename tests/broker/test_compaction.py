@@ -17,6 +17,7 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.records.batch_header import CorruptBatch, check_crc, read_header, stamp_offset
 from ottla.records.plain import Record, decode_batches, encode_batch
 
+from .log_world import LogWorld
 from .world import TOPIC, WALL_OFFSET_US, World, records_of
 
 NOW_MS = 50_000
@@ -268,6 +269,18 @@ def test_an_offset_that_is_gone_leads_to_what_follows_it() -> None:
     assert rows == []
     assert [r.offset for r in records_of(world.fetch(10))] == [10, 11]
     assert world.end_offset(timestamp=WALL_MS).offset == 9
+
+
+def test_an_offset_that_is_gone_at_the_end_of_a_segment_leads_to_the_next_segment() -> None:
+    # A follower copies what compaction has left of the leader's log, and begins a segment behind the gap.
+    log = LogWorld(segment_bytes=1024).log
+    for offset in (0, 9):
+        content = batch((b"a", b"".ljust(600, b".")), offset=offset)
+        log.append_copies([content], [read_header(content)])
+    assert [segment.base_offset for segment in log.segments] == [0, 9]
+    found = log.slice(5, log.log_end_offset, 10_000, True)
+    assert found is not None
+    assert [record.offset for record in records(found.read())] == [9]
 
 
 def test_a_full_disk_only_puts_compaction_off() -> None:

@@ -9,6 +9,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from tools.mutate import killed_by_tests
 from tools.mutation.control import Control, ControlFailed
 from tools.mutation.mechanical import draw, mutants
 from tools.mutation.seeds import kinds_found, trace_hash
@@ -126,6 +127,22 @@ def test_a_control_runs_the_changed_module_and_the_product_does_not() -> None:
         # Modules that share C structs run as Python, all or none.
         assert str(control.call(of_module, "ottla.broker.log.log", "__file__")) == str(PACKAGE / "broker/log/log.py")
     assert of_module("ottla.broker.log.producer_state", "BATCHES_REMEMBERED") == 5
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [(STATE, "BATCHES_REMEMBERED"), ("sink/deciding.py", "_ASKED_TIMES")], ids=["compiled", "plain"]
+)
+def test_tests_run_the_changed_module(file: str, name: str, tmp_path: Path) -> None:
+    module = import_module(f"ottla.{file.removesuffix('.py').replace('/', '.')}")
+    value = getattr(module, name)
+    test = tmp_path / "test_value.py"
+    test.write_text(f"from {module.__name__} import {name}\ndef test_value():\n    assert {name} == {value}\n")
+    chosen = "-p", "tests.tiers", str(test)
+    text = (PACKAGE / file).read_text()
+    other = text.replace(f"{name} = {value}", f"{name} = {value + 1}")
+    with Control({file: text}) as sound, Control({file: other}) as mutant:
+        assert killed_by_tests(sound, chosen) == ""
+        assert "test_value" in killed_by_tests(mutant, chosen)
 
 
 def test_a_control_in_which_nothing_is_changed_leaves_the_same_trace() -> None:

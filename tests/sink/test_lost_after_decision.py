@@ -7,26 +7,29 @@ EndTxn, and nobody starts again within the transaction timeout.
 from __future__ import annotations
 
 import dataclasses
+from contextlib import closing
 
 import pytest
 
 import ottla
+from ottla.sink.applying import settle
 from ottla.sink.barriers import Barrier
 from ottla.sink.batch import WRITE, BatchId, Last, Totals
 from ottla.sink.commit import _to_decide, commit
 from ottla.sink.deciding import decide
+from ottla.sink.decision import Decision
 from ottla.sink.decision_writer import DecisionWriter
 from ottla.sink.identities import coordinator_id
 from ottla.sink.planning import plan
 from ottla.sink.refusals import Role, role
-from ottla.sink.session import session_of
+from ottla.sink.session import Session, session_of
 
 from . import driver
 from .conftest import Engine, assert_every_row_once, await_quiet, busy, visible_rows
 from .driver import Job, run_batch, run_task
 
 
-def decided(job: Job, lost: tuple[int, ...], landed: tuple[int, ...] = ()) -> None:
+def decided(job: Job, lost: tuple[int, ...], landed: tuple[int, ...] = ()) -> Decision:
     """Decide batch 0; these tasks' transactions are taken back, those are committed, others stay open."""
     settings = job.settings()
     planned = plan(settings)
@@ -40,6 +43,7 @@ def decided(job: Job, lost: tuple[int, ...], landed: tuple[int, ...] = ()) -> No
         if identities:
             told = ottla.end_transactions(identities, committed, job.bootstrap_servers)
             assert not any(told.values())
+    return decision
 
 
 @pytest.mark.parametrize(("lost", "landed"), [((1,), ()), ((0, 2), (1,)), ((0, 1, 2), ())])
@@ -47,6 +51,19 @@ def test_the_same_tasks_write_again_what_was_lost_and_nothing_else(
     lost: tuple[int, ...], landed: tuple[int, ...], job: Job
 ) -> None:
     decided(job, lost, landed)
+    driver.main(job.text())
+    assert_every_row_once(job)
+
+
+def test_when_the_time_is_over_what_is_known_is_told_and_what_is_open_is_left_to_the_next_start(job: Job) -> None:
+    decision = decided(job, lost=(0,), landed=(1,))
+    first, second, still_open = decision.entries
+    with closing(Session(job.settings())) as session:
+        session.patience_s = 0
+        assert settle(session, decision.batch, [first, second]) == (first,)
+        with pytest.raises(ottla.TransactionUnfinished, match="is decided, and 1 of its transactions are not commit"):
+            settle(session, decision.batch, decision.entries)
+    assert [each.transactional_id for each in busy(job)] == [still_open.identity.transactional_id]
     driver.main(job.text())
     assert_every_row_once(job)
 
