@@ -14,9 +14,11 @@ ARGS ?=
 PREPARED := .tools/spark.jsa
 USE_PREPARED := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CURDIR)/$(PREPARED) -Xlog:cds=off -Xlog:cds+dynamic=off"
 
-# By file, because what a file's tests share is slow to start: a cluster, Apache Kafka, a Spark session.
-# Where one test hangs, the others are not run again and again: the run ends.
-PYTEST := $(USE_PREPARED) $(PY) -m pytest -n 2 --dist loadfile --max-worker-restart=0
+# By file, because what a file's tests share is slow to start: a cluster, Apache Kafka, a Spark session. Which worker runs
+# which file is up to tests/scheduling.py.
+# Where one test hangs, the others are not run again and again: the run ends. Bytecode is kept, whatever the environment
+# says: pytest rewrites the source of all tests, which takes longer than many of them.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(USE_PREPARED) $(PY) -m pytest -n 2 --dist loadfile --max-worker-restart=0
 
 .PHONY: help setup run test prove check format bench soak clean
 
@@ -34,10 +36,10 @@ run: $(STAMP) ## flights -> producer -> three brokers -> PySpark -> verdict
 	@.venv/bin/ottla run $(if $(INPUT),--input "$(INPUT)") $(if $(KEY),--key "$(KEY)") $(ARGS)
 
 # tests/tiers.py says which tests are of which tier.
-test: $(STAMP) $(PREPARED) ## the first tier of tests: every behaviour once (under 10 minutes on two cores)
+test: $(STAMP) $(PREPARED) ## the first tier of tests: every behaviour once (under 8 minutes on two cores)
 	@$(PYTEST) --tier test $(ARGS)
 
-prove: $(STAMP) $(PREPARED) ## all other tests: every variant, Apache Kafka, Spark (about 20 minutes on two cores)
+prove: $(STAMP) $(PREPARED) ## all other tests: every variant, Apache Kafka, Spark (under 25 minutes on two cores)
 	@$(PYTEST) --tier prove $(ARGS)
 
 $(PREPARED): tools/spark_archive.py uv.lock | $(STAMP)

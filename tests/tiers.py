@@ -1,8 +1,9 @@
 """The two tiers of the tests: `make test` runs each behaviour once, `make prove` runs the rest.
 
-A test is in the tier `prove` if it is marked so, or if it needs Apache Kafka or Spark and is not marked `sample`; all
-others are in the tier `test`. So each test is in exactly one. `--tier` runs one tier; without it all tests run. A file
-that is named in the arguments, or a test in it, runs in either tier.
+A test is in the tier `prove` if it is marked so, if it needs Apache Kafka or Spark and is not marked `sample`, or if it
+is one variant of many (`tests/variants.py`); all others are in the tier `test`. So each test is in exactly one.
+`--tier` runs one tier; without it all tests run. A file that is named in the arguments, or a test in it, runs in either
+tier.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.variants import beyond_their_number
 
 TIERS = "test", "prove"
 # The marks of tests that are slow to start, and so in the tier `prove`.
@@ -24,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def tier_of(item: pytest.Item) -> str:
-    """The tier a test is in."""
+    """The tier a test is in by its marks."""
     if item.get_closest_marker("prove"):
         return "prove"
     is_foreign = any(item.get_closest_marker(name) for name in FOREIGN)
@@ -34,8 +36,9 @@ def tier_of(item: pytest.Item) -> str:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
     """Mark the tests of the tier `prove`, let pytest choose (-k, -m, --lf), then leave out the other tier."""
+    of_many = beyond_their_number([item.nodeid for item in items if tier_of(item) == "test"])
     for item in items:
-        if tier_of(item) == "prove":
+        if tier_of(item) == "prove" or item.nodeid in of_many:
             item.add_marker("prove")
     yield
     wanted = config.getoption("tier")

@@ -1,11 +1,15 @@
-"""What must come to an end, or come true."""
+"""What must come to an end, or come true; and timeouts that pass because a clock is set ahead, not by waiting."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
+
+import ottla
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -25,3 +29,71 @@ def wait_until(true: Callable[[], bool]) -> None:
             return
         threading.Event().wait(0.01)
     raise AssertionError("it did not come to that")
+
+
+class Calling(threading.Thread):
+    """A call on a thread of its own, and what it came to."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self._call = call
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self._call()
+        except BaseException as error:
+            self.error = error
+
+    def ended(self) -> BaseException | None:
+        self.join(60)
+        assert not self.is_alive()
+        return self.error
+
+
+@contextlib.contextmanager
+def ahead(clock: ottla.Clock, seconds: float, when: Callable[[], object] | None = None) -> Iterator[None]:
+    """Set the clock ahead from another thread while the caller waits in a call: when `when` returns.
+
+    Without `when` that is when a call waits by this clock.
+    """
+
+    def move() -> None:
+        (when or clock.await_calls)()
+        clock.advance(seconds)
+
+    moving = Calling(move)
+    yield
+    error = moving.ended()
+    if error is not None:
+        raise error
+
+
+@contextlib.contextmanager
+def connections_lost(count: int = 2) -> Iterator[Callable[[], None]]:
+    """Gives a function that waits until clients have lost, or could not open, so many connections from now on.
+
+    A client knows why a connection was lost when it has lost the next one.
+    """
+    lost = threading.Semaphore(0)
+
+    class Counting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if str(record.msg).startswith("connection %d to "):
+                lost.release()
+
+    def wait() -> None:
+        for _ in range(count):
+            assert lost.acquire(timeout=60), "no connection was lost"
+
+    logger, counting = logging.getLogger("ottla.client"), Counting()
+    level = logger.level
+    logger.addHandler(counting)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield wait
+    finally:
+        logger.removeHandler(counting)
+        logger.setLevel(level)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.client.in_time import wait_until
+from tests.client.in_time import ahead, wait_until
 
 import ottla
 from ottla.client.admin import Admin
@@ -225,8 +225,12 @@ def test_the_cluster_tells_its_brokers(kafka_cluster: ottla.Cluster) -> None:
 
 
 def test_a_broker_that_is_not_there_is_named(kafka_cluster: ottla.Cluster) -> None:
+    clock = ottla.Clock()
     with (
-        Admin(kafka_cluster.bootstrap_servers, default_api_timeout_ms=4_000) as admin,
+        Admin(kafka_cluster.bootstrap_servers, clock=clock) as admin,
+        # Whoever asks for the brokers again has not found this one among them.
+        kafka_cluster.faults.hold(api="Metadata", nth=2) as asked_again,
+        ahead(clock, 60, asked_again.await_fired),
         pytest.raises(ottla.Unreachable, match="DescribeConfigs could not be asked of broker 9: ") as caught,
     ):
         admin.describe_configs(broker_id=9)

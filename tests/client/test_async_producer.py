@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.client.in_time import run, wait_until
+from tests.client.in_time import ahead, connections_lost, run, wait_until
 from tests.read_back import stored_records
 
 import ottla
@@ -176,25 +176,33 @@ def test_what_is_sent_may_be_a_task_and_many_at_once(kafka_cluster: ottla.Cluste
 
 def test_the_event_loop_goes_on_while_send_waits_for_the_topic(kafka_cluster: ottla.Cluster) -> None:
     async def work() -> None:
-        turns = 0
-        async with AsyncProducer(kafka_cluster.bootstrap_servers, max_block_ms=3_000) as producer:
-            send = asyncio.ensure_future(producer.send("no-such-topic", b"x"))
-            while not send.done():
-                turns += 1
-                await asyncio.sleep(0.001)
-            with pytest.raises(ottla.KafkaError, match="topic 'no-such-topic' could not be had within"):
-                await send
-        assert turns > 10
+        clock, turns = ottla.Clock(), 0
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, clock=clock) as producer:
+            with kafka_cluster.faults.hold(api="Metadata", nth=2) as asked_again:
+                send = asyncio.ensure_future(producer.send("no-such-topic", b"x"))
+                while turns < 10 or not asked_again.fired:
+                    assert not send.done()
+                    turns += 1
+                    await asyncio.sleep(0.001)
+                clock.advance(60)
+                with pytest.raises(ottla.KafkaError, match="topic 'no-such-topic' could not be had within"):
+                    await send
 
     run(work())
 
 
 def test_a_cluster_that_is_not_there_is_named(closed_port: str) -> None:
+    clock = ottla.Clock()
+
     async def work() -> None:
-        async with AsyncProducer(closed_port, max_block_ms=2_000) as producer:
-            with pytest.raises(ottla.Unreachable, match=closed_port):
+        async with AsyncProducer(closed_port, clock=clock) as producer:
+            with (
+                connections_lost() as wait,
+                ahead(clock, 60, wait),
+                pytest.raises(ottla.Unreachable, match=closed_port),
+            ):
                 await producer.send("flights", b"x")
-            with pytest.raises(ottla.Unreachable):
+            with ahead(clock, 60), pytest.raises(ottla.Unreachable):
                 await producer.partitions_for("flights")
 
     run(work())
@@ -202,7 +210,8 @@ def test_a_cluster_that_is_not_there_is_named(closed_port: str) -> None:
 
 def test_a_full_buffer_is_waited_for_and_nothing_is_lost(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     async def work() -> None:
-        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=65_536, linger_ms=10_000) as producer:
+        # As if for ever: whoever waits for room has batches sent that would linger.
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=65_536, linger_ms=100_000) as producer:
 
             async def send(number: int) -> None:
                 for part in range(200):
@@ -221,12 +230,15 @@ def test_a_full_buffer_is_waited_for_and_nothing_is_lost(kafka_cluster: ottla.Cl
 
 
 def test_a_buffer_that_stays_full_is_buffer_full(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    clock = ottla.Clock()
+
     async def work() -> None:
-        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=20_000, max_block_ms=2_000) as producer:
+        async with AsyncProducer(kafka_cluster.bootstrap_servers, buffer_memory=20_000, clock=clock) as producer:
             await producer.partitions_for(kafka_topic)
             with kafka_cluster.faults.unplug(kafka_cluster.leader(kafka_topic, 0)):
                 await producer.send(kafka_topic, b"x" * 15_000, partition=0)
-                with pytest.raises(ottla.BufferFull, match=r"buffer\.memory .20000 bytes. stayed full") as caught:
+                full = r"buffer\.memory .20000 bytes. stayed full"
+                with ahead(clock, 60), pytest.raises(ottla.BufferFull, match=full) as caught:
                     await producer.send(kafka_topic, b"x" * 15_000, partition=0)
                 assert caught.value.__cause__ is None
                 assert caught.value.__context__ is None

@@ -10,6 +10,7 @@ import asyncio
 from random import Random
 
 import pytest
+from tests.drawn import commit_seeds
 from tests.read_back import stored
 
 import ottla
@@ -63,7 +64,7 @@ async def storm(producer: AsyncProducer, topic: str, rng: Random) -> tuple[list[
     return sent, cancelled, len(called)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", commit_seeds(3))
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_what_send_returned_for_is_stored_once_and_nothing_else(
     kafka_cluster: ottla.Cluster, kafka_topic: str, seed: int, codec: str

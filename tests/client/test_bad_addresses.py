@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 from tests.client.conftest import Peer
+from tests.client.in_time import ahead, connections_lost
 
 import ottla
 from ottla.client.admin import Admin
@@ -32,10 +34,6 @@ def tls_server(connection: socket.socket) -> None:
     connection.recv(65536)
     connection.sendall(b"\x15\x03\x03\x00\x02\x02\x0a")
     connection.close()
-
-
-def silent_server(connection: socket.socket) -> None:
-    connection.recv(65536)
 
 
 def closing_server(connection: socket.socket) -> None:
@@ -74,7 +72,13 @@ def test_admin_and_reader_name_what_is_not_kafka_too(peer: Peer) -> None:
 
 
 def test_nobody_listens_is_unreachable_with_the_address_and_the_reason(closed_port: str) -> None:
-    with Producer(closed_port, max_block_ms=2_000) as producer, pytest.raises(ottla.Unreachable) as caught:
+    clock = ottla.Clock()
+    with (
+        Producer(closed_port, max_block_ms=2_000, clock=clock) as producer,
+        connections_lost() as wait,
+        ahead(clock, 2, wait),
+        pytest.raises(ottla.Unreachable) as caught,
+    ):
         producer.send("flights", b"x")
     assert str(caught.value) == (
         f"no Kafka broker could be reached within 2000 ms at {closed_port} (connection refused); "
@@ -83,25 +87,49 @@ def test_nobody_listens_is_unreachable_with_the_address_and_the_reason(closed_po
 
 
 def test_admin_and_reader_say_that_nobody_listens(closed_port: str) -> None:
+    clock = ottla.Clock()
     with (
-        Admin(closed_port, default_api_timeout_ms=2_000) as admin,
+        Admin(closed_port, clock=clock) as admin,
+        connections_lost() as wait,
+        ahead(clock, 60, wait),
         pytest.raises(ottla.Unreachable, match=f"{closed_port} .connection refused"),
     ):
         admin.cluster()
     with (
-        Reader(closed_port, "flights", default_api_timeout_ms=2_000) as reader,
+        Reader(closed_port, "flights", clock=clock) as reader,
+        connections_lost() as wait,
+        ahead(clock, 60, wait),
         pytest.raises(ottla.Unreachable, match=f"{closed_port} .connection refused"),
     ):
         list(reader.iter_raw())
 
 
-@pytest.mark.parametrize(
-    ("server", "seen"),
-    [(silent_server, "no answer yet"), (closing_server, "closed it without an answer")],
-)
-def test_who_does_not_answer_is_unreachable(server: Callable[[socket.socket], None], seen: str, peer: Peer) -> None:
-    address = peer(server)
-    with Producer(address, max_block_ms=2_000) as producer, pytest.raises(ottla.Unreachable, match=seen) as caught:
+def test_who_does_not_answer_is_unreachable(peer: Peer) -> None:
+    clock, asked = ottla.Clock(), threading.Event()
+
+    def silent_server(connection: socket.socket) -> None:
+        connection.recv(65536)
+        asked.set()
+
+    address = peer(silent_server)
+    with (
+        # Less than request.timeout.ms, behind which it is known that nothing was answered.
+        Producer(address, max_block_ms=2_000, clock=clock) as producer,
+        ahead(clock, 2, asked.wait),
+        pytest.raises(ottla.Unreachable, match="no answer yet") as caught,
+    ):
+        producer.send("flights", b"x")
+    assert address in str(caught.value)
+
+
+def test_who_hangs_up_is_unreachable(peer: Peer) -> None:
+    clock, address = ottla.Clock(), peer(closing_server)
+    with (
+        Producer(address, clock=clock) as producer,
+        connections_lost() as wait,
+        ahead(clock, 60, wait),
+        pytest.raises(ottla.Unreachable, match="closed it without an answer") as caught,
+    ):
         producer.send("flights", b"x")
     assert address in str(caught.value)
 
@@ -113,9 +141,12 @@ def test_a_name_that_does_not_exist_is_said_at_once() -> None:
 
 
 def test_every_address_is_named(closed_port: str, peer: Peer) -> None:
-    stranger = peer(ssh_server)
+    clock, stranger = ottla.Clock(), peer(ssh_server)
     with (
-        Producer([closed_port, stranger], max_block_ms=2_000) as producer,
+        Producer([closed_port, stranger], clock=clock) as producer,
+        # Both of them, and one once more.
+        connections_lost(3) as wait,
+        ahead(clock, 60, wait),
         pytest.raises(ottla.NotKafka) as caught,
     ):
         producer.send("flights", b"x")

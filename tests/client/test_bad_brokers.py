@@ -126,27 +126,29 @@ def test_a_broker_that_never_answers_is_asked_again(kafka_cluster: ottla.Cluster
 def test_a_partition_whose_broker_never_answers_ends_at_the_delivery_timeout_and_the_others_go_on(
     kafka_cluster: ottla.Cluster, kafka_topic: str
 ) -> None:
+    clock = ottla.Clock()
     with (
         ottla.Producer(
-            kafka_cluster.bootstrap_servers,
-            linger_ms=0,
-            request_timeout_ms=600,
-            delivery_timeout_ms=3000,
-            retry_backoff_ms=10,
+            kafka_cluster.bootstrap_servers, clock=clock, linger_ms=0, request_timeout_ms=30_000, retry_backoff_ms=10
         ) as producer,
-        kafka_cluster.faults.drop_request(topic=kafka_topic, partition=0),
+        kafka_cluster.faults.drop_request(topic=kafka_topic, partition=0) as dropped,
     ):
         silent = producer.send(kafka_topic, b"x", partition=0)
         elsewhere = [producer.send(kafka_topic, b"%d" % n, partition=1 + n % 2) for n in range(100)]
+        for attempts in range(1, 4):
+            dropped.await_fired(attempts)
+            clock.advance(30)
+        dropped.await_fired(4)
+        clock.advance(40)
         error = silent.exception(60)
         assert isinstance(error, ottla.DeliveryUnknown)
         assert (error.topic, error.partition) == (kafka_topic, 0)
         assert error.attempts is not None
         assert error.attempts > 1
         assert error.age_ms is not None
-        assert error.age_ms >= 3000
-        assert "delivery.timeout.ms=3000 passed for 1 records" in str(error)
-        assert "no answer within request.timeout.ms (600 ms)" in str(error)
+        assert error.age_ms >= 120_000
+        assert "delivery.timeout.ms=120000 passed for 1 records" in str(error)
+        assert "no answer within request.timeout.ms (30000 ms)" in str(error)
         assert all(delivery.exception(60) is None for delivery in elsewhere)
         assert error.retriable
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.client.in_time import ahead
 from tests.read_back import stored
 
 import ottla
@@ -268,15 +269,21 @@ def test_a_topic_name_far_too_long_is_told_by_its_beginning(kafka_cluster: ottla
 def test_an_unknown_topic_is_named_after_max_block_ms_and_every_other_record_arrives(
     kafka_cluster: ottla.Cluster, kafka_topic: str
 ) -> None:
-    with ottla.Producer(kafka_cluster.bootstrap_servers, max_block_ms=2_000, linger_ms=0) as producer:
-        for n in range(4):
+    clock = ottla.Clock()
+    with ottla.Producer(kafka_cluster.bootstrap_servers, clock=clock, linger_ms=0) as producer:
+        for n in range(2):
             producer.send(kafka_topic, b"%d" % n, partition=0)
-            with pytest.raises(ottla.KafkaError, match="topic 'nobody-made-it' could not be had within") as caught:
+            with (
+                # Whoever asks again has heard that there is no such topic.
+                kafka_cluster.faults.hold(api="Metadata", nth=2) as asked_again,
+                ahead(clock, 60, asked_again.await_fired),
+                pytest.raises(ottla.KafkaError, match="topic 'nobody-made-it' could not be had within") as caught,
+            ):
                 producer.send("nobody-made-it", b"x")
             assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
             assert caught.value.topic == "nobody-made-it"
             assert caught.value.retriable
-    assert stored(kafka_cluster, kafka_topic) == [b"%d" % n for n in range(4)]
+    assert stored(kafka_cluster, kafka_topic) == [b"%d" % n for n in range(2)]
 
 
 def test_a_callback_that_raises_is_logged_and_every_other_record_and_callback_is_served(

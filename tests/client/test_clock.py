@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.client.in_time import Calling
 
 import ottla
 from ottla.clock import Clock
 from ottla.errors import ConfigError, KafkaError, OttlaError
-
-
-class Calling(threading.Thread):
-    """A call on a thread of its own, and what it came to."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
-        self._call = call
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result = self._call()
-        except BaseException as error:
-            self.error = error
-
-    def ended(self) -> BaseException | None:
-        self.join(60)
-        assert not self.is_alive()
-        return self.error
 
 
 def test_a_stopped_clock_shows_the_same_until_it_is_set_ahead() -> None:

@@ -18,8 +18,8 @@ import pytest
 from tests.client.in_time import run
 from tests.client.mishaps import MISHAPS
 from tests.cluster.patience import until
+from tests.drawn import fixed_seeds
 from tests.read_back import stored
-from tests.soak import IS_SOAK
 
 import ottla
 from ottla.client import event_loops_turn
@@ -455,7 +455,7 @@ def test_a_forked_child_is_told_so_and_the_parent_goes_on(kafka_cluster: ottla.C
     run(work())
 
 
-@pytest.mark.parametrize("seed", range(40 if IS_SOAK else 1))
+@pytest.mark.parametrize("seed", fixed_seeds(1, soak=40))
 def test_whatever_is_sent_between_single_records_is_stored_once_and_in_order(
     kafka_cluster: ottla.Cluster, kafka_topic: str, seed: int
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
-from tests.client.in_time import wait_until
+from tests.client.in_time import ahead, wait_until
 from tests.read_back import stored_records
 
 import ottla
@@ -227,11 +227,13 @@ def test_header_values_of_every_type_that_is_declared_are_sent(kafka_cluster: ot
 
 
 def test_a_buffer_that_stays_full_is_buffer_full(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
-    with Producer(kafka_cluster.bootstrap_servers, buffer_memory=20_000, max_block_ms=2_000) as producer:
+    clock = ottla.Clock()
+    with Producer(kafka_cluster.bootstrap_servers, buffer_memory=20_000, clock=clock) as producer:
         producer.partitions_for(kafka_topic)
         with kafka_cluster.faults.unplug(kafka_cluster.leader(kafka_topic, 0)):
             producer.send(kafka_topic, b"x" * 15_000, partition=0)
-            with pytest.raises(ottla.BufferFull, match=r"buffer\.memory .20000 bytes. stayed full for max\.block\.ms"):
+            full = r"buffer\.memory .20000 bytes. stayed full for max\.block\.ms"
+            with ahead(clock, 60), pytest.raises(ottla.BufferFull, match=full):
                 producer.send(kafka_topic, b"x" * 15_000, partition=0)
 
 
@@ -286,8 +288,11 @@ def test_an_unknown_outcome_is_reported_as_unknown(kafka_cluster: ottla.Cluster,
 
 
 def test_a_topic_that_does_not_exist_is_named(kafka_cluster: ottla.Cluster) -> None:
+    clock = ottla.Clock()
     with (
-        Producer(kafka_cluster.bootstrap_servers, max_block_ms=2_000) as producer,
+        Producer(kafka_cluster.bootstrap_servers, clock=clock) as producer,
+        kafka_cluster.faults.hold(api="Metadata", nth=2) as asked_again,
+        ahead(clock, 60, asked_again.await_fired),
         pytest.raises(ottla.KafkaError, match="topic 'no-such-topic' could not be had within") as caught,
     ):
         producer.send("no-such-topic", b"x")
@@ -339,17 +344,20 @@ def test_flush_waits_for_the_callbacks_of_what_it_waited_for(kafka_cluster: ottl
 
     def flush() -> None:
         try:
-            outcomes.append(producer.flush(2))
+            outcomes.append(producer.flush(60))
         except TimeoutError as error:
             outcomes.append(error)
 
-    with Producer(kafka_cluster.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
+    clock = ottla.Clock()
+    with Producer(kafka_cluster.bootstrap_servers, linger_ms=100_000, clock=clock) as producer:
         producer.send(kafka_topic, b"x", on_delivery=hold)
         flushing = threading.Thread(target=flush)
         # What is flushed is acknowledged at once, and its callback lasts longer than the flush may.
         flushing.start()
         assert is_called.wait(60)
-        flushing.join()
+        clock.await_calls()
+        clock.advance(60)
+        flushing.join(60)
         go_on.set()
         assert isinstance(outcomes[0], TimeoutError)
         producer.flush(60)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests.client.in_time import wait_until
-from tests.interop.wire import Wire
 from tests.read_back import stored
+from tests.wire import Wire
 
 import ottla
 from ottla.protocol.error_codes import ErrorCode

@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.client.conftest import Peer
+from tests.client.in_time import ahead, connections_lost
 from tests.papers import KEY_PASSWORD, Papers
 
 import ottla
@@ -269,9 +270,11 @@ def test_who_hangs_up_in_the_handshake_and_is_not_kafka_may_yet_come_up(papers: 
         connection.recv(65536)
         connection.close()
 
-    given = settings_for(papers, "SSL") | {"max_block_ms": 2_000}
+    clock = ottla.Clock()
     with (
-        ottla.Producer(peer(hang_up), **given) as producer,
+        ottla.Producer(peer(hang_up), clock=clock, **settings_for(papers, "SSL")) as producer,
+        connections_lost() as wait,
+        ahead(clock, 60, wait),
         pytest.raises(ottla.Unreachable, match="ended within the TLS handshake; is it a listener without TLS"),
     ):
         producer.send("any", b"x")

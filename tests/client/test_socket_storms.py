@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.soak import IS_SOAK
+from tests.drawn import commit_seeds
 
 import ottla
 from ottla.client.producer import Producer
@@ -20,12 +20,11 @@ from ottla.records.plain import decode_batches
 
 pytestmark = pytest.mark.prove
 
-SEEDS = 40 if IS_SOAK else 3
 RECORDS = 900
 RECORDS_MAX = 20 * RECORDS
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", commit_seeds(3, soak=40))
 def test_each_record_is_there_once_and_in_order_and_nobody_is_told_otherwise(seed: int) -> None:
     rng = Random(seed)
     with ottla.Cluster(brokers=3) as cluster:

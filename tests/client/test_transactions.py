@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from tests.client.in_time import ahead
 
 import ottla
 from ottla.client.producer import Producer
@@ -131,12 +132,17 @@ def test_a_lost_answer_to_the_commit_is_asked_for_again(cluster: ottla.Cluster, 
 
 
 def test_a_commit_that_nobody_answers_is_unfinished_and_is_never_aborted(cluster: ottla.Cluster, name: str) -> None:
-    with producer_of(cluster, name, max_block_ms=4_000, request_timeout_ms=1_000) as producer:
+    clock = ottla.Clock()
+    with producer_of(cluster, name, clock=clock) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         delivery = producer.send(name, b"kept")
         with cluster.faults.lose_request(api="EndTxn") as fault:
-            with pytest.raises(ottla.TransactionUnfinished, match=r"commit_transaction\(\) again") as caught:
+            unfinished = ahead(clock, 60, fault.await_fired)
+            with (
+                unfinished,
+                pytest.raises(ottla.TransactionUnfinished, match=r"commit_transaction\(\) again") as caught,
+            ):
                 producer.commit_transaction()
             assert caught.value.retriable
             assert fault.fired

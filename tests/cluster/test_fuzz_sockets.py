@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.broker.frame_corpus import TOPIC, Requests, damaged, damaged_frame
+from tests.drawn import commit_seeds
 
 from ottla.broker.apis import VERSIONS
 from ottla.cluster.cluster import Cluster
@@ -97,7 +98,7 @@ def descriptors(pid: int) -> int:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at a process in /proc")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", commit_seeds(3))
 def test_attackers_harm_neither_brokers_nor_bystanders(
     battered: Cluster, wire_to: Any, make: Any, processes: Any, caplog: pytest.LogCaptureFixture, seed: int
 ) -> None:

@@ -41,6 +41,45 @@ def test_fixtures_work_in_a_project_of_their_own(tmp_path: Path) -> None:
     assert "4 passed" in done.stdout
 
 
+_LEFT_BROKEN = """
+import pytest, ottla
+
+@pytest.mark.parametrize("left", ["kill", "power_off", "pause", "kill all", "fault", "broker of a fault", "nothing"])
+def test_the_next_one_finds_all_brokers(kafka_cluster, kafka_topic, left):
+    assert set(kafka_cluster.brokers().values()) == {"running"}
+    assert sorted(kafka_cluster.isr(kafka_topic, 0)) == [1, 2, 3]
+    assert kafka_cluster.faults.in_force() == []
+    with ottla.Producer(kafka_cluster.bootstrap_servers, acks="all") as producer:
+        producer.send(kafka_topic, b"value").result(30)
+        if left in ("kill", "power_off", "pause"):
+            getattr(kafka_cluster, left)(2)
+        elif left == "kill all":
+            kafka_cluster.kill()
+        elif left == "fault":
+            kafka_cluster.faults.drop_request(api="Metadata")
+            kafka_cluster.faults.lose_ack()
+        elif left == "broker of a fault":
+            kafka_cluster.faults.kill(topic=kafka_topic, nth=1)
+            producer.send(kafka_topic, b"value").result(30)
+
+def test_a_cluster_of_ones_own_is_another_one(kafka_cluster, own_kafka_cluster):
+    own_kafka_cluster.kill()
+    assert own_kafka_cluster.pid != kafka_cluster.pid
+    assert len(own_kafka_cluster.brokers()) == len(kafka_cluster.brokers())
+
+def test_each_test_has_its_own(own_kafka_cluster):
+    assert set(own_kafka_cluster.brokers().values()) == {"running"}
+"""
+
+
+def test_what_a_test_leaves_broken_does_not_reach_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / "test_project.py").write_text(_LEFT_BROKEN)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "9 passed" in done.stdout
+
+
 _A_CLUSTER_AS_TOLD = """
 import glob, os, ottla
 

@@ -10,6 +10,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -20,6 +21,7 @@ from tools.kafka_jars import JarsUnavailable
 import ottla
 from ottla.records.plain import decode_batches
 
+from ..last_users import stop_behind_last
 from ..needs import lacking
 from ..papers import Papers
 from .sides import Apache, Embedded, Side
@@ -37,14 +39,19 @@ def embedded_side(papers: Papers) -> Iterator[Side]:
 
 
 @pytest.fixture(scope="session")
-def apache_side(papers: Papers) -> Iterator[Side]:
+def apache_side(request: pytest.FixtureRequest, papers: Papers) -> Side:
     """Three nodes of Apache Kafka, which take a while to start: once for all files."""
     try:
         cluster = Apache(papers)
     except JarsUnavailable as missing:
         lacking("kafka", missing)
-    yield cluster
-    cluster.close()
+    stop_behind_last(request, _is_on_apache_kafka, cluster.close)
+    return cluster
+
+
+def _is_on_apache_kafka(item: pytest.Item) -> bool:
+    here = Path(__file__).parent
+    return here in item.path.parents and item.get_closest_marker("kafka") is not None
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])

@@ -37,8 +37,9 @@ class Asked(NamedTuple):
 class _Connection:
     """What both directions of one connection know: Produce requests by correlation id, and what becomes of them."""
 
-    def __init__(self, passing: threading.Event) -> None:
+    def __init__(self, passing: threading.Event, held: threading.Event) -> None:
         self.passing = passing
+        self.held = held
         self.versions: dict[bytes, int] = {}
         self.lost: set[bytes] = set()
         self.repeated: set[bytes] = set()
@@ -63,16 +64,17 @@ class LossyProxy:
         self._crooks: list[Crook] = []
         self._to_repeat = 0
         self._passing = [threading.Event() for _ in self.ports]
+        self._held = [threading.Event() for _ in self.ports]
         self._listening: list[socket.socket] = []
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
 
     def start(self, brokers: str) -> None:
         """Let clients through to these brokers ("host:port,host:port")."""
-        for port, broker, passing in zip(self.ports, brokers.split(","), self._passing, strict=True):
+        for port, broker, passing, held in zip(self.ports, brokers.split(","), self._passing, self._held, strict=True):
             passing.set()
             listening = socket.create_server(("127.0.0.1", port))
             self._listening.append(listening)
-            _run(self._accept, listening, broker, passing)
+            _run(self._accept, listening, broker, passing, held)
 
     def lose(self, every: int, times: int, api_key: int = _PRODUCE) -> Self:
         """From now on lose the answer to every so-many-th request of this kind, `times` in all; `with` ends it."""
@@ -94,12 +96,16 @@ class LossyProxy:
         return self
 
     @contextlib.contextmanager
-    def hold(self, broker_id: int) -> Iterator[None]:
-        """Let nothing through to this broker (from 1) or from it; at the end of the `with` all of it passes."""
-        passing = self._passing[broker_id - 1]
+    def hold(self, broker_id: int) -> Iterator[Callable[[], object]]:
+        """Let nothing through to this broker (from 1) or from it; at the end of the `with` all of it passes.
+
+        Gives a function that waits until something is held.
+        """
+        passing, held = self._passing[broker_id - 1], self._held[broker_id - 1]
+        held.clear()
         passing.clear()
         try:
-            yield
+            yield lambda: held.wait(60)
         finally:
             passing.set()
 
@@ -116,7 +122,7 @@ class LossyProxy:
         for sock in [*self._listening, *(end for pair in self._pairs for end in pair)]:
             _hang_up(sock)
 
-    def _accept(self, listening: socket.socket, broker: str, passing: threading.Event) -> None:
+    def _accept(self, listening: socket.socket, broker: str, passing: threading.Event, held: threading.Event) -> None:
         host, port = broker.rsplit(":", 1)
         with contextlib.suppress(OSError):
             while True:
@@ -129,7 +135,7 @@ class LossyProxy:
                 for sock in (client, server):
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._pairs.append((client, server))
-                connection = _Connection(passing)
+                connection = _Connection(passing, held)
                 _run(self._pump, client, server, connection, True)
                 _run(self._pump, server, client, connection, False)
 
@@ -142,7 +148,9 @@ class LossyProxy:
                 frame = stream.read(int.from_bytes(size))
                 if len(size) < 4 or len(frame) < int.from_bytes(size):
                     raise EOFError
-                connection.passing.wait()
+                if not connection.passing.is_set():
+                    connection.held.set()
+                    connection.passing.wait()
                 sent: bytes | None
                 if requests:
                     software = self._note(software, frame)

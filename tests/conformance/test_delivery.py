@@ -105,7 +105,7 @@ def test_what_is_larger_than_the_topic_takes_fails_and_all_else_arrives(
 def test_a_topic_that_cannot_be_had_is_an_error_and_all_else_arrives(
     side: Side, topic: str, name: str, reading: Any
 ) -> None:
-    with ottla.Producer(side.bootstrap_servers, max_block_ms=2_000) as producer:
+    with ottla.Producer(side.bootstrap_servers, max_block_ms=1_000) as producer:
         await_topic(producer, topic)
         producer.send(topic, b"one", partition=0)
         with pytest.raises((KafkaError, ValueError), match=name):

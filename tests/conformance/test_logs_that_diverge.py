@@ -21,7 +21,7 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.records.plain import Record, encode_batch
 
 from ..interop.log_story import FIRST_MS, Teller, whole
-from ..interop.wire import Wire
+from ..wire import Wire
 from .sides import Side
 
 _PATIENCE_S = 60

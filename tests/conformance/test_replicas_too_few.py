@@ -14,7 +14,7 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.records.plain import Record, encode_batch
 
 from ..interop.log_story import FIRST_MS
-from ..interop.wire import Wire
+from ..wire import Wire
 from .sides import Side
 
 _TIMEOUT_MS = 6000

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from tests.client.in_time import ahead
 
 import ottla
 from ottla.connection.core import ANY_NODE
@@ -107,13 +108,16 @@ def test_an_end_whose_answer_is_lost_is_asked_for_again_and_counts_once(
 
 
 def test_a_commit_that_nobody_answers_is_unfinished_and_goes_on(side: Side, topic: str, kafka_name: str) -> None:
-    settings: Any = {"transactional_id": kafka_name, "request_timeout_ms": 1000, "max_block_ms": 4000}
-    with ottla.Producer(side.noted_servers, **settings) as producer:
+    clock = ottla.Clock()
+    with ottla.Producer(side.noted_servers, transactional_id=kafka_name, clock=clock) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(topic, b"stored", partition=0).result(_PATIENCE_S)
-        with side.proxy.hold(coordinator(side, kafka_name)):
-            with pytest.raises(ottla.TransactionUnfinished, match="commit_transaction") as caught:
+        with side.proxy.hold(coordinator(side, kafka_name)) as await_held:
+            with (
+                ahead(clock, 60, await_held),
+                pytest.raises(ottla.TransactionUnfinished, match="commit_transaction") as caught,
+            ):
                 producer.commit_transaction()
             assert caught.value.retriable
             # The verdict is out: it cannot be turned into the other one.

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import variants
 from tests.tiers import FOREIGN
 
 ROOT = Path(__file__).parents[2]
@@ -100,3 +101,20 @@ def test_what_starts_apache_kafka_or_spark_is_marked_so(request: pytest.FixtureR
         and not any(item.get_closest_marker(name) for name in FOREIGN)
     ]
     assert unmarked == []
+
+
+def test_variants_are_of_tests_that_there_are() -> None:
+    for nodeid in variants.IN_TEST:
+        file, name = nodeid.split("::")
+        assert f"def {name}(" in (ROOT / file).read_text(), nodeid
+
+
+@pytest.mark.parametrize(("count", "chosen"), [(0, ""), (1, "a"), (2, "ae"), (3, "ace"), (5, "abcde"), (9, "abcde")])
+def test_the_variants_that_stay_are_spread(count: int, chosen: str) -> None:
+    assert "".join(variants.spread([*"abcde"], count)) == chosen
+
+
+def test_of_many_variants_some_are_in_each_tier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(variants.IN_TEST, "test_some.py::test_it", 2)
+    several = [f"test_some.py::test_it[{number}]" for number in range(4)]
+    assert variants.beyond_their_number([*several, "test_some.py::test_other[1]"]) == {several[1], several[2]}

@@ -16,6 +16,7 @@ import ottla
 from ottla.cluster.cluster import Cluster
 from ottla.records.plain import Record, decode_batches
 
+from ..last_users import stop_behind_last
 from ..needs import lacking
 from .kafka_tools import KafkaTools
 
@@ -32,14 +33,15 @@ def spark_connector() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def apache_kafka_node() -> Iterator[ApacheKafka]:
+def apache_kafka_node(request: pytest.FixtureRequest) -> ApacheKafka:
     """One node of Apache Kafka, controller and broker in one."""
     try:
         kafka = ApacheKafka()
     except JarsUnavailable as missing:
         lacking("kafka", missing)
-    with kafka:
-        yield kafka
+    stop_behind_last(request, lambda item: "apache_kafka_node" in getattr(item, "fixturenames", ()), kafka.stop)
+    kafka.start()
+    return kafka
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import struct
 from typing import Any, NamedTuple
 
 import crc32c
+from tests.wire import Wire
 
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -29,8 +30,6 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 )
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.plain import Record, encode_batch
-
-from .wire import Wire
 
 PARTITIONS = 2
 _TOPIC_IDS_FROM_VERSION = 13

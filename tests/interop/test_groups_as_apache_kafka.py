@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.wire import Wire
 
 from ottla.cluster.cluster import Cluster
-from ottla.protocol.frames import decode_response, encode_request
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -34,36 +33,6 @@ _COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR, _LOADING = 15, 16, 14
 # Version 0, no topics, no user data: Apache Kafka looks into what consumers say, and never answers to nonsense.
 _SUBSCRIPTION = b"\0\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff"
 _PATIENCE_S = 60
-
-
-class Wire:
-    """A connection on which requests are asked one by one, in any version."""
-
-    def __init__(self, address: str) -> None:
-        host, port = address.split(",")[0].rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)), _PATIENCE_S)
-
-    def ask(self, message: Any, version: int) -> Any:
-        self.send(message, version)
-        return self.answer(message, version)
-
-    def send(self, message: Any, version: int) -> None:
-        self._socket.sendall(b"".join(bytes(chunk) for chunk in encode_request(1, "wire", message, version)))
-
-    def answer(self, message: Any, version: int) -> Any:
-        size = int.from_bytes(self._read(4), "big")
-        return decode_response(memoryview(self._read(size)), type(message), version)[1]
-
-    def _read(self, size: int) -> bytearray:
-        data = bytearray()
-        while len(data) < size:
-            part = self._socket.recv(size - len(data))
-            assert part
-            data += part
-        return data
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 def coordinator_of(address: str) -> str:

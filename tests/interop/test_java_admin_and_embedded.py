@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.wire import Wire
 
 import ottla
 from ottla import Listener
@@ -20,7 +21,6 @@ from ottla.records.plain import Record, encode_batch
 
 from ..papers import Papers
 from .kafka_tools import KafkaTools
-from .wire import Wire
 
 pytestmark = pytest.mark.kafka
 

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("opentelemetry.proto")
 
 from tests.client.telemetry_proxy import Push, TelemetryProxy
+from tests.wire import Wire
 
 import ottla
 from ottla.cluster.cluster import Cluster
@@ -21,8 +22,6 @@ from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-
-from .wire import Wire
 
 pytestmark = pytest.mark.kafka
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.wire import Wire
 
 from ottla.cluster.cluster import Cluster
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
-
-from .wire import Wire
 
 pytestmark = pytest.mark.kafka
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from tests.soak import IS_SOAK
+from tests.drawn import fixed_seeds
 
 import ottla
 from ottla.audit.history import PartitionHistory, Sent, Stored
@@ -36,7 +36,7 @@ HEADERS = ((SEQUENCE_HEADER, pack_sequence(SEQUENCE)),)
 PARTITION = partition_for_key(KEY, PARTITIONS)
 FOR_EVER_MS = 100_000
 
-SEEDS = range(1000) if IS_SOAK else range(20)
+SEEDS = fixed_seeds(20, soak=1_000)
 
 
 class Ground(Protocol):

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.soak import IS_SOAK
+from tests.drawn import fixed_seeds
 
 from ottla.faults.effect import Effect
 from ottla.faults.fault import make_fault
@@ -20,7 +20,7 @@ from ottla.simulation.world import World
 
 TOPIC = "flights"
 BROKERS = (0, 1, 2)
-SEEDS = range(500) if IS_SOAK else range(5)
+SEEDS = fixed_seeds(5, soak=500)
 RECORDS = 30
 VALUES = [b"value %2d " % number * 8 for number in range(RECORDS)]
 MOMENTS = ("request", "append", "ack")

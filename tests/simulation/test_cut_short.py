@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from tests.soak import IS_SOAK
+from tests.drawn import fixed_seeds
 from tools.mutation.weaknesses import weakened
 
 from ottla.audit.findings import STUCK, UNDER_REPLICATED, UNSETTLED
@@ -15,7 +15,7 @@ from ottla.simulation.draw import draw
 from ottla.simulation.outcome import Outcome, kinds_of
 from ottla.simulation.run import Run, conclude
 
-SEEDS = range(1_000) if IS_SOAK else range(25)
+SEEDS = fixed_seeds(25, soak=1_000)
 
 
 @pytest.fixture(autouse=True)

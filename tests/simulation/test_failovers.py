@@ -8,12 +8,12 @@ controller knows of it nothing else happens. That is what Kafka promises to surv
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any
 
 import pytest
-from tests.soak import IS_SOAK
-from tools.mutation.weaknesses import weakened
+from tests.drawn import fixed_seeds, in_parts, told
 
 from ottla.errors import BufferFull, KafkaError
 from ottla.host.links import Cut
@@ -22,7 +22,7 @@ from ottla.records.plain import decode_batches
 from ottla.simulation.world import CONTROLLER, World
 
 SEEDS_PER_TEST = 10
-SEEDS = 20_000 if IS_SOAK else 100
+SEEDS = fixed_seeds(100, soak=20_000)
 TOPIC = "flights"
 BROKERS = (0, 1, 2)
 SETTINGS = {
@@ -218,19 +218,11 @@ def records_of(world: World, broker_id: int, index: int) -> list[tuple[int, byte
     return [(record.offset, record.value) for _, records in batches for record in records]
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))
-def test_whatever_happens_to_brokers_what_was_acked_stays(first: int) -> None:
-    told = {seed: found for seed in range(first, first + SEEDS_PER_TEST) if (found := Storm(seed).run())}
-    assert not told
-
-
-@pytest.mark.parametrize(
-    "weakness",
-    [
-        pytest.param("ack_before_replication", id="acks that come before replication"),
-        pytest.param("no_epoch_check_on_truncation", id="logs that part where nobody compares epochs"),
-    ],
-)
-def test_the_judge_sees(weakness: str) -> None:
-    with weakened(weakness) as control:
-        assert any(control.call(breaches, seed) for seed in range(60))
+@pytest.mark.parametrize("seeds", in_parts(SEEDS, SEEDS_PER_TEST), ids=told)
+def test_whatever_happens_to_brokers_what_was_acked_stays(seeds: list[int]) -> None:
+    storms = {seed: Storm(seed) for seed in seeds}
+    breached = {seed: found for seed, storm in storms.items() if (found := storm.run())}
+    assert not breached
+    # Where nobody is told anything, nobody is told a thing that is not so. A storm alone may be that bad.
+    outcomes = Counter(outcome(delivery) for storm in storms.values() for _, delivery in storm.sent)
+    assert len(seeds) < SEEDS_PER_TEST or outcomes[ACKED] > outcomes.total() // 4, outcomes

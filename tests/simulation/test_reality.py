@@ -1,23 +1,21 @@
 """Compared with reality: what the simulated world says of a schedule, an embedded cluster says of it, too.
 
 A sample of schedules (`schedules`) is carried out twice: in the simulated world, and by producers and readers with
-threads and sockets against an `ottla.Cluster` with the same faults. What must agree, agrees. The seeds are fresh each
-time; OTTLA_SEED=N carries out that one, OTTLA_SOAK=1 four hundred. The control: with a guarantee taken out of the cores
-of the simulated world alone, a difference is reported.
+threads and sockets against an `ottla.Cluster` with the same faults. What must agree, agrees. The seeds are drawn from
+the commit; OTTLA_SEEDS=N carries out that one, OTTLA_SOAK=1 four hundred fresh ones. The control: with a guarantee
+taken out of the cores of the simulated world alone, a difference is reported.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
-from tests.soak import IS_SOAK
+from tests.drawn import commit_seeds, told
 from tools.mutation.control import Control
 from tools.mutation.weaknesses import weakened
 
@@ -28,7 +26,7 @@ from .agreement import World, differences
 from .reality import carry_out
 from .schedules import TIMED, Schedule, draw_schedule
 
-SEEDS = 400 if IS_SOAK else 20
+SEEDS = commit_seeds(20, soak=400)
 # Most of the time everybody waits: for a request to time out, for a broker to be given up.
 SIDE_BY_SIDE = 3
 # Each shows in another way: twice in a log, under other numbers, in what is told, in a transaction.
@@ -58,25 +56,22 @@ def real(schedule: Schedule, folder: Path) -> World:
 
 @pytest.mark.prove
 def test_simulated_schedules_come_to_the_same_in_reality(tmp_path: Path, say: Callable[[str], None]) -> None:
-    given = os.environ.get("OTTLA_SEED")
-    begin = int(given) if given else Random().randrange(1 << 32)
-    seeds = range(begin, begin + (1 if given else SEEDS))
-    say(f"schedules of the seeds {seeds[0]} to {seeds[-1]} in reality")
+    say(f"schedules of the {told(SEEDS)} in reality")
 
     def compare(seed: int) -> tuple[str, list[str]]:
         schedule = draw_schedule(seed)
         return schedule.kind, differences(schedule, simulated(schedule), real(schedule, tmp_path / str(seed)))
 
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        found = dict(zip(seeds, pool.map(compare, seeds), strict=True))
-    told = [
+        found = dict(zip(SEEDS, pool.map(compare, SEEDS), strict=True))
+    differing = [
         line
         for seed, (kind, lines) in found.items()
         if lines
-        for line in (f"OTTLA_SEED={seed}, a {kind} schedule:", *lines)
+        for line in (f"OTTLA_SEEDS={seed}, a {kind} schedule:", *lines)
     ]
-    if told:
-        pytest.fail("\n".join(told), pytrace=False)
+    if differing:
+        pytest.fail("\n".join(differing), pytrace=False)
 
 
 @pytest.mark.prove

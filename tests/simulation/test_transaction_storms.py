@@ -12,8 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.soak import IS_SOAK
-from tests.tiers import some_tested
+from tests.drawn import commit_seeds, fixed_seeds, in_parts, told
 
 from ottla.errors import BufferFull, OttlaError, TransactionUnfinished, TransactionUnknown
 from ottla.faults.fault import Fault, make_fault
@@ -22,7 +21,10 @@ from ottla.simulation.clients import SimulatedProducer
 from ottla.simulation.world import World
 
 SEEDS_PER_TEST = 10
-SEEDS = 20_000 if IS_SOAK else 200
+FIXED = fixed_seeds(50)
+OF_THE_COMMIT = commit_seeds(150, soak=20_000)
+# So many storms bring about every verdict.
+SEEDS_MAX = 200
 TOPIC = "flights"
 BROKERS = (0, 1, 2)
 APIS = (
@@ -354,15 +356,22 @@ class Storm:
         return told
 
 
-@pytest.mark.parametrize("first", some_tested(range(0, SEEDS, SEEDS_PER_TEST), 0, 10, 20, 30, 40))
-def test_in_any_storm_a_transaction_is_whole_or_not_there(first: int) -> None:
-    told = {seed: found for seed in range(first, first + SEEDS_PER_TEST) if (found := Storm(seed).run())}
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        *in_parts(FIXED, SEEDS_PER_TEST),
+        *(pytest.param(seeds, marks=pytest.mark.prove) for seeds in in_parts(OF_THE_COMMIT, SEEDS_PER_TEST)),
+    ],
+    ids=told,
+)
+def test_in_any_storm_a_transaction_is_whole_or_not_there(seeds: list[int]) -> None:
+    told = {seed: found for seed in seeds if (found := Storm(seed).run())}
     assert not told
 
 
 def test_the_storms_do_bring_about_every_verdict() -> None:
     seen: dict[str, int] = {}
-    for seed in range(SEEDS):
+    for seed in range(SEEDS_MAX):
         if seen.get(COMMITTED, 0) > 100 and seen.get(ABORTED, 0) > 50 and UNKNOWN in seen:
             return
         storm = Storm(seed)
@@ -370,4 +379,4 @@ def test_the_storms_do_bring_about_every_verdict() -> None:
         for writer in storm.writers:
             for transaction in writer.transactions:
                 seen[transaction.verdict] = seen.get(transaction.verdict, 0) + 1
-    pytest.fail(f"{SEEDS} storms brought about {seen} only")
+    pytest.fail(f"{SEEDS_MAX} storms brought about {seen} only")

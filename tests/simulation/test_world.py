@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.soak import IS_SOAK
+from tests.drawn import fixed_seeds
 
 from ottla.audit.history import PartitionHistory, Sent, Stored
 from ottla.audit.ledgers.partition import Audit, add_audits, audit_partition
@@ -32,7 +32,7 @@ from ottla.simulation.world import World
 
 TOPIC = "flights"
 RECORDS = 120
-SEEDS = range(2000) if IS_SOAK else range(60)
+SEEDS = fixed_seeds(60, soak=2_000)
 
 
 def run(seed: int, guarantee: str, *, through_bytes: bool = False, in_flight: int = 5) -> tuple[Audit, World]:

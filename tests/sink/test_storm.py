@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.soak import IS_SOAK
+from tests.drawn import commit_seeds
 
 import ottla
 from ottla.sink.barriers import Barrier
@@ -27,7 +27,7 @@ from .driver import Job
 
 pytestmark = pytest.mark.prove
 
-SEEDS = range(1, 76) if IS_SOAK else (1,)
+SEEDS = commit_seeds(1, soak=75)
 _KILLED = _HELD_UP = 3
 _TRIES = 8
 _BATCHES_EACH = 2

@@ -15,6 +15,7 @@ from tools.kafka_jars import JarsUnavailable
 import ottla
 from ottla.errors import UserMistake
 
+from ..last_users import stop_behind_last
 from ..needs import lacking
 
 if TYPE_CHECKING:
@@ -48,12 +49,25 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[Brokers]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest) -> SparkSession:
     from ottla.spark.session import local_session
 
     try:
         session = local_session("ottla-tests", settings={"spark.driver.extraJavaOptions": QUICK_JAVA})
     except UserMistake as reason:
         lacking("spark", reason)
-    yield session
+    stop_behind_last(request, lambda item: "spark" in getattr(item, "fixturenames", ()), lambda: _end(session))
+    return session
+
+
+def _end(session: SparkSession) -> None:
+    """End the session, and the JVM that PySpark would keep for the next one."""
+    from pyspark import SparkContext
+
     session.stop()
+    gateway = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    # It ends with its standard input.
+    gateway.proc.stdin.close()
+    gateway.proc.wait()

@@ -124,6 +124,8 @@ class AsyncProducerDriver(ProducerDriver):
                 except MustWait as wait:
                     if not wait.nbytes:
                         raise
+                # Who waits for its turn may be given no memory: the call whose turn it is would wait for that.
+                self.appender.end(call)
             async with timeout_at(self.clock, deadline_us), self._line:
                 while True:
                     if call.is_waiting:

@@ -1,4 +1,4 @@
-"""pytest fixtures: a Kafka cluster for a test session, a fresh topic for each test.
+"""pytest fixtures: a Kafka cluster for a test session, a fresh topic for each test, a cluster for one test alone.
 
 Loaded by pytest through the entry point `pytest11` in every project that has ottla installed, so nothing but pytest
 itself is imported before a test asks for a fixture.
@@ -6,18 +6,26 @@ itself is imported before a test asks for a fixture.
 How many brokers and with which settings: `--kafka-brokers` and `--kafka-setting` on the command line, `kafka_brokers`
 and `kafka_settings` (one NAME=VALUE a line) in pytest's configuration; the command line comes first. With pytest-xdist
 every worker has a cluster of its own. A project that needs more defines a fixture `kafka_cluster` itself.
+
+What a test leaves broken in `kafka_cluster` does not reach the next one: behind each test that has used it, faults are
+healed, paused brokers go on, and brokers that are down are started.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from ottla.cluster.cluster import Cluster
+
+# A topic that is there for a moment, while brokers come back.
+_MENDED = "kafka-cluster-is-mended"
+_PATIENCE_S = 30.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,15 +81,70 @@ def kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
     Records of long ago stay (log.retention.ms is -1, unless told otherwise): fixed timestamps are common in tests.
     """
+    with _make_cluster(pytestconfig, "kafka_cluster") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
+    """A cluster like `kafka_cluster` for one test alone: for what the other tests must not see, such as lost data."""
+    with _make_cluster(pytestconfig, "own_kafka_cluster") as cluster:
+        yield cluster
+
+
+def _make_cluster(config: pytest.Config, fixture: str) -> Cluster:
     from ottla.cluster.cluster import Cluster
     from ottla.errors import ConfigError
 
     try:
-        cluster = Cluster(brokers=_brokers(pytestconfig), settings=_settings(pytestconfig))
+        return Cluster(brokers=_brokers(config), settings=_settings(config))
     except ConfigError as error:
-        raise pytest.UsageError(f"kafka_cluster: {error}") from None
-    with cluster:
-        yield cluster
+        raise pytest.UsageError(f"{fixture}: {error}") from None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Mend what the test has left broken, behind the fixtures of its own."""
+    cluster = getattr(item, "funcargs", {}).get("kafka_cluster")
+    try:
+        return (yield)
+    finally:
+        if cluster is not None:
+            _mend(cluster)
+
+
+def _mend(cluster: Any) -> None:
+    from ottla.cluster.cluster import Cluster
+
+    # A project may have something else by this name.
+    if not isinstance(cluster, Cluster) or not cluster.is_running:
+        return
+    healed = cluster.faults.heal()
+    states = cluster.brokers()
+    for broker_id, state in states.items():
+        if state == "paused":
+            cluster.resume(broker_id)
+    if "down" in states.values():
+        cluster.start()
+    if healed or {*states.values()} != {"running"}:
+        _await_brokers(cluster, len(states))
+
+
+def _await_brokers(cluster: Cluster, count: int) -> None:
+    """Until all brokers can be given replicas: one that runs again is not known to the others at once."""
+    from ottla.errors import KafkaError
+
+    give_up_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            cluster.create_topic(_MENDED, replication_factor=count)
+            break
+        except KafkaError:
+            if time.monotonic() > give_up_s:
+                raise
+            time.sleep(0.01)
+    cluster.await_isr(_MENDED, 0, count, timeout=_PATIENCE_S)
+    cluster.delete_topic(_MENDED)
 
 
 def _brokers(config: pytest.Config) -> int:
@@ -114,6 +177,9 @@ def kafka_topic(kafka_cluster: Cluster, request: pytest.FixtureRequest) -> Itera
     topic = f"{plain[:100]}-{count}"
     kafka_cluster.create_topic(topic, partitions=3)
     yield topic
+    if {*kafka_cluster.brokers().values()} == {"down"}:
+        # Nobody is there to delete it.
+        _mend(kafka_cluster)
     kafka_cluster.delete_topic(topic)
 
 
