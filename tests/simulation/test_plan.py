@@ -25,7 +25,7 @@ def fault_in(kind: str, /, **fields: Any) -> Change:
 
 def test_a_record_may_be_handed_over_again_by_the_same_producer_and_as_it_was() -> None:
     plan = draw(1)
-    plain, transactional = plan.producers
+    plain, transactional, *_ = plan.producers
     first = next(act for act in plain.acts if act.do == SEND)
     plain.acts.append(first)
     assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
