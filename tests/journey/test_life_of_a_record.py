@@ -30,7 +30,7 @@ from ottla.simulation.world import World
 TOPIC = "flights"
 PARTITIONS = 6
 KEY, VALUE = b"N14228", b'{"origin": "EWR", "dest": "IAH", "dep_delay": 2}'
-SEQUENCE = 7
+SEQUENCE = 0
 TIMESTAMP_MS = 1_357_034_220_000
 HEADERS = ((SEQUENCE_HEADER, pack_sequence(SEQUENCE)),)
 PARTITION = partition_for_key(KEY, PARTITIONS)

@@ -14,6 +14,7 @@ from ottla.audit.chronicles.chronicle import SentRecord
 from ottla.evidence.times import BatchTimes
 from ottla.evidence.witness import Witness
 from ottla.ledger import schema
+from ottla.ledger.checksum import headers_crc
 
 _LEDGER_COLUMNS = [
     schema.SEQUENCE,
@@ -54,6 +55,8 @@ def note_sent(witness: Witness, ledger: Path, given: pa.Table, times: BatchTimes
                 error=row[schema.ERROR],
                 sent_us=sent_us,
                 told_us=told_us,
+                # None was handed over but the record's number.
+                headers_crc=headers_crc(()),
                 **_placed(asked),
             )
         )

@@ -25,7 +25,7 @@ from ottla.evidence.sent import sent_rows
 from ottla.evidence.times import RunClock
 from ottla.evidence.witness import NOT_SEEN, Witness
 from ottla.ledger import schema
-from ottla.ledger.checksum import record_crc
+from ottla.ledger.checksum import headers_crc, record_crc
 from ottla.showcase.settings import COMMON_SETTINGS
 
 if TYPE_CHECKING:
@@ -91,6 +91,8 @@ def note_streamed(witness: Witness, commit_asked_us: int, source: str, ledger: P
                 transaction=0,
                 told_us=witness.clock.now_us,
                 chosen_partition=partition,
+                # None goes on but the record's number.
+                headers_crc=headers_crc(()),
             )
         )
 
