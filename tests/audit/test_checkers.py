@@ -268,3 +268,11 @@ def test_an_outcome_that_is_none_is_refused_by_name(lay: Lay) -> None:
     assert str(refused.value) == (
         "the ledger of flights-2 says 'ackd' of record 4: an outcome is one of acked, failed, unknown"
     )
+
+
+def test_what_a_producer_says_that_nobody_knows_is_not_lost_where_it_asked(lay: Lay) -> None:
+    history = lay(ALL[:-2], outcomes={9: "unknown"}, acked_at={8: 8}, bounds=(0, 8))
+    assert check_lost(history).count == 2
+    finding = check_lost(dataclasses.replace(history, is_answered=True))
+    assert (finding.count, finding.tallies) == (1, (("in doubt, and not stored", 1),))
+    assert finding.evidence[0].sequence == 8

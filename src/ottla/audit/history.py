@@ -43,6 +43,7 @@ class PartitionHistory:
     came more than once; `sent_row` and `first_copy` (sequence -> row in `sent` / in `stored`); `copies` (sequence ->
     all rows in `stored`) for records stored more than once. `is_transactional`: markers of transactions take offsets
     that no reader returns. `is_compacted`: of each key only the last record has to be there.
+    `is_answered`: the producer asks what becomes of its records, so that it says itself of which it does not know.
     """
 
     topic: str
@@ -53,6 +54,7 @@ class PartitionHistory:
     end_offset: int
     is_transactional: bool = False
     is_compacted: bool = False
+    is_answered: bool = False
     rows_read: int = field(init=False)
     reread: list[int] = field(init=False)
     sent_row: dict[int, int] = field(init=False)

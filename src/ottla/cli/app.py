@@ -14,6 +14,7 @@ from ottla.cli.serve import serve
 from ottla.cli.simulate import simulate
 from ottla.cli.sink import sink
 from ottla.cli.topics import topics
+from ottla.cli.trial import trial
 
 app = typer.Typer(
     cls=Group,
@@ -32,7 +33,7 @@ app = typer.Typer(
 app.add_typer(topics, name="topics")
 app.add_typer(cluster, name="cluster")
 app.add_typer(sink, name="sink")
-for command in (run, serve, produce, read, inspect, simulate):
+for command in (run, trial, serve, produce, read, inspect, simulate):
     app.command(cls=Command)(command)
 
 

@@ -1,5 +1,8 @@
 """Lost: sent, not stored, and not reported failed.
 
+A producer that asks for an answer says itself of which records nobody knows (unknown). Those are tallied and not lost.
+Of one that asks nobody (acks=0), all are unknown, and what is not stored is lost.
+
 Only a read that reached the end offset can show it; `counts` is the checker that says whether this one did.
 
 Retention, and whoever deletes records, take what lies below the start of the log; compaction takes a record when a
@@ -20,6 +23,9 @@ def check_lost(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> F
     absent = [row for row, sequence in enumerate(history.sent.sequence) if sequence not in first_copy]
     absent = [row for row in absent if history.sent.outcome[row] != FAILED]
     taken = _taken(history, absent)
+    if history.is_answered:
+        doubtful = [row for row in absent if history.sent.outcome[row] != ACKED]
+        taken |= dict.fromkeys(doubtful, "in doubt, and not stored")
     lost = [row for row in absent if row not in taken]
     tallies: dict[str, int] = {}
     for why in taken.values():

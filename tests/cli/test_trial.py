@@ -1,0 +1,70 @@
+"""`ottla trial` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TIMEOUT_S = 120
+
+
+def trial(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ottla.cli", "trial", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def test_all_trials_are_listed() -> None:
+    done = trial("--list")
+    assert done.returncode == 0
+    for name in ("lost-ack", "reordering", "min-insync-replicas"):
+        assert name in done.stdout
+
+
+def test_a_trial_that_is_shown_and_kept_can_be_run(tmp_path: Path) -> None:
+    shown = trial("--show", "lost-ack")
+    mine = tmp_path / "mine.toml"
+    mine.write_text(shown.stdout)
+    done = trial(mine, "--json", tmp_path / "outcome.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "As expected: the control was caught" in done.stdout
+    (outcome,) = json.loads((tmp_path / "outcome.json").read_text())
+    assert (outcome["trial"], outcome["passed"]) == ("mine", True)
+    assert [side["seen"] for side in outcome["sides"]] == ["kept", "kept"]
+    assert outcome["sides"][0]["found"]["duplicated"] > 0
+    assert outcome["sides"][0]["faults"][0]["fired"] == 1
+
+
+def test_a_trial_that_is_not_as_expected_ends_with_1(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(trial("--show", "lost-ack").stdout.replace("nth = 2", "nth = 9000"))
+    done = trial(mine, "--json", "-")
+    assert done.returncode == 1
+    (outcome,) = json.loads(done.stdout)
+    assert outcome["sides"][0]["void"] == ["the fault lose_ack never fired"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "which trial? `ottla trial --list` shows all"),
+        (("lost-akc",), "there is no trial 'lost-akc'; did you mean 'lost-ack'?"),
+        (("none.toml",), "none.toml cannot be read: No such file or directory"),
+        (("--show", "all"), "--show prints a trial that comes with ottla, and 'all' is none"),
+        (("lost-ack", "--json", "/none/outcome.json"), "/none"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence(arguments: tuple[str, ...], words: str) -> None:
+    done = trial(*arguments)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("ottla: ")
+    assert words in line

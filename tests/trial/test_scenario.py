@@ -1,0 +1,102 @@
+"""A scenario's file: what it may hold, and how a mistake in it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla.errors import ConfigError, UserMistake
+from ottla.faults.lose_ack import LoseAck
+from ottla.trial.scenario import load_file, load_shipped, read_scenario, shipped_names
+
+GOOD = """
+title = "A trial"
+teaches = "Something."
+records = 10
+
+[[fault]]
+kind = "lose_ack"
+nth = 2
+after_records = 3
+
+[[side]]
+name = "one"
+claims = "at-least-once"
+producer = { acks = "all", "enable.idempotence" = false }
+shows = ["duplicated"]
+"""
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ConfigError) as error:
+        read_scenario("mine", text, "mine.toml")
+    return str(error.value)
+
+
+def test_a_scenario_is_read() -> None:
+    scenario = read_scenario("mine", GOOD, "mine.toml")
+    assert (scenario.name, scenario.title, scenario.teaches, scenario.records) == ("mine", "A trial", "Something.", 10)
+    (planned,) = scenario.faults
+    assert isinstance(planned.fault, LoseAck)
+    assert (planned.after, planned.until) == (3, None)
+    (side,) = scenario.sides
+    assert side.producer == {"acks": "all", "enable_idempotence": False}
+    assert side.is_control
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -> None:
+    scenario = load_shipped(name)
+    assert scenario.name == name
+    assert len(scenario.teaches) > 100
+    assert scenario.faults
+    # Whoever keeps the guarantee stands beside whoever lacks it.
+    assert any(side.is_control for side in scenario.sides)
+    assert not all(side.is_control for side in scenario.sides)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"lose_ack"', '"lose_akc"', "mine.toml, line 6: fault kind 'lose_akc' is unknown; did you mean 'lose_ack'?"),
+        ("nth = 2", "nht = 2", "mine.toml, line 6: fault lose_ack: nht=2 is not for it; did you mean 'nth'?"),
+        ("nth = 2", "nth = 0", "mine.toml, line 6: fault lose_ack: nth=0 must be an integer of at least 1"),
+        ("records = 10", "recodrs = 10", "mine.toml, line 4: 'recodrs' is not for a trial; did you mean 'records'?"),
+        ("records = 10", "records = 0", "mine.toml, line 4: records is 0 and must be an integer from 1 to 200,000"),
+        ("after_records = 3", "after_records = 11", "line 6: after_records is 11 and must be an integer from 0 to 10"),
+        (
+            "after_records = 3",
+            "after_records = 3\nuntil_records = 3",
+            "line 6: until_records is 3 and must be more than after_records, 3",
+        ),
+        ("after_records = 3", 'broker = "the boss"', "line 6: broker is 'the boss' and must be one of leader, first"),
+        ('"at-least-once"', '"sometimes"', "line 11: claims is 'sometimes' and must be one of at-most-once, at-least"),
+        ('"duplicated"', '"doubled"', "line 11: shows is ['doubled'] and must be a list of some of "),
+        ('shows = ["duplicated"]', "", "no side has to show anything"),
+        ('shows = ["duplicated"]', 'expect = "maybe"', "expect is 'maybe' and must be one of kept, broken"),
+        ('title = "A trial"', "", "mine.toml: it needs a text 'title'"),
+        ("acks", '"bootstrap.servers"', "bootstrap_servers is not for a trial's producer: the trial gives it"),
+        ("[[fault]]", "[fault]", "fault must be tables, each under a line [[fault]]"),
+        ("records = 10", "records = ", "mine.toml is not TOML: "),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(old: str, new: str, words: str) -> None:
+    assert old in GOOD
+    assert words in refused(GOOD.replace(old, new, 1))
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserMistake, match="cannot be read: No such file or directory"):
+        load_file(tmp_path / "none.toml")
+    (tmp_path / "odd.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserMistake, match="is not UTF-8 text: a trial is a TOML file"):
+        load_file(tmp_path / "odd.toml")
+    (tmp_path / "long.toml").write_text("#" * (2 << 20))
+    with pytest.raises(UserMistake, match="is longer than 1,048,576 bytes"):
+        load_file(tmp_path / "long.toml")
+
+
+def test_a_name_that_is_none_is_told_with_the_nearest() -> None:
+    with pytest.raises(UserMistake, match=r"there is no trial 'lost-akc'; did you mean 'lost-ack'\?"):
+        load_shipped("lost-akc")
