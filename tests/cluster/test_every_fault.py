@@ -161,7 +161,13 @@ def values(cluster: ottla.Cluster, topic: str) -> list[str]:
 
 
 def test_every_kind_has_a_verb_and_every_verb_a_case() -> None:
-    verbs = {name for name in vars(Faults) if not name.startswith("_")} - {"add", "find", "in_force", "heal", "remember_counts"}
+    verbs = {name for name in vars(Faults) if not name.startswith("_")} - {
+        "add",
+        "find",
+        "in_force",
+        "heal",
+        "remember_counts",
+    }
     # Coordinators are moved as the leaders they are.
     assert verbs - {"move_coordinator"} == {*KINDS}
     assert {*CASES, *OF_BROKERS} == verbs

@@ -10,6 +10,7 @@ import pytest
 
 import ottla
 from ottla.errors import DeliveryError, OttlaError, UserMistake
+from ottla.faults.fault import make_fault
 
 from .patience import until
 
@@ -184,6 +185,26 @@ def test_what_is_held_up_keeps_its_order_on_its_connection(three: ottla.Cluster,
         assert fault.fired > 0
         assert leaders_end(three, topic) == 50
     assert come_to(three, topic, 50) == [str(number) for number in range(50)]
+
+
+@pytest.mark.parametrize("kind", ["kill", "pause"])
+def test_a_broker_that_falls_after_its_fault_was_healed_is_back_at_once(
+    three: ottla.Cluster, topic: str, kind: str
+) -> None:
+    """The answer that the fault waits for goes out when the followers have the record, which is after the healing."""
+    leader = three.leader(topic, 0)
+    three.await_isr(topic, 0)
+    links = [three.faults.cut_link(leader, each, silently=True) for each in three.brokers() if each != leader]
+    fault = three.faults.add(make_fault(kind, moment="ack", topic=topic, times=1))
+    with producer(three, **UNHURRIED) as sender:
+        delivery = sender.send(topic, "a")
+        fault.await_fired()
+        fault.heal()
+        for link in links:
+            link.heal()
+        delivery.result(20)
+    until(lambda: three.brokers()[leader] == "running", f"broker {leader} stays {kind}d")
+    assert come_to(three, topic, 1)[:1] == ["a"]
 
 
 def test_a_clock_that_jumps_shows_in_the_times_of_records_and_is_set_right(three: ottla.Cluster) -> None:

@@ -112,6 +112,17 @@ def test_healed_rule_strikes_no_more_and_keeps_its_counts() -> None:
     assert (plan.fired(fault_id), plan.matched(fault_id)) == (2, 2)
 
 
+@pytest.mark.parametrize("kind", ["lose_ack", "kill", "redeliver"])
+def test_a_fault_that_was_healed_while_its_request_was_handled_does_not_fire(kind: str) -> None:
+    plan = FaultPlan()
+    fault_id = plan.add(make_fault(kind))
+    context = FaultContext("Produce", (("flights", 0),))
+    assert plan.before_append(context) is None
+    plan.heal(fault_id)
+    assert plan.after_append(context) is None
+    assert (plan.fired(fault_id), plan.matched(fault_id)) == (0, 1)
+
+
 def test_faults_survive_the_control_channel() -> None:
     faults = [
         make_fault("lose_ack", topic="flights", partition=0, every=10),

@@ -78,5 +78,9 @@ class Effect:
             part.end()
         self._fired = self.fired
         self._parts.clear()
+        self.undo()
+
+    def undo(self) -> None:
+        """Undo what it has done to brokers and has not undone yet."""
         while self._undos:
             self._undos.pop()()

@@ -169,6 +169,9 @@ class FaultPlan:
         if context._after is None:
             return None
         entry, partitions = context._after
+        if all(each is not entry for each in self._in_force):
+            context._after = None
+            return None  # healed while the request was handled
         if appended is not None and partitions:
             partitions = tuple(pair for pair in partitions if pair in appended)
             if not partitions:

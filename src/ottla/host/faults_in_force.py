@@ -85,5 +85,8 @@ class FaultsInForce:
         effect = self.effect(fault_id)
         assert isinstance(effect.fault, BrokerFault)
         effect.fault.strike(self._site, effect, broker_id)
+        if effect.is_over:
+            # It waited for an answer to go out, and was healed meanwhile: the broker is back at once.
+            self._host.schedule.after(0, effect.undo)
         if self.broker_struck is not None:
             self.broker_struck(effect, broker_id)
