@@ -276,3 +276,31 @@ def test_what_a_producer_says_that_nobody_knows_is_not_lost_where_it_asked(lay: 
     finding = check_lost(dataclasses.replace(history, is_answered=True))
     assert (finding.count, finding.tallies) == (1, (("in doubt, and not stored", 1),))
     assert finding.evidence[0].sequence == 8
+
+
+def test_compaction_takes_no_record_of_whose_key_nothing_was_stored(lay: Lay) -> None:
+    others = [n for n in range(10) if n != 3]
+    history = lay(others, offsets=others, outcomes={3: "unknown"}, bounds=(0, 10), is_compacted=True)
+    assert check_lost(history).count == 1
+
+
+# ---- order where late requests are not told -------------------------------------------------------------------------
+
+
+def test_where_only_what_was_told_is_judged_a_late_record_needs_an_ack_with_its_offset(lay: Lay) -> None:
+    history = lay([3, 0, 1, 2, *range(4, 10)], outcomes={0: "unknown"}, acked_at={1: -1})
+    finding = check_order(history)
+    assert (finding.count, finding.tallies) == (3, ())
+    finding = check_order(history, only_where_told=True)
+    assert (finding.count, finding.tallies) == (1, (("in doubt, and stored late", 2),))
+    assert finding.evidence[0].sequence == 2
+
+
+def test_one_copy_with_a_new_timestamp_among_others_is_the_applications(lay: Lay) -> None:
+    finding = check_duplicates(lay([*ALL, 3, 3], timestamps={11: 99_999}))
+    assert "the application sent the record again" in finding.evidence[0].detail
+
+
+def test_a_hole_may_be_a_marker_only_where_somebody_says_that_there_were_transactions(lay: Lay) -> None:
+    nothing = lay([], sent=0)
+    assert check_counts(PartitionHistory("t", 0, nothing.sent, nothing.stored, 0, 2)).count == 2

@@ -12,15 +12,16 @@ from ottla.audit.chronicles.sequences import check_sequences
 
 
 def give_out_again(
-    scene: Scene, forgotten_us: int = 5_000, expiration_ms: int = 1, *, is_open: bool = False, sequence: int = 0
-) -> None:
+    scene: Scene, forgotten_us: int = 5_000, expiration_ms: int = 1, *, is_open: bool = False, sequence: int = 0,
+    again_us: int = 6_000,
+) -> None:  # fmt: skip
     """Producer 2 comes with epoch 0 behind its epoch 1, 1.5 ms after it wrote last; its coordinator forgets it once."""
     scene.chronicle.producer_id_expiration_ms = expiration_ms
     for broker in range(3):
         batches = scene.batches(broker)
         batches[4] = batch(6, [51], producer_id=2, epoch=1) if is_open else marker(6, commits=False, epoch=1)
         batches.append(batch(7, [50], producer_id=2, epoch=0, sequence=sequence))
-    scene.let_pass(0, 6_000, 7, 8)
+    scene.let_pass(0, again_us, 7, 8)
     scene.forget_transactions(forgotten_us)
 
 
@@ -118,3 +119,21 @@ def test_who_was_replaced_by_another_producer_id_begins_no_transaction_any_more(
 def test_a_partition_that_has_the_newer_epoch_refuses_the_older_whatever_was_forgotten(scene: Scene) -> None:
     go_on_behind(scene, 2_800, 2, epoch=1)
     assert any("instance 2" in piece.detail for piece in scene.ask(check_fencing).evidence)
+
+
+def test_a_producer_expires_as_soon_as_its_time_is_over(scene: Scene) -> None:
+    give_out_again(scene, again_us=5_500)  # 1 ms after it wrote last
+    assert scene.ask(check_fencing).passed
+
+
+@pytest.mark.parametrize("what", ["newer batch", "transaction"])
+def test_without_the_newer_batch_or_a_transaction_nothing_is_known_to_excuse_who_goes_on(
+    scene: Scene, what: str
+) -> None:
+    go_on_behind(scene, 2_800, 3)
+    if what == "newer batch":
+        for broker in range(3):
+            del scene.batches(broker)[2]
+    else:
+        scene.record(12).transaction = -1
+    assert scene.ask(check_fencing).count == 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.audit.scene import Scene, seen
 
+from ottla.audit.chronicles.case import Case
 from ottla.audit.chronicles.chronicle import Committed, Leadership, ProducerPromise, TopicPromise
 from ottla.audit.chronicles.losses import check_losses
-from ottla.audit.chronicles.repetitions import check_repetitions
+from ottla.audit.chronicles.repetitions import check_again, check_repetitions
 from ottla.audit.chronicles.settlement import check_settlement
 from ottla.audit.chronicles.under_replication import check_under_replication
 
@@ -416,3 +417,103 @@ def test_copies_in_a_partition_that_was_not_read_are_not_observable(scene: Scene
     send_again(scene)
     scene.final(1).error = "timed out"
     assert scene.ask(check_repetitions).unseen == ("t-1 was not read to its end",)
+
+
+# ---- boundaries -----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_still_to_be_told_in_a_run_cut_short_is_not_observable(scene: Scene) -> None:
+    untold(scene)
+    scene.chronicle.is_cut_short = True
+    finding = scene.ask(check_settlement)
+    assert not finding.count
+    assert finding.unseen == ("what was still to be told when the run was cut short",)
+
+
+def test_offset_0_is_an_offset(scene: Scene) -> None:
+    scene.lose(0)
+    assert scene.ask(check_losses).evidence[0].offsets == (0,)
+
+
+@pytest.mark.parametrize(("number", "excused"), [(1, True), (0, False)])
+def test_what_an_unclean_leader_did_not_know_to_be_committed_is_not_known_for_what_it_kept(
+    scene: Scene, number: int, excused: bool
+) -> None:
+    scene.lose(number)
+    scene.elect(800, 0, 0, (0, 1))
+    scene.chronicle.watermarks = [each for each in scene.chronicle.watermarks if each.broker_id != 2]
+    scene.mark(0, 4_850, 2, 1, 3)
+    scene.fall(4_900, 2, "power_off", 2)
+    scene.elect(5_000, 2, 1, (2,), unclean=True)
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, unclean_leader_election=True)
+    assert (scene.ask(check_losses).count == 0) == excused
+
+
+def test_what_a_leader_kept_of_a_log_that_ended_before_a_record_is_not_that_record(scene: Scene) -> None:
+    scene.lose(1)
+    scene.chronicle.producers[0] = ProducerPromise("p", 1, False)
+    scene.chronicle.watermarks = [each for each in scene.chronicle.watermarks if each.broker_id != 1]
+    scene.mark(0, 1_400, 1, 0, 1)
+    scene.fall(5_000, 1, "power_off", 3)
+    scene.elect(5_100, 1, 1, (1, 2))
+    assert excuses(scene) == ["lost and excused: broker 1 led without it, and acks=1 does not wait for followers"]
+
+
+def test_where_nobody_saw_who_led_an_acks_1_record_every_later_leader_may_lack_it(scene: Scene) -> None:
+    scene.lose(1)
+    scene.chronicle.producers[0] = ProducerPromise("p", 1, False)
+    scene.chronicle.watermarks = []
+    scene.chronicle.leaderships = [Leadership(5_100, "t", 0, 1, 0, (1, 2), False)]
+    assert len(excuses(scene)) == 1
+
+
+@pytest.mark.parametrize(
+    ("at_us", "kind", "found"),
+    [
+        (999, "power_off", 3),
+        (1_000, "power_off", 0),
+        (1_500, "power_off", 0),
+        (1_501, "power_off", 3),
+        (1_400, "kill", 3),
+    ],
+)
+def test_only_a_power_cut_between_sending_and_commit_took_what_a_replica_held(
+    scene: Scene, at_us: int, kind: str, found: int
+) -> None:
+    held_by(scene, 0, 1)
+    scene.fall(at_us, 2, kind, 0)
+    assert scene.ask(check_under_replication).count == found
+
+
+def test_who_was_taken_for_a_record_that_is_gone_as_well_is_excused_all_the_same(scene: Scene) -> None:
+    reuse_epoch(scene, 4_000)
+    scene.lose(10)
+    assert [piece.sequence for piece in scene.ask(check_losses).evidence] == [10]
+
+
+def test_one_of_two_sendings_that_was_acknowledged_where_another_record_stands_is_wrong(scene: Scene) -> None:
+    send_again(scene)
+    scene.chronicle.sent[-1].offset = 3
+    failed, misplaced = check_again(Case(scene.chronicle))
+    assert failed.passed
+    (piece,) = misplaced.evidence
+    assert piece.detail == "record 1 was acknowledged at offset 3, where record 10 stands"
+
+
+def test_who_knew_less_than_an_unclean_leader_before_it_keeps_what_it_knew_itself(scene: Scene) -> None:
+    scene.lose(1)
+    scene.elect(800, 0, 0, (0, 1))
+    scene.chronicle.watermarks = [each for each in scene.chronicle.watermarks if each.broker_id != 2]
+    scene.mark(0, 4_405, 2, 1, 3)
+    scene.elect(4_420, 1, 1, (1,), unclean=True)
+    scene.elect(5_000, 2, 2, (2,), unclean=True)
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, unclean_leader_election=True)
+    assert excuses(scene) == ["lost and excused: unclean election of broker 2 at 5000 us"]
+
+
+def test_a_power_cut_takes_an_acks_1_record_from_who_leads_next(scene: Scene) -> None:
+    scene.lose(1)
+    scene.chronicle.producers[0] = ProducerPromise("p", 1, False)
+    scene.fall(5_000, 1, "power_off", 1)
+    scene.elect(5_100, 1, 1, (1, 2))
+    assert excuses(scene) == ["lost and excused: broker 1 led without it, and acks=1 does not wait for followers"]

@@ -69,6 +69,7 @@ def test_a_change_that_a_power_cut_excuses_is_none(scene: Scene) -> None:
 
 
 def lose_the_marker(scene: Scene, cut: int, rest: list[BatchSeen], shown: list[tuple[int, int]], end: int) -> None:
+    scene.mark(0, 4_010, 1, 5, 7)  # more than any of the cuts leaves
     scene.fall(4_050, 1, "power_off", cut)
     scene.elect(4_060, 1, 1, (1, 2))
     for broker in range(3):
@@ -232,6 +233,7 @@ def test_what_nobody_asked_to_be_deleted_is_missed(scene: Scene) -> None:
     scene.chronicle.deletions.append(RecordsDeleted(7_000, "t", 0, 2))
     found = {each.kind: each.count for each in judge(scene.chronicle) if each.count}
     assert found["lost"] == 1
+    assert found["changed after it was read"] == 2  # by level
 
 
 def test_holes_where_markers_and_aborted_records_stand_are_none(scene: Scene) -> None:
@@ -422,3 +424,83 @@ def test_in_a_log_that_is_empty_nothing_is_skipped(scene: Scene) -> None:
         scene.replica(broker, 1).batches = []
     scene.chronicle.reads = [scene.read("r", 1, 1_700, 1_800, 0, [])]
     assert scene.ask(check_polls).passed
+
+
+@pytest.mark.parametrize("change", ["key_crc", "value_crc", "headers_crc", "timestamp_ms"])
+def test_an_offset_that_showed_the_same_record_otherwise_has_changed(scene: Scene, change: str) -> None:
+    scene.chronicle.reads[0].records[2] = seen(2, 2, **{change: 5})
+    assert scene.ask(check_changes).count == 1
+
+
+@pytest.mark.parametrize(("high_watermark", "end", "changes"), [(3, 7, 1), (2, 7, 0), (7, 3, 1), (7, 2, 0)])
+def test_a_replica_is_held_to_what_lies_below_its_high_watermark_and_the_end_of_the_final_read(
+    scene: Scene, high_watermark: int, end: int, changes: int
+) -> None:
+    scene.replica(2).bytes_crc = 41
+    scene.batches(2)[0] = batch(0, [0, 1, 98])
+    scene.replica(2).high_watermark = high_watermark
+    scene.final().end = end
+    assert scene.ask(check_changes).count == changes
+
+
+def test_where_nothing_had_been_committed_no_marker_was_lost(scene: Scene) -> None:
+    lose_the_marker(scene, 4, [], FIRST, 3)
+    assert scene.ask(check_changes).passed
+    scene.chronicle.commits.clear()
+    assert scene.ask(check_changes).count == 1
+
+
+def test_skips_where_records_are_cleaned_up_are_not_observable(scene: Scene) -> None:
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 2, cleanup=True)
+    scene.chronicle.reads[0].records.pop(0)
+    finding = scene.ask(check_polls)
+    assert not finding.count
+    assert finding.unseen == ("skips in t-0, where records may go", "skips in t-1, where records may go")
+
+
+def test_headers_are_not_observable_where_only_one_of_two_sendings_took_their_crc(scene: Scene) -> None:
+    again = scene.sent(1, "p", 0, 1, 1_000, 2_000)
+    again.headers_crc = None
+    scene.chronicle.sent.append(again)
+    assert scene.ask(check_integrity).unseen == ("the headers of records whose checksum nobody took",)
+
+
+def test_record_0_has_a_number_though_nobody_sent_it(scene: Scene) -> None:
+    scene.chronicle.sent.remove(scene.record(0))
+    assert scene.ask(check_integrity).evidence[0].detail == (
+        "record 0 stands at offset 0, and nobody sent it (r, 1800 us)"
+    )
+
+
+def test_a_hash_is_taken_as_a_positive_number(scene: Scene) -> None:
+    scene.chronicle.topics[0] = TopicPromise("t", 3, 3, 2)
+    scene.record(1).hashed_key = b"foobar"  # its hash is negative in Java
+    wanted = (-790332482 & 0x7FFFFFFF) % 3
+    assert wanted != murmur2(b"foobar") % 3
+    scene.record(1).partition = wanted
+    assert not [piece for piece in scene.ask(check_placement).evidence if "its key asks for" in piece.detail]
+    scene.record(1).partition = (wanted + 1) % 3
+    assert [piece for piece in scene.ask(check_placement).evidence if "its key asks for" in piece.detail]
+
+
+def test_what_was_committed_when_a_round_ended_can_have_lost_its_marker(scene: Scene) -> None:
+    lose_the_marker(scene, 4, [], FIRST, 3)
+    scene.chronicle.commits[1] = dataclasses.replace(scene.chronicle.commits[1], at_us=4_000)
+    assert scene.ask(check_changes).passed
+    scene.chronicle.commits[1] = dataclasses.replace(scene.chronicle.commits[1], at_us=4_001)
+    assert scene.ask(check_changes).count == 1
+
+
+def test_a_power_cut_between_two_rounds_excuses_a_change_though_no_commit_was_seen(scene: Scene) -> None:
+    scene.chronicle.commits.clear()
+    scene.chronicle.reads[0].records[2] = seen(99, 2)
+    scene.fall(1_850, 1, "power_off", 2)
+    scene.elect(1_900, 1, 1, (1, 2))
+    assert scene.ask(check_changes).passed
+
+
+def test_a_stray_record_that_was_sent_to_two_topics_is_named_by_the_first(scene: Scene) -> None:
+    scene.final(1).records.append(seen(2, 2))
+    scene.chronicle.sent.append(dataclasses.replace(scene.record(2), topic="u"))
+    (piece,) = scene.ask(check_placement).evidence
+    assert piece.detail == "record 2 was sent to t-0 and stands in t-1 at offset 2"

@@ -51,3 +51,11 @@ def test_who_led_a_foreign_cluster_is_not_observable(scene: Scene) -> None:
     refuse(scene, 1)
     scene.blind()
     assert scene.ask(check_refusals).unseen == ("which broker had led a partition from its beginning",)
+
+
+def test_a_restart_after_the_refusal_explains_nothing(scene: Scene) -> None:
+    refuse(scene, 1)
+    scene.mark(0, 2_001, 0, 3, 3, start=2)
+    assert scene.ask(check_refusals).count == 1
+    scene.mark(0, 2_000, 0, 3, 3, start=2)
+    assert scene.ask(check_refusals).passed

@@ -387,3 +387,51 @@ def test_bytes_that_were_corrupted_on_purpose_excuse_no_difference_in_the_end(sc
     scene.replica(1).bytes_crc = 41
     assert scene.ask(check_leadership).count
     assert scene.ask(check_convergence).count
+
+
+# ---- boundaries -----------------------------------------------------------------------------------------------------
+
+
+def test_the_producer_id_0_is_one_like_others(scene: Scene) -> None:
+    for broker in range(3):
+        scene.batches(broker).extend([batch(7, [50], producer_id=0, epoch=1), batch(8, [51], producer_id=0)])
+    assert scene.ask(check_fencing).count == 1
+
+
+def test_a_late_marker_has_no_record_number(scene: Scene) -> None:
+    for broker in range(3):
+        scene.batches(broker).extend([batch(7, [50], producer_id=2, epoch=1), marker(8, commits=False, epoch=0)])
+    (piece,) = scene.ask(check_fencing).evidence
+    assert piece.detail.startswith("a marker of producer 2 epoch 0 stands at offset 8")
+    assert piece.sequence == -1
+
+
+def test_before_the_first_leader_there_was_none(scene: Scene) -> None:
+    scene.chronicle.leaderships.clear()
+    scene.elect(100, 1, 0, (0, 2))
+    (piece,) = [each for each in scene.ask(check_leadership).evidence if "not in sync" in each.detail]
+    assert piece.brokers == (-1, 1)
+
+
+@pytest.mark.parametrize("missing", ["watermarks", "commits", "broker_ends"])
+def test_truncation_needs_all_three_of_marks_commits_and_ends(scene: Scene, missing: str) -> None:
+    setattr(scene.chronicle, missing, None)
+    assert scene.ask(check_truncation).unseen == ("where the logs ended, and what was committed",)
+
+
+@pytest.mark.parametrize(("log_start", "diverged"), [(0, 1), (6, 1), (7, 0)])
+def test_a_follower_without_batches_ends_where_its_log_starts(scene: Scene, log_start: int, diverged: int) -> None:
+    scene.batches(1).clear()
+    scene.replica(1).bytes_crc = 0
+    scene.replica(1).log_start_offset = log_start
+    assert scene.ask(check_convergence).count == diverged
+
+
+def test_logs_that_begin_at_the_same_later_offset_are_compared_from_there(scene: Scene) -> None:
+    scene.replica(1).bytes_crc = 41
+    for broker in range(3):
+        scene.replica(broker).log_start_offset = 3
+    scene.batches(1)[0] = batch(0, [0, 1, 98])  # below that
+    assert scene.ask(check_convergence).passed
+    scene.batches(1)[1] = batch(3, [99], producer_id=2)
+    assert scene.ask(check_convergence).count == 1

@@ -121,7 +121,12 @@ def test_a_fault_drawn_by_chance_that_found_nothing_to_strike_is_tallied(scene: 
 def test_a_control_run_in_which_nothing_was_found_convicts_the_judge(scene: Scene) -> None:
     assert scene.ask(check_controls).passed
     scene.chronicle.controls = [ControlSeen("idempotence", ("duplicated",), {"duplicated": 0, "lost": 4})]
-    assert scene.ask(check_controls).evidence[0].detail == "without idempotence, none of this was found: duplicated"
+    (piece,) = scene.ask(check_controls).evidence
+    assert piece.detail == "without idempotence, none of this was found: duplicated"
+    assert (piece.topic, piece.partition) == ("", -1)
+    both = ControlSeen("idempotence", ("duplicated", "reordered"), {"duplicated": 2})
+    scene.chronicle.controls = [both]
+    assert scene.ask(check_controls).passed
 
 
 def test_a_run_without_a_control_says_so(scene: Scene) -> None:

@@ -8,10 +8,11 @@ import pytest
 from tests.audit.scene import Scene, batch, marker, seen
 
 from ottla.audit.chronicles.aborted_reads import check_aborted_reads
-from ottla.audit.chronicles.chronicle import BrokerEnd, Leadership, TransactionSeen
+from ottla.audit.chronicles.chronicle import BrokerEnd, Leadership, RecordsDeleted, TransactionSeen
 from ottla.audit.chronicles.early_reads import check_early_reads
 from ottla.audit.chronicles.group_offsets import check_group_offsets
 from ottla.audit.chronicles.hanging import check_hanging
+from ottla.audit.chronicles.markers import aborted_offsets, open_offsets
 from ottla.audit.chronicles.torn import check_torn
 from ottla.audit.chronicles.zombies import check_zombies
 
@@ -354,6 +355,7 @@ def test_the_evidence_names_whose_offset_it_is(scene: Scene) -> None:
         "group g stands at offset 8 of t-0, which transaction 1 put it to (aborted); by its transactions it should "
         "stand at 7"
     )
+    assert (piece.topic, piece.partition) == ("t", 0)
 
 
 def test_a_coordinator_of_groups_that_lost_its_log_excuses_them(scene: Scene) -> None:
@@ -552,3 +554,102 @@ def test_a_committed_record_that_joined_what_its_epoch_had_left_open_is_hidden_i
     let_join(scene, forgotten_us, marked, commits=False)
     scene.chronicle.transactions[1].verdict = "committed"
     assert bool(scene.ask(check_torn).count) == found
+
+
+# ---- boundaries -----------------------------------------------------------------------------------------------------
+
+
+def test_a_marker_that_says_nothing_aborts_nothing(scene: Scene) -> None:
+    assert list(aborted_offsets(scene.replica())) == [5]
+    scene.batches()[4].commits = None
+    assert not aborted_offsets(scene.replica())
+    assert not open_offsets(scene.replica())
+
+
+def test_one_excused_transaction_of_two_that_were_aborted_is_enough(scene: Scene) -> None:
+    scene.final(committed=True).records.append(seen(12, 5))
+    scene.fall(4_700, 1, "power_off", 6)
+    scene.elect(4_800, 1, 1, (1, 2))
+    scene.chronicle.sent.append(scene.sent(12, "x", 0, 7, 5_100, 5_200, 2))
+    scene.chronicle.transactions.append(TransactionSeen(2, "x", 1, "aborted", 5_000, 5_300))
+    assert scene.ask(check_aborted_reads).passed
+
+
+@pytest.mark.parametrize("stands", [7, 8])
+@pytest.mark.parametrize("why", ["held up", "not read", "shown in part"])
+def test_where_a_transaction_nobody_can_look_up_put_a_group_is_not_known(scene: Scene, stands: int, why: str) -> None:
+    later(scene, "unknown", shown=False)
+    scene.chronicle.group_offsets = {("g", "t", 0): stands}
+    if why == "held up":
+        scene.final(committed=True).end = 5
+    elif why == "not read":
+        scene.final(committed=True).error = "timed out"
+    else:
+        scene.chronicle.sent.append(scene.sent(13, "x", 1, 0, 4_100, 4_600, 1))
+        scene.final(1, committed=True).records.append(seen(13, 1))
+        scene.final(1, committed=True).end = 3
+    assert scene.ask(check_group_offsets).passed
+
+
+def test_what_is_reported_as_open_is_tallied_where_the_logs_can_be_seen(scene: Scene) -> None:
+    assert scene.ask(check_hanging).tallies == ()
+    scene.chronicle.hanging_transactions.append("producer 2 on t-0 since 4 minutes")
+    finding = scene.ask(check_hanging)
+    assert finding.passed
+    assert finding.tallies == (("reported as open", 1),)
+
+
+def test_a_hanging_transaction_is_named_by_its_first_offset(scene: Scene) -> None:
+    scene.batches()[3:] = [batch(5, [12, 13], producer_id=2, sequence=1)]
+    scene.replica().last_stable_offset = 5
+    (piece,) = scene.ask(check_hanging).evidence
+    assert piece.offsets == (5, 5, 7)
+
+
+def test_a_zombie_that_shows_no_record_has_no_partition(scene: Scene) -> None:
+    replace_instance(scene, 3_000)
+    scene.lose(10)
+    scene.lose(11)
+    (piece,) = scene.ask(check_zombies).evidence
+    assert (piece.topic, piece.partition, piece.sequence) == ("", -1, -1)
+
+
+@pytest.mark.parametrize("deleted", [5, 6])
+def test_what_stands_where_a_round_ended_is_known_unless_it_was_deleted(scene: Scene, deleted: int) -> None:
+    scene.chronicle.sent.append(scene.sent(13, "x", 0, 5, 3_000, 3_600, 0))
+    scene.lose(12)
+    scene.chronicle.sent.remove(scene.record(12))
+    for broker in range(3):
+        scene.batches(broker)[3] = batch(5, [13], producer_id=2, sequence=1)
+    scene.chronicle.deletions.append(RecordsDeleted(7_000, "t", 0, deleted))
+    finding = scene.ask(check_torn)
+    is_found = any(piece.detail.startswith("r read to 5") for piece in finding.evidence)
+    assert is_found == (deleted == 5)
+    assert ("what stands at offset 5 of t-0, where r ended" in finding.unseen) == (deleted == 6)
+
+
+def test_a_record_without_a_marker_was_not_hidden_by_a_late_abort(scene: Scene) -> None:
+    scene.chronicle.transaction_version = 1
+    scene.chronicle.transactions.insert(0, TransactionSeen(2, "x", 1, "aborted", 2_000, 2_800))
+    for broker in range(3):
+        del scene.batches(broker)[2:]
+    scene.final(committed=True).records.pop()
+    scene.chronicle.reads[1].records.pop()
+    assert scene.ask(check_torn).count == 1
+
+
+def test_a_record_that_stands_outside_of_any_transaction_was_shown_by_no_late_commit(scene: Scene) -> None:
+    commit_late(scene)
+    assert scene.ask(check_aborted_reads).passed
+    for broker in range(3):
+        scene.batches(broker)[3] = batch(5, [12], producer_id=1, sequence=3)
+    assert scene.ask(check_aborted_reads).count == 1
+
+
+def test_a_zombie_that_shows_records_in_two_topics_is_named_by_the_first(scene: Scene) -> None:
+    replace_instance(scene, 3_000)
+    scene.record(11).topic = "u"
+    for read in scene.chronicle.reads:
+        read.topic = "u" if read.partition else "t"
+    (piece,) = scene.ask(check_zombies).evidence
+    assert (piece.topic, piece.partition, piece.sequence) == ("t", 0, 10)

@@ -149,3 +149,14 @@ def test_what_retention_took_is_told(lay: Lay) -> None:
     verdict = judge("exactly-once", audit_partition(history))
     assert verdict.passed
     assert verdict.seen == "4 below the start of the log"
+
+
+def test_the_record_numbers_of_no_partition_are_none(lay: Lay) -> None:
+    assert add_audits([]).numbers.to_dict() == {"rows": 0, "different": 0, "highest": -1, "total": 0}
+    assert judge("exactly-once", add_audits([audit_partition(lay(ALL))]), faults=False).passed
+
+
+def test_only_what_the_guarantee_forbids_counts_as_found(lay: Lay) -> None:
+    verdict = judge("at-least-once", audit_partition(lay([*ALL[:-1], 8])))
+    assert verdict.figures.duplicated == 1
+    assert {each.kind: each.count for each in verdict.found if each.count} == {"lost": 1, "broken promise": 1}

@@ -115,3 +115,9 @@ def test_acks_0_and_transactions_are_not_judged(scene: Scene) -> None:
 def test_requests_that_nobody_saw_are_not_observable(scene: Scene) -> None:
     paced(scene, 5).produced = None
     assert found(scene).unseen == ("how long brokers took for each request",)
+
+
+def test_who_was_elected_when_the_first_record_was_sent_leads_from_then_on(scene: Scene) -> None:
+    c = paced(scene, 5)
+    c.leaderships[0] = replace(c.leaderships[0], at_us=BEGAN_US)
+    assert found(scene).count

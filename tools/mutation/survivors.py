@@ -22,6 +22,8 @@ class Survivor(NamedTuple):
 _ASKED = (
     "it says how often a commit without an answer is asked for again; what became of it is read from the log after that"
 )
+_SLOTS = "slots save memory, and nobody asks for an object's dict"
+_FROZEN = "nobody assigns to it; it is frozen so that nobody begins to"
 
 SURVIVORS: list[Survivor] = [
     Survivor(
@@ -33,6 +35,88 @@ SURVIVORS: list[Survivor] = [
     Survivor(
         replace("sink/applying.py", "session.pause()", "pass"),
         "it looks again at once, which costs requests; what it finds, and when it gives up, is the same",
+    ),
+    Survivor(
+        replace("audit/chronicles/case.py", "self.chronicle.ended_us >= 0", "self.chronicle.ended_us > 0"),
+        "no run is over at the moment at which it begins",
+    ),
+    Survivor(
+        replace(
+            "audit/chronicles/case.py", "replica.batches[-1].last_offset + 1", "replica.batches[-1].last_offset - 1"
+        ),
+        "logs are only sorted by it, and those without a batch are left out",
+    ),
+    *(
+        Survivor(
+            replace(
+                "audit/chronicles/chronicle.py",
+                f"@dataclass(slots=True{frozen})\nclass {name}:",
+                f"@dataclass(slots=False{frozen})\nclass {name}:",
+            ),
+            _SLOTS,
+        )
+        for name, frozen in (("Committed", ", frozen=True"), ("ControlSeen", ", frozen=True"), ("Chronicle", ""))
+    ),
+    Survivor(
+        replace("audit/chronicles/readings.py", "slots=True)\nclass Shown:", "slots=False)\nclass Shown:"), _SLOTS
+    ),
+    Survivor(
+        replace(
+            "audit/promises.py", "slots=True, frozen=True)\nclass Group:", "slots=False, frozen=True)\nclass Group:"
+        ),
+        _SLOTS,
+    ),
+    Survivor(replace("audit/groups.py", "slots=True, frozen=True", "slots=True, frozen=False"), _FROZEN),
+    Survivor(replace("audit/ledgers/partition.py", "slots=True, frozen=True", "slots=True, frozen=False"), _FROZEN),
+    Survivor(
+        replace("audit/chronicles/corruption.py", "end = -1", "end = -0"),
+        "no batch begins below offset 0, so that the first one is in front of neither",
+    ),
+    *(
+        Survivor(
+            replace("audit/chronicles/deadlines.py", "record.told_us < 0", changed),
+            "what was told at 0 us was sent then, too, and is not late",
+        )
+        for changed in ("record.told_us <= 0", "record.told_us < 1")
+    ),
+    Survivor(
+        replace("audit/chronicles/fencing.py", "batch.producer_id < 0", "batch.producer_id < (-1)"),
+        "batches without a producer id have no epoch either: -1 in all of them, and none is older than another",
+    ),
+    Survivor(
+        replace(
+            "audit/chronicles/losses.py",
+            "elif len(case.sent[record.number]) > 1:",
+            "elif len(case.sent[record.number]) > 0:",
+        ),
+        "of a record that was sent once and stands at least once, no sending is missing: the lines below say so, too",
+    ),
+    Survivor(
+        replace(
+            "audit/chronicles/polls.py",
+            "range(min((r.start for r in ends), default=0)",
+            "range(min((r.start for r in ends), default=(-1))",
+        ),
+        "offsets below 0 are asked of nobody",
+    ),
+    *(
+        Survivor(
+            replace("audit/chronicles/truncation.py", "{Watermark: 0, Committed: 1,", changed),
+            "of events with the same rank, the stream that is named first comes first: marks are, before commits",
+        )
+        for changed in ("{Watermark: 1, Committed: 1,", "{Watermark: 0, Committed: 0,")
+    ),
+    Survivor(
+        replace("audit/chronicles/waiting.py", "role.at_us <= from_us), -1)", "role.at_us <= from_us), -2)"),
+        "no broker has either id",
+    ),
+    Survivor(
+        replace("audit/offsets.py", "sent.offset, strict=True", "sent.offset, strict=False"),
+        "the columns of a ledger have the same length",
+    ),
+    Survivor(
+        replace("audit/order.py", "if sequence > highest:", "if sequence >= highest:"),
+        "each number is a first copy once, so that none is equal to one before",
     ),
 ]
 

@@ -23,7 +23,7 @@ def read_promise(producer: str, settings: Mapping[str, Any]) -> ProducerPromise:
 
     `delivery_timeout_ms` and `linger_ms` are known where they are given.
     """
-    acks = -1 if settings.get("acks", "all") in ("all", -1) else int(settings["acks"])
+    acks = -1 if settings.get("acks", "all") == "all" else int(settings["acks"])
     return ProducerPromise(
         producer,
         acks,

@@ -56,7 +56,7 @@ def check_polls(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
             found.not_seen(f"skips in {place[0]}-{place[1]} in front of offset {start}, where records were deleted")
         offsets = offsets[bisect_left(offsets, start) :]
         first, last = bisect_left(due, start), bisect_left(due, end)
-        if last - first > len(offsets) or due[first:last] != offsets[: last - first]:
+        if due[first:last] != offsets:
             came = dict.fromkeys(offsets)
             for offset in due[first:last]:
                 if offset not in came:
