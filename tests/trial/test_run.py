@@ -74,6 +74,16 @@ def test_a_guarantee_that_is_broken_is_named_with_its_evidence() -> None:
     assert (outcome.sides[1].seen, outcome.sides[1].broken) == ("broken", ("duplicated",))
 
 
+def test_a_producer_that_asks_nobody_loses_what_is_not_stored_whatever_it_claims() -> None:
+    liar = (
+        '[[side]]\nname = "liar"\nclaims = "at-least-once"\nexpect = "broken"\nshows = ["lost"]\n'
+        'producer = { acks = 0, retries = 0, "enable.idempotence" = false }\n'
+    )
+    outcome = run(HEAD + LOSE_ACK.replace("lose_ack", "lose_request") + liar + SOUND)
+    assert outcome.passed, outcome.to_dict()
+    assert outcome.sides[0].broken == ("lost",)
+
+
 def test_settings_that_a_producer_does_not_take_are_told() -> None:
     with pytest.raises(ConfigError):
         run(HEAD + LOSE_ACK + CONTROL.replace("acks", "akcs") + SOUND)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from ottla.audit.history import NO_SEQUENCE, PartitionHistory, Stored
 from ottla.audit.ledgers.partition import add_audits, audit_partition
 from ottla.audit.ledgers.verdict import judge
-from ottla.audit.promises import PROMISES
 from ottla.client.producer import Producer
 from ottla.client.tables import read_table
 from ottla.cluster.cluster import Cluster
@@ -195,7 +194,7 @@ def _read(cluster: Cluster, scenario: Scenario, side: Side, ledger: SideLedger) 
         there.value_crc.append(record_crc(row["value"]))
         there.timestamp.append(int(row["timestamp"].timestamp() * 1000))
     ends = _ends(cluster, scenario.partitions)
-    answered = PROMISES[side.claims].is_answered
+    answered = str(side.producer.get("acks", "all")) != "0"
     histories = [
         PartitionHistory(TOPIC, index, ledger.sent_to(index), stored[index], *ends[index], is_answered=answered)
         for index in range(scenario.partitions)
