@@ -141,7 +141,7 @@ def _history(sent: Sent, stored: Stored) -> PartitionHistory:
 
 def test_a_sound_ledger_is_acquitted() -> None:
     for seed in range(SOUND):
-        verdict = judge_ledgers(EXACTLY_ONCE, audit_partition(_history(*_ledger(seed))), faults=False)
+        verdict = judge_ledgers(EXACTLY_ONCE, audit_partition(_history(*_ledger(seed))), shows=())
         assert verdict.passed, f"seed {seed}: {verdict.seen}"
 
 
@@ -156,6 +156,6 @@ def test_an_anomaly_that_is_planted_into_a_ledger_is_convicted_by_its_name(kind:
         audit = audit_partition(_history(sent, stored))
         pieces = audit.finding(kind).evidence
         assert any(each.sequence == number and {*offsets} <= {*each.offsets} for each in pieces), f"seed {seed}"
-        assert not judge_ledgers(EXACTLY_ONCE, audit, faults=False).passed
+        assert not judge_ledgers(EXACTLY_ONCE, audit, shows=()).passed
         convicted += 1
     assert convicted >= 150

@@ -59,7 +59,7 @@ def test_each_guarantee_forbids_its_own_anomalies(
 
 def test_without_faults_nothing_has_to_show(lay: Lay) -> None:
     for guarantee in ("at-most-once", "at-least-once", "exactly-once"):
-        assert judge(guarantee, audit_partition(lay(ALL)), faults=False).passed
+        assert judge(guarantee, audit_partition(lay(ALL)), shows=()).passed
 
 
 def test_a_run_that_sent_nothing_proves_nothing(lay: Lay) -> None:
@@ -125,7 +125,7 @@ def test_a_ledger_that_is_not_whole_proves_nothing(numbers: list[int], words: st
     stored = Stored(list(range(len(set(numbers)))), sorted(set(numbers)), [1] * len(set(numbers)),
                     [2] * len(set(numbers)), [3] * len(set(numbers)))  # fmt: skip
     history = PartitionHistory("t", 0, sent, stored, 0, len(set(numbers)))
-    verdict = judge("exactly-once", audit_partition(history), faults=False)
+    verdict = judge("exactly-once", audit_partition(history), shows=())
     assert verdict.void == words
     assert verdict.passed == (words is None)
 
@@ -153,7 +153,7 @@ def test_what_retention_took_is_told(lay: Lay) -> None:
 
 def test_the_record_numbers_of_no_partition_are_none(lay: Lay) -> None:
     assert add_audits([]).numbers.to_dict() == {"rows": 0, "different": 0, "highest": -1, "total": 0}
-    assert judge("exactly-once", add_audits([audit_partition(lay(ALL))]), faults=False).passed
+    assert judge("exactly-once", add_audits([audit_partition(lay(ALL))]), shows=()).passed
 
 
 def test_only_what_the_guarantee_forbids_counts_as_found(lay: Lay) -> None:

@@ -78,6 +78,11 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
         ('title = "A trial"', "", "mine.toml: it needs a text 'title'"),
         ("acks", '"bootstrap.servers"', "bootstrap_servers is not for a trial's producer: the trial gives it"),
         ("[[fault]]", "[fault]", "fault must be tables, each under a line [[fault]]"),
+        (
+            'producer = { acks = "all", "enable.idempotence" = false }',
+            'producer = "acks=all"',
+            "mine.toml, line 11: producer must be a table of producer settings",
+        ),
         ("records = 10", "records = ", "mine.toml is not TOML: "),
     ],
 )

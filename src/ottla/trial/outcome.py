@@ -7,11 +7,8 @@ from typing import Any
 
 from ottla.audit.findings import Anomaly
 from ottla.audit.ledgers.verdict import Verdict
-from ottla.audit.promises import PROMISES
 from ottla.faults.fault import Fault
 from ottla.trial.scenario import BROKEN, KEPT, Scenario, Side
-
-_IN_FLIGHT = "max_in_flight_requests_per_connection"
 
 
 @dataclass(slots=True, frozen=True)
@@ -38,9 +35,7 @@ class SideOutcome:
     @property
     def broken(self) -> tuple[str, ...]:
         """The kinds that were found although the guarantee claimed forbids them."""
-        in_flight = int(self.side.producer.get(_IN_FLIGHT, 5))
-        never = PROMISES[self.side.claims].forbids(max_in_flight=in_flight, is_redelivered=False)
-        return tuple(kind for kind in never if kind in self.found)
+        return tuple(finding.kind for finding in self.verdict.breaches)
 
     @property
     def seen(self) -> str:
@@ -56,7 +51,7 @@ class SideOutcome:
     @property
     def missing(self) -> tuple[str, ...]:
         """The kinds that had to be found and were not."""
-        return tuple(kind for kind in self.side.shows if kind not in self.found)
+        return self.verdict.missing
 
     @property
     def is_as_expected(self) -> bool:

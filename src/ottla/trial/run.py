@@ -12,20 +12,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ottla.audit.history import NO_SEQUENCE, PartitionHistory, Stored
+from ottla.audit.chronicles.case import UNCOMMITTED
+from ottla.audit.chronicles.chronicle import ReadSeen
+from ottla.audit.history import PartitionHistory, Stored
 from ottla.audit.ledgers.partition import add_audits, audit_partition
 from ottla.audit.ledgers.verdict import judge
 from ottla.client.producer import Producer
-from ottla.client.tables import read_table
 from ottla.cluster.cluster import Cluster
 from ottla.errors import BufferFull, ConfigError, DeliveryError, DeliveryUnknown, OttlaError
-from ottla.ledger.checksum import record_crc
-from ottla.ledger.schema import NO_PARTITION, SEQUENCE_HEADER, pack_sequence, unpack_sequence
+from ottla.evidence.decoded import DecodedBatches
+from ottla.evidence.reads import Place, read_round
+from ottla.evidence.times import RunClock
+from ottla.ledger.schema import NO_PARTITION, SEQUENCE_HEADER, pack_sequence
 from ottla.trial.ledger import SideLedger
 from ottla.trial.outcome import FaultOutcome, SideOutcome, TrialOutcome
 from ottla.trial.scenario import ROLES, Scenario, Side, TimedFault
 
 if TYPE_CHECKING:
+    from ottla.client.reader import End
     from ottla.cluster.faults import Fault
     from ottla.faults import fault as kinds
 
@@ -34,6 +38,7 @@ _KEYS = 20
 # Patient with a busy machine, and short enough that a lost answer is asked for again soon.
 _PRODUCER = {"request_timeout_ms": 1_500, "retry_backoff_ms": 20, "delivery_timeout_ms": 30_000, "linger_ms": 0}
 _BATCH_BYTES = 2_000
+_IN_FLIGHT = "max_in_flight_requests_per_connection"
 _PATIENCE_S = 30.0
 _SEED = 4711
 
@@ -62,7 +67,8 @@ def _run_side(scenario: Scenario, side: Side, advance: Callable[[], None]) -> Si
             cluster.await_isr(TOPIC, partition, timeout=_PATIENCE_S)
         histories = _read(cluster, scenario, side, ledger)
     audit = add_audits(audit_partition(history) for history in histories)
-    return SideOutcome(side, judge(side.claims, audit, faults=False), faults.outcomes())
+    verdict = judge(side.claims, audit, shows=side.shows, max_in_flight=int(side.producer.get(_IN_FLIGHT, 5)))
+    return SideOutcome(side, verdict, faults.outcomes())
 
 
 class _Faults:
@@ -184,38 +190,35 @@ def _note(ledger: SideLedger, number: int, delivery: Any) -> None:
 
 def _read(cluster: Cluster, scenario: Scenario, side: Side, ledger: SideLedger) -> list[PartitionHistory]:
     """What was told beside what is there, by partition."""
-    table = read_table(cluster.bootstrap_servers, TOPIC)
-    stored: dict[int, Stored] = {index: Stored([], [], [], [], []) for index in range(scenario.partitions)}
-    for row in table.select(["partition", "offset", "timestamp", "key", "value", "headers"]).to_pylist():
-        there = stored[row["partition"]]
-        there.offset.append(row["offset"])
-        there.sequence.append(_number(row["headers"]))
-        there.key_crc.append(record_crc(row["key"]))
-        there.value_crc.append(record_crc(row["value"]))
-        there.timestamp.append(int(row["timestamp"].timestamp() * 1000))
-    ends = _ends(cluster, scenario.partitions)
+    spans: dict[Place, tuple[int, End]] = {(TOPIC, index): (0, "latest") for index in range(scenario.partitions)}
+    rounds = read_round(cluster.bootstrap_servers, "trial", UNCOMMITTED, spans, DecodedBatches(), RunClock())
     answered = str(side.producer.get("acks", "all")) != "0"
-    histories = [
-        PartitionHistory(TOPIC, index, ledger.sent_to(index), stored[index], *ends[index], is_answered=answered)
-        for index in range(scenario.partitions)
-    ]
+    histories = []
+    for read in rounds:
+        if read.error is not None:
+            raise OttlaError(f"{TOPIC}-{read.partition} could not be read to its end: {read.error}")
+        histories.append(
+            PartitionHistory(
+                TOPIC,
+                read.partition,
+                ledger.sent_to(read.partition),
+                _stored(read),
+                read.start,
+                read.end,
+                is_answered=answered,
+            )
+        )
     nowhere = ledger.sent_to(NO_PARTITION)
     if nowhere.sequence:
         histories.append(PartitionHistory(TOPIC, NO_PARTITION, nowhere, Stored([], [], [], [], []), 0, 0))
     return histories
 
 
-def _ends(cluster: Cluster, partitions: int) -> dict[int, tuple[int, int]]:
-    from ottla.client.admin import Admin
-
-    with Admin(cluster.bootstrap_servers) as admin:
-        begins, ends = admin.begin_offsets(TOPIC), admin.end_offsets(TOPIC)
-    return {index: (begins[index], ends[index]) for index in range(partitions)}
-
-
-def _number(headers: Any) -> int:
-    for header in headers or ():
-        if header["key"] == SEQUENCE_HEADER:
-            number = unpack_sequence(header["value"])
-            return NO_SEQUENCE if number is None else number
-    return NO_SEQUENCE
+def _stored(read: ReadSeen) -> Stored:
+    return Stored(
+        [record.offset for record in read.records],
+        [record.number for record in read.records],
+        [record.key_crc for record in read.records],
+        [record.value_crc for record in read.records],
+        [record.timestamp_ms for record in read.records],
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -69,12 +69,12 @@ class Scenario:
     teaches: str
     sides: tuple[Side, ...]
     faults: tuple[TimedFault, ...]
-    records: int = 600
-    value_bytes: int = 100
-    partitions: int = 1
-    brokers: int = 3
-    flush_every: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    records: int
+    value_bytes: int
+    partitions: int
+    brokers: int
+    flush_every: int
+    settings: Mapping[str, Any]
 
 
 # ---- those that come with ottla -------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def read_scenario(name: str, text: str, where: str) -> Scenario:
         partitions=reading.whole(given, "partitions", 1, 1, 100),
         brokers=reading.whole(given, "brokers", 3, 1, 9),
         flush_every=reading.whole(given, "flush_every", 0, 0, RECORDS_MAX),
-        settings=reading.settings(given),
+        settings=reading.settings(given, "settings", "broker"),
     )
 
 
@@ -183,18 +183,18 @@ class _Reading:
         found = [number for number, line in enumerate(self._lines, 1) if re.search(pattern, line)]
         return found[nth - 1] if len(found) >= nth else None
 
-    def check_names(self, given: Mapping[str, Any], known: set[str], whose: str) -> None:
+    def check_names(self, given: Mapping[str, Any], known: set[str], whose: str, line: int | None = None) -> None:
         for name in given:
             if name not in known:
                 near = nearest_name(name, known)
                 hint = f" did you mean {near!r}?" if near is not None else ""
-                line = self.line_of(rf"^\s*(\[+\s*)?{re.escape(name)}\b")
-                raise self.wrong(f"{name!r} is not for {whose};{hint} it takes {', '.join(sorted(known))}", line)
+                place = line or self.line_of(rf"^\s*(\[+\s*)?{re.escape(name)}\b")
+                raise self.wrong(f"{name!r} is not for {whose};{hint} it takes {', '.join(sorted(known))}", place)
 
-    def text_of(self, given: Mapping[str, Any], name: str) -> str:
+    def text_of(self, given: Mapping[str, Any], name: str, line: int | None = None) -> str:
         value = given.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise self.wrong(f"it needs a text {name!r}", self.line_of(rf"^\s*{name}\b"))
+            raise self.wrong(f"it needs a text {name!r}", line or self.line_of(rf"^\s*{name}\b"))
         return value
 
     def whole(self, given: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
@@ -217,11 +217,12 @@ class _Reading:
             raise self.wrong(f"{name} must be a table of topic settings", self.line_of(rf"^\s*\[?{name}\b"))
         return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in found.items()}
 
-    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        found = given.get("settings", {})
+    def settings(self, given: Mapping[str, Any], name: str, whose: str, line: int | None = None) -> dict[str, Any]:
+        """Settings with their types, under names of Python."""
+        found = given.get(name, {})
         if not isinstance(found, dict):
-            raise self.wrong("settings must be a table of broker settings", self.line_of(r"^\s*\[?settings\b"))
-        return {name.replace(".", "_"): value for name, value in found.items()}
+            raise self.wrong(f"{name} must be a table of {whose} settings", line or self.line_of(rf"^\s*\[?{name}\b"))
+        return {key.replace(".", "_"): value for key, value in found.items()}
 
     def fault(self, given: Mapping[str, Any], index: int, records: int) -> TimedFault:
         line = self.line_of(r"^\s*\[\[\s*fault\s*\]\]", index)
@@ -248,18 +249,15 @@ class _Reading:
 
     def side(self, given: Mapping[str, Any], index: int, topic: Mapping[str, str]) -> Side:
         line = self.line_of(r"^\s*\[\[\s*side\s*\]\]", index)
-        try:
-            self.check_names(given, _OF_SIDE, "a side")
-            name = self.text_of(given, "name")
-            claims = self._one_of(given, "claims", tuple(PROMISES))
-            expect = self._one_of(given, "expect", (KEPT, BROKEN), KEPT)
-            shows = given.get("shows", [])
-            kinds = sorted({kind for promise in PROMISES.values() for kind in (*promise.never, *promise.shows)})
-            if not isinstance(shows, list) or not all(each in kinds for each in shows):
-                raise self.wrong(f"shows is {shows!r} and must be a list of some of {', '.join(kinds)}")
-        except ConfigError as error:
-            raise self.wrong(str(error).removeprefix(f"{self._where}: "), line) from None
-        producer = {key.replace(".", "_"): value for key, value in given.get("producer", {}).items()}
+        self.check_names(given, _OF_SIDE, "a side", line)
+        name = self.text_of(given, "name", line)
+        claims = self._one_of(given, "claims", tuple(PROMISES), line)
+        expect = self._one_of(given, "expect", (KEPT, BROKEN), line, KEPT)
+        shows = given.get("shows", [])
+        kinds = sorted({kind for promise in PROMISES.values() for kind in (*promise.never, *promise.shows)})
+        if not isinstance(shows, list) or not all(each in kinds for each in shows):
+            raise self.wrong(f"shows is {shows!r} and must be a list of some of {', '.join(kinds)}", line)
+        producer = self.settings(given, "producer", "producer", line)
         mine = _NOT_GIVEN & {*producer}
         if mine:
             raise self.wrong(f"{mine.pop()} is not for a trial's producer: the trial gives it", line)
@@ -272,8 +270,15 @@ class _Reading:
             shows=tuple(shows),
         )
 
-    def _one_of(self, given: Mapping[str, Any], name: str, known: tuple[str, ...], default: str | None = None) -> str:
+    def _one_of(
+        self,
+        given: Mapping[str, Any],
+        name: str,
+        known: tuple[str, ...],
+        line: int | None,
+        default: str | None = None,
+    ) -> str:
         value = given.get(name, default)
         if value not in known:
-            raise self.wrong(f"{name} is {value!r} and must be one of {', '.join(known)}")
+            raise self.wrong(f"{name} is {value!r} and must be one of {', '.join(known)}", line)
         return str(value)

@@ -8,6 +8,7 @@ proves absence beyond the records it has read.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ottla.audit import findings as kinds
@@ -69,12 +70,16 @@ class Verdict:
         return (*kept, Finding(kinds.BROKEN_PROMISE, len(broken), evidence))
 
 
-def judge(guarantee: str, audit: Audit, *, faults: bool = True) -> Verdict:
-    """Hold an audit against a guarantee's promise; `faults=False` for a run in which nothing was broken on purpose."""
+def judge(guarantee: str, audit: Audit, *, shows: Collection[str] | None = None, max_in_flight: int = 5) -> Verdict:
+    """Hold an audit against a guarantee's promise, for a producer with so many requests in flight.
+
+    `shows`: the kinds that the faults should have brought out, () where nothing was broken on purpose; None: all that
+    the guarantee leaves open.
+    """
     promise = PROMISES[guarantee]
-    breaches = tuple(finding for finding in audit.findings if finding.count and finding.kind in promise.never)
-    shows = promise.shows if faults else ()
-    missing = tuple(kind for kind in shows if not audit.finding(kind).count)
+    never = promise.forbids(max_in_flight=max_in_flight, is_redelivered=False)
+    breaches = tuple(finding for finding in audit.findings if finding.count and finding.kind in never)
+    missing = tuple(kind for kind in (promise.shows if shows is None else shows) if not audit.finding(kind).count)
     return Verdict(guarantee, audit, breaches, missing, promise.words, _seen(audit))
 
 
