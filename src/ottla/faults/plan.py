@@ -169,7 +169,7 @@ class FaultPlan:
         if context._after is None:
             return None
         entry, partitions = context._after
-        if all(each is not entry for each in self._in_force):
+        if entry not in self._in_force:
             context._after = None
             return None  # healed while the request was handled
         if appended is not None and partitions:

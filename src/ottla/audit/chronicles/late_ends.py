@@ -51,9 +51,8 @@ def excuse_late_end(case: Case, transaction: TransactionSeen) -> str | None:
         return None
     if may_be_unseen(case):
         return LATE_END
-    endings = list(_endings(case, transaction))
     may_abort = any(each.verdict != "committed" for each in earlier)
-    if may_abort and any(not each.commits for each in endings):
+    if may_abort and any(not ending.commits for ending in _endings(case, transaction)):
         return LATE_END
     return LATE_END if _is_split(case, transaction) or _is_gone(case, transaction) else None
 
@@ -75,31 +74,30 @@ def _earlier(case: Case, transaction: TransactionSeen) -> list[TransactionSeen]:
 
 def _endings(case: Case, transaction: TransactionSeen) -> Iterator[Ending]:
     """The markers that decide for its records, as far as there are any."""
-    for record in case.of_transaction.get(transaction.number, ()):
-        place = record.topic, record.partition
-        for offset in case.standing(place).get(record.number, ()):
-            ending = end_of_transaction(case.logs[place][0], offset)
-            if ending is not None and ending.offset != sys.maxsize:
-                yield ending
-
-
-def _is_gone(case: Case, transaction: TransactionSeen) -> bool:
-    """Whether a partition has lost its records, and the markers with them, so that nobody can tell any more."""
-    return any(
-        record.number not in case.standing(place)
-        and case.ledger.excuse_read(place, -1, transaction.began_us) is not None
-        for record in case.of_transaction.get(transaction.number, ())
-        for place in [(record.topic, record.partition)]
-    )
+    return (ending for _, ending in _decided(case, transaction) if ending.offset != sys.maxsize)
 
 
 def _is_split(case: Case, transaction: TransactionSeen) -> bool:
     """Whether different markers decide for its records in one partition."""
-    seen: dict[tuple[str, int], dict[int, None]] = {}
+    decided = {(place, ending.offset) for place, ending in _decided(case, transaction)}
+    return len(decided) > len({place for place, _ in decided})
+
+
+def _decided(case: Case, transaction: TransactionSeen) -> Iterator[tuple[tuple[str, int], Ending]]:
+    """How each copy of its records ends, where it lies in the log that speaks for a partition."""
     for record in case.of_transaction.get(transaction.number, ()):
         place = record.topic, record.partition
         for offset in case.standing(place).get(record.number, ()):
             ending = end_of_transaction(case.logs[place][0], offset)
             if ending is not None:
-                seen.setdefault(place, {})[ending.offset] = None
-    return any(len(offsets) > 1 for offsets in seen.values())
+                yield place, ending
+
+
+def _is_gone(case: Case, transaction: TransactionSeen) -> bool:
+    """Whether a partition has lost its records, and the markers with them, so that nobody can tell any more."""
+    for record in case.of_transaction.get(transaction.number, ()):
+        place = record.topic, record.partition
+        is_excused = case.ledger.excuse_read(place, -1, transaction.began_us) is not None
+        if is_excused and record.number not in case.standing(place):
+            return True
+    return False
