@@ -6,14 +6,21 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 import ottla
 from ottla.client.producer import Producer
+from ottla.producer.transaction_states import TransactionIdentity
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
 from ..markers import await_markers
+from ..wire import Wire
 
 
 @pytest.fixture(scope="module", params=[2, 1], ids=["version-2", "version-1"])
@@ -71,6 +78,47 @@ def test_a_lost_answer_is_asked_for_again(cluster: ottla.Cluster, name: str) -> 
         handle(cluster, identity).end(committed=True)
     assert fault.fired == 1
     assert committed(cluster, name) == [b"kept"]
+
+
+def test_in_version_1_a_commit_that_was_not_heard_may_be_done_though_the_next_answer_denies_it() -> None:
+    """An InitProducerId comes twice, the second time after the commit: the coordinator knows of no transaction."""
+    with (
+        ottla.Cluster(brokers=1, settings={"transaction_version": 1}) as cluster,
+        closing(Wire(cluster.bootstrap_servers)) as wire,
+    ):
+        cluster.create_topic("parcels")
+
+        def initialize(producer_id: int, epoch: int) -> Any:
+            request = InitProducerIdRequest(
+                transactional_id="t", transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
+            )
+            answer = wire.ask_until_ready(request, 4)
+            assert not answer.error_code
+            return answer
+
+        wire.ask_until_ready(FindCoordinatorRequest(key="t", key_type=1), 1)
+        first = initialize(-1, -1)
+        second = initialize(first.producer_id, first.producer_epoch)
+        topics = [AddPartitionsToTxnTopic(name="parcels", partitions=[0])]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="t",
+            v3_and_below_producer_id=second.producer_id,
+            v3_and_below_producer_epoch=second.producer_epoch,
+            v3_and_below_topics=topics,
+        )
+        wire.ask_until_ready(request, 3)
+        identity = TransactionIdentity("t", second.producer_id, second.producer_epoch)
+        with (
+            cluster.faults.lose_ack(api="EndTxn", nth=1),
+            cluster.faults.hold(api="EndTxn", nth=2) as again,
+            ThreadPoolExecutor() as pool,
+        ):
+            ended = pool.submit(handle(cluster, identity).end, committed=True)
+            again.await_reached()
+            initialize(first.producer_id, first.producer_epoch)
+            again.release()
+            with pytest.raises(ottla.TransactionUnknown, match="asked for and not answered"):
+                ended.result()
 
 
 def test_a_coordinator_that_does_not_answer_leaves_it_unfinished(cluster: ottla.Cluster, name: str) -> None:

@@ -403,6 +403,19 @@ def test_what_an_answer_to_the_commit_means(codes: list[int | str], kind: type[O
         assert type(world.outcome_of(world.end(False))) is kind
 
 
+@pytest.mark.parametrize(("version", "kind"), [(1, TransactionUnknown), (2, TransactionError)])
+def test_a_commit_that_was_not_heard_may_be_done_where_version_1_denies_it(
+    version: int, kind: type[OttlaError]
+) -> None:
+    world = Coordinated(version)
+    world.begin()
+    world.send("a")
+    world.run_until(lambda: world.produces)
+    world.ack()
+    world.codes = {"EndTxn": ["lost", 48]}
+    assert type(world.outcome_of(world.end())) is kind
+
+
 def test_an_abort_that_the_coordinator_knows_nothing_of_ends_with_a_new_identity() -> None:
     world = Coordinated()
     world.begin()

@@ -5,7 +5,8 @@ is answered with UNKNOWN_SERVER_ERROR is asked again: the same verdict again is 
 the outcome open.
 EndTxn(commit) that is answered with INVALID_TXN_STATE means that the transaction was aborted (it had lasted longer than
 `transaction.timeout.ms`): the producer may go on after aborting, since brokers of transaction version 2 give it the
-next epoch. InitProducerId that is refused for want of authorization may be tried again by the same producer.
+next epoch. In version 1 it does not mean that where an earlier EndTxn(commit) was not answered. InitProducerId that is
+refused for want of authorization may be tried again by the same producer.
 INVALID_PRODUCER_ID_MAPPING ends Java's producer: ours asks for a new identity by the one it had, and hears from the
 coordinator that compares the two whether it was forgotten (`transactional.id.expiration.ms`) or replaced.
 """

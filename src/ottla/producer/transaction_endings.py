@@ -173,7 +173,9 @@ class EndingCore:
             self._again(ending, str(kafka_error(code)), now_us, is_elsewhere=reaction is Reaction.LOOK)
             return
         verdict = "committed" if ending.committed else "aborted"
-        if reaction is Reaction.GONE:
+        # In version 1 a commit that is done can be refused when it is asked for again: see `transactions.py`.
+        may_be_done = ending.is_doubted and ending.committed and self._version == 1
+        if reaction is Reaction.GONE and not may_be_done:
             said = f"{ending.identity} cannot be {verdict}: it was ended the other way, or nothing was sent in it"
             self._finish(ending, TransactionError(said))
             return

@@ -439,15 +439,22 @@ class Transactions:
                 self._break(error)
             else:
                 self._deny(error)
-        elif reaction is Reaction.BREAK or (
-            reaction is Reaction.RENEW and (not self._bumps or (self.state is _S.COMMITTING and self._end_doubted))
-        ):
+        elif reaction is Reaction.BREAK or self._is_dead_end(reaction):
             self._break(error)
         elif self.state is _S.ABORTING:
             self._react_to_abort(kind, reaction, error)
         else:
             self._identity_unknown = reaction is Reaction.RENEW
             self.fail(error)
+
+    def _is_dead_end(self, reaction: Reaction) -> bool:
+        """Whether an answer that others can go on from leaves this producer without a way."""
+        is_commit_doubted = self.state is _S.COMMITTING and self._end_doubted
+        if reaction is Reaction.RENEW:
+            return is_commit_doubted or not self._bumps
+        # In version 1 a commit leaves the epoch as it is. An InitProducerId that arrives twice, the second time after
+        # the commit, makes the state Empty in that epoch, and the commit that is asked for again is refused.
+        return reaction is Reaction.GONE and is_commit_doubted and self._version == 1
 
     def _react_to_abort(self, kind: RequestKind, reaction: Reaction, error: OttlaError) -> None:
         """The transaction is being aborted, and the answer says that this way does not lead there."""
