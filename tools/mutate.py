@@ -46,9 +46,11 @@ TESTS = {
     "broker": ("tests/broker",),
     "reader": ("tests/reader",),
     "sink": ("tests/sink",),
+    # What Spark does of it is tested with Spark.
+    "audit": ("tests/audit", "tests/spark/test_audit_at_scale.py"),
 }
-# The simulation has no sink.
-_UNSIMULATED = ("sink",)
+# The simulation has no sink, and the trace of a run does not tell who judged it.
+_UNTRACED = ("sink", "audit")
 # Of seeds that are compared with those of the unchanged source, where nothing was found in any.
 _COMPARED = 20
 _PATIENCE_S = 900
@@ -110,7 +112,7 @@ def killed_by(file: str, text: str, seeds: range) -> str:
     except ControlFailed as failure:
         return f"whoever loads it: {_last_line(str(failure))}"
     with control:
-        found = "" if room_of(file) in _UNSIMULATED else _killed_by_simulation(control, seeds)
+        found = "" if room_of(file) in _UNTRACED else _killed_by_simulation(control, seeds)
         return found or killed_by_tests(control, TESTS[room_of(file)])
 
 
@@ -162,8 +164,8 @@ def judge(mutant: Mutant, seeds: range) -> tuple[str, bool]:
 
 
 def _difference(mutant: Mutant, changed: str, seeds: range) -> str:
-    if room_of(mutant.file) in _UNSIMULATED:
-        return "not simulated"
+    if room_of(mutant.file) in _UNTRACED:
+        return "the simulation leaves no trace of it"
     compared = seeds[:_COMPARED]
     with Control({mutant.file: changed}) as control:
         other = sum(control.call(trace_hash, seed) != trace_hash(seed) for seed in compared)

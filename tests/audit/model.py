@@ -106,6 +106,8 @@ class Model:
         self.starts = dict.fromkeys(BROKERS, 1)
         self.clients = {each.producer: Client(each, index + 1) for index, each in enumerate(promises)}
         c.instances += [InstanceSeen(name, 1, 500) for name in self.clients]
+        # Before the first fault nothing fails.
+        c.first_fault_us = self.chance.randint(self.now, 90_000)
 
     def run(self, steps: int = 60) -> Chronicle:
         """All of it, up to the final reads."""
@@ -123,7 +125,7 @@ class Model:
         client = self.clients[self.chance.choice("pqr")]
         place = self.chance.choice(list(self.logs))
         acks = client.promise.acks
-        fate = self.chance.random()
+        fate = self.chance.random() if self.now >= self.chronicle.first_fault_us else 0.0
         outcome = UNKNOWN if acks == 0 or fate > 0.95 else FAILED if fate > 0.9 else ACKED
         is_stored = outcome == ACKED or (outcome == UNKNOWN and fate < 0.975)
         sent = [self.new_record(client, place, outcome) for _ in range(self.chance.randint(1, 4))]
@@ -326,6 +328,7 @@ class Model:
         for client in self.clients.values():
             if client.transaction is not None:
                 self.end(client, commits=self.chance.random() < 0.5)
+        self.now = max(self.now, self.chronicle.first_fault_us)
         self.chronicle.healed_us = self.tick()
         replicas = self.chronicle.replicas
         assert replicas is not None

@@ -529,12 +529,45 @@ def keep_waiting(run: Run) -> Planted | None:
         return None
     at = run.c.producers.index(promise)
     run.c.producers[at] = replace(promise, linger_ms=0)
+    run.c.first_fault_us = -1
     leader = 0
     for record in records:
         run.c.produced.append(ProduceSeen("p", leader, record.sent_us, record.sent_us + 10, record.sent_us + 1_000))
     record = records[-1]
     record.told_us = record.sent_us + 4_000_000
     return Planted(kinds.KEPT_WAITING, (record.number,))
+
+
+def _trouble_us(run: Run) -> int:
+    """When the first thing went wrong."""
+    assert run.c.broker_ends is not None
+    return min([run.c.first_fault_us, *(each.at_us for each in run.c.broker_ends)])
+
+
+def fail_without_a_cause(run: Run) -> Planted | None:
+    before_us = _trouble_us(run)
+    record = run.pick([each for each in run.sent("p", "q", kept=False) if each.told_us < before_us])
+    if record is None:
+        return None
+    record.outcome, record.offset, record.error = FAILED, -1, "INVALID_TXN_STATE"
+    return Planted(kinds.UNCAUSED, (record.number,))
+
+
+def refuse_a_commit(run: Run) -> Planted | None:
+    assert run.c.instances is not None
+    died = {each.producer: each.died_us for each in run.c.instances if each.died_us >= 0 and each.instance == 1}
+    before_us = _trouble_us(run)
+    granted = [
+        each
+        for each in run.c.transactions
+        if each.verdict == "committed"
+        and each.instance == 1
+        and each.ended_us < min(before_us, died.get(each.producer, before_us))
+    ]
+    if not granted:
+        return None
+    run.chance.choice(granted).verdict = "aborted"
+    return Planted(kinds.UNCAUSED)
 
 
 def lose_one_of_two(run: Run) -> Planted | None:
@@ -595,6 +628,8 @@ SPOILERS: tuple[Spoil, ...] = (
     let_a_control_pass,
     differ_the_second_time,
     keep_waiting,
+    fail_without_a_cause,
+    refuse_a_commit,
     lose_one_of_two,
     store_the_failed_one_of_two,
 )

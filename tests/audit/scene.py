@@ -59,6 +59,7 @@ class Scene:
                 ProducerPromise("p", -1, True, None, 5_000),
                 ProducerPromise("x", -1, True, "tx", 5_000),
             ],
+            first_fault_us=5_000,
             healed_us=5_000,
             ended_us=9_000,
             faults=[FaultSeen("kill", 1)],

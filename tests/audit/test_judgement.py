@@ -25,6 +25,7 @@ BROKERS_OWN = (
     "not repeatable",
     "offset apart from its data",
     "unsettled",
+    "failed without a cause",
 )
 
 
@@ -35,7 +36,7 @@ def kinds(chronicle: Chronicle) -> list[str]:
 def test_a_clean_run_passes_every_checker(scene: Scene) -> None:
     found = judge(scene.chronicle)
     assert [(each.kind, each.evidence, each.unseen) for each in found if not each.passed] == []
-    assert len({each.kind for each in found}) == len(found) == 33
+    assert len({each.kind for each in found}) == len(found) == 34
 
 
 def test_what_a_foreign_cluster_does_not_show_is_not_passed(scene: Scene) -> None:
@@ -169,6 +170,7 @@ def test_without_acks_a_copy_is_a_breach_unless_the_network_delivered_a_request_
 
 def test_a_failed_record_that_is_stored_breaks_every_promise(scene: Scene) -> None:
     scene.record(2).outcome, scene.record(2).offset = "failed", -1
+    scene.chronicle.first_fault_us = 0
     assert kinds(scene.chronicle) == ["failed but stored", "broken promise"]
 
 

@@ -443,6 +443,26 @@ def test_a_replica_is_held_to_what_lies_below_its_high_watermark_and_the_end_of_
     assert scene.ask(check_changes).count == changes
 
 
+def test_the_last_batch_of_a_replica_is_held_to_what_is_read_as_well(scene: Scene) -> None:
+    scene.final().records.append(seen(1, 7))
+    scene.final().end = 8
+    for broker in range(3):
+        scene.batches(broker).append(batch(7, [1], sequence=3))
+        scene.replica(broker).high_watermark = 8
+    assert scene.ask(check_changes).passed
+    scene.replica(2).bytes_crc = 41
+    scene.batches(2)[-1] = batch(7, [98], sequence=3)
+    assert [piece.offsets for piece in scene.ask(check_changes).evidence] == [(7,)]
+
+
+def test_a_record_that_vanished_is_named_with_the_final_read_that_lacks_it(scene: Scene) -> None:
+    final = scene.final(committed=True)
+    final.start = 1
+    final.records.pop(0)
+    (piece,) = scene.ask(check_changes).evidence
+    assert piece.detail.endswith("(read_committed) until 4000 us, and the final read from 1 to 7 does not have it")
+
+
 def test_where_nothing_had_been_committed_no_marker_was_lost(scene: Scene) -> None:
     lose_the_marker(scene, 4, [], FIRST, 3)
     assert scene.ask(check_changes).passed

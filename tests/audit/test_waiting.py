@@ -22,7 +22,7 @@ def paced(scene: Scene, per_request: int) -> Chronicle:
     """Producer `p` sends at a rate, and each of its requests holds so many records; none leaves before it is full."""
     c = scene.chronicle
     c.producers[0] = replace(c.producers[0], linger_ms=5, batch_records=50, max_in_flight=5)
-    c.sent, c.produced = [], []
+    c.sent, c.produced, c.first_fault_us = [], [], -1
     free_us = 0
     for first in range(0, RECORDS, per_request):
         numbers = range(first, min(RECORDS, first + per_request))

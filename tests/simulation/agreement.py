@@ -80,7 +80,14 @@ def _seen_by_both(chronicle: Chronicle) -> Chronicle:
         end = replica.batches[-1].last_offset + 1 if replica.batches else 0
         files.append(replace(replica, high_watermark=end, last_stable_offset=end))
     return replace(
-        chronicle, replicas=files, watermarks=None, leaderships=None, commits=None, broker_ends=None, produced=None
+        chronicle,
+        replicas=files,
+        watermarks=None,
+        leaderships=None,
+        commits=None,
+        broker_ends=None,
+        produced=None,
+        first_fault_us=-1,
     )
 
 

@@ -40,6 +40,7 @@ from ottla.audit.findings import (
     STUCK,
     TORN,
     TRUNCATED,
+    UNCAUSED,
     UNDER_REPLICATED,
     UNSETTLED,
     WATERMARK,
@@ -265,6 +266,18 @@ WEAKNESSES: dict[str, Weakness] = {
                 "broker/transactions/verification.py",
                 "strict = adds or settings.transaction_partition_verification_enable",
                 "strict = adds",
+            ),
+        ],
+    ),
+    "transactions_refused": Weakness(
+        "A leader takes every producer that it has asked the coordinator about for one without an open transaction.",
+        "The first batch of each transaction is refused with INVALID_TXN_STATE, and no commit is granted.",
+        (UNCAUSED,),
+        [
+            replace(
+                PRODUCER_STATE,
+                "return found is not None and found.guard == guard",
+                "return False",
             ),
         ],
     ),

@@ -21,6 +21,7 @@ from ottla.audit.chronicles.corruption import check_corruption
 from ottla.audit.chronicles.deadlines import check_deadlines
 from ottla.audit.chronicles.durability import TRANSACTION_LOG
 from ottla.audit.chronicles.early_reads import check_early_reads
+from ottla.audit.chronicles.failures import check_failures
 from ottla.audit.chronicles.fencing import check_fencing
 from ottla.audit.chronicles.fired_faults import check_fired_faults
 from ottla.audit.chronicles.group_offsets import check_group_offsets
@@ -78,6 +79,7 @@ CHECKERS = (
     check_liveness,
     check_deadlines,
     check_waiting,
+    check_failures,
     check_fired_faults,
     check_controls,
     check_repeatability,

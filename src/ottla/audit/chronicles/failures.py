@@ -1,0 +1,147 @@
+"""Failed without a cause: nothing had gone wrong, and a record or a commit failed all the same.
+
+Promise: as long as nothing goes wrong, every record is acknowledged and every commit that is asked for is granted. All
+other checkers are content with a cluster that refuses everything: what failed is not stored, and nobody is stuck.
+
+Held of what was told before the first fault was due and the first broker fell, for what comes later cannot be its
+cause. If nothing happened that Kafka does not survive without a sync, it is held again of what began long enough after
+all was healed. It ends for an instance when its process ends or when another one takes over. The next instance is held
+to it only long after the one before has ended: until then requests of that one may come, and the question to the
+coordinator that one of them raises keeps batches of the next instance out.
+
+Not held: records with acks=0, which nobody answers; records of transactions that nobody asked to commit; transactions
+that were open for longer than `transaction.timeout.ms`; records that had no answer within `delivery.timeout.ms` from
+brokers that need time. A commit that has no answer is `liveness`' business.
+
+Not observable: runs with faults of which nobody knows when they began, and runs in which nobody saw whether producers
+died.
+"""
+
+from __future__ import annotations
+
+from ottla.audit.chronicles.case import Case
+from ottla.audit.chronicles.chronicle import InstanceSeen, ProducerPromise, SentRecord, TransactionSeen
+from ottla.audit.chronicles.durability import FOREVER
+from ottla.audit.findings import EVIDENCE_MAX, UNCAUSED, Finding, Findings
+from ottla.ledger.schema import ACKED
+
+# So long after something is over nothing of it is left: sessions of idle brokers take two minutes to end.
+RECOVERED_US = 300_000_000
+
+
+def check_failures(case: Case, evidence_max: int = EVIDENCE_MAX) -> Finding:
+    """Records and commits that failed while nothing was wrong."""
+    found = Findings(UNCAUSED, evidence_max)
+    if case.chronicle.instances is None:
+        found.not_seen("which producers died or were replaced before something failed")
+    elif case.chronicle.faults and case.chronicle.first_fault_us < 0:
+        found.not_seen("what failed before the first fault, as nobody knows when that began")
+    else:
+        calm = _Calm(case)
+        late = _check_records(case, calm, found)
+        _check_commits(case, calm, late, found)
+    return found.finding()
+
+
+def _check_records(case: Case, calm: _Calm, found: Findings) -> dict[int, None]:
+    """Returns the transactions that may fail for the sake of a record that was out of time."""
+    late: dict[int, None] = {}
+    for record in case.chronicle.sent:
+        promise = case.producers.get(record.producer)
+        if promise is None or not promise.acks or record.outcome == ACKED or record.told_us < 0:
+            continue
+        transaction = case.transactions.get(record.transaction)
+        if record.transaction >= 0 and (transaction is None or transaction.commit_asked_us < 0):
+            continue
+        began_us = record.sent_us if transaction is None else transaction.began_us
+        if not calm.holds(record.producer, record.instance, began_us, record.told_us):
+            continue
+        if _is_out_of_time(case, promise, record) or _is_open_too_long(promise, transaction, record.told_us):
+            late[record.transaction] = None
+            found.tally("failed for lack of time")
+            continue
+        found.add(
+            f"record {record.number} of {record.producer} is {record.outcome}, and nothing had gone wrong: "
+            f"{record.error}",
+            place=(record.topic, record.partition),
+            number=record.number,
+            at_us=record.told_us,
+        )
+    return late
+
+
+def _check_commits(case: Case, calm: _Calm, late: dict[int, None], found: Findings) -> None:
+    for each in case.chronicle.transactions:
+        promise = case.producers.get(each.producer)
+        if promise is None or each.commit_asked_us < 0 or each.verdict == "committed" or each.ended_us < 0:
+            continue
+        if each.number in late or not calm.holds(each.producer, each.instance, each.began_us, each.ended_us):
+            continue
+        if _is_open_too_long(promise, each, each.ended_us):
+            found.tally("failed for lack of time")
+            continue
+        found.add(
+            f"transaction {each.number} of {each.producer} was to be committed and is {each.verdict}, and nothing had "
+            "gone wrong",
+            at_us=each.ended_us,
+        )
+
+
+class _Calm:
+    """When nothing was wrong, for each instance of a producer."""
+
+    def __init__(self, case: Case) -> None:
+        self._stretches = _stretches(case)
+        self._lives: dict[tuple[str, int], tuple[int, int]] = {}
+        instances: dict[tuple[str, bool], list[InstanceSeen]] = {}
+        for each in case.chronicle.instances or ():
+            instances.setdefault(_identity(case, each.producer), []).append(each)
+        for same in instances.values():
+            for own in same:
+                ends_us = [_end_us(own)]
+                ends_us += [each.born_us for each in same if each is not own and each.born_us >= own.born_us]
+                before_us = [_end_us(each) for each in same if each.born_us < own.born_us]
+                self._lives[own.producer, own.instance] = max(before_us, default=-RECOVERED_US), min(ends_us)
+
+    def holds(self, producer: str, instance: int, began_us: int, told_us: int) -> bool:
+        """Whether nothing was wrong from the one moment to the other."""
+        life = self._lives.get((producer, instance))
+        if life is None or began_us < life[0] + RECOVERED_US or told_us >= life[1]:
+            return False
+        return any(begin_us <= began_us and told_us < end_us for begin_us, end_us in self._stretches)
+
+
+def _identity(case: Case, producer: str) -> tuple[str, bool]:
+    """By what a coordinator, or else the application, knows a producer."""
+    promise = case.producers.get(producer)
+    of_coordinator = None if promise is None else promise.transactional_id
+    return (producer, False) if of_coordinator is None else (of_coordinator, True)
+
+
+def _end_us(instance: InstanceSeen) -> int:
+    return instance.died_us if instance.died_us >= 0 else FOREVER
+
+
+def _stretches(case: Case) -> list[tuple[int, int]]:
+    chronicle = case.chronicle
+    troubles = [each.at_us for each in chronicle.broker_ends or ()]
+    if chronicle.first_fault_us >= 0:
+        troubles.append(chronicle.first_fault_us)
+    if not troubles:
+        return [(0, FOREVER)]
+    calm = [(0, min(troubles))]
+    if chronicle.severity == "mild" and chronicle.healed_us >= max(troubles):
+        calm.append((chronicle.healed_us + RECOVERED_US, FOREVER))
+    return calm
+
+
+def _is_out_of_time(case: Case, promise: ProducerPromise, record: SentRecord) -> bool:
+    """Whether brokers may have been too slow: where the list of requests is empty, all answered at once."""
+    if case.chronicle.produced == [] or promise.delivery_timeout_ms < 0:
+        return False
+    return record.told_us - record.sent_us >= promise.delivery_timeout_ms * 1000
+
+
+def _is_open_too_long(promise: ProducerPromise, transaction: TransactionSeen | None, told_us: int) -> bool:
+    """Whether its coordinator may have aborted the transaction by then."""
+    return transaction is not None and told_us - transaction.began_us >= promise.transaction_timeout_ms * 1000
