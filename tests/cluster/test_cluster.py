@@ -220,3 +220,39 @@ def test_what_each_replica_holds_is_told_of_one_moment(three: Cluster, connect: 
         assert (Path(three.data_dir) / "broker-1" / f"{kafka_name}-{partition}").is_dir()
     with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
         three.replicas("nowhere")
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda cluster: cluster.create_topic(5), "name=5 must be a text"),
+        (lambda cluster: cluster.create_topic("t", "3"), "partitions='3' must be an integer"),
+        (lambda cluster: cluster.create_topic("t", configs={"retention.ms": [5]}), "must be a mapping of names"),
+        (lambda cluster: cluster.create_topic("t", configs="retention.ms=5"), "must be a mapping of names"),
+        (lambda cluster: cluster.delete_topic(["t"]), r"name=\['t'\] must be a text"),
+        (lambda cluster: cluster.leader("t", "0"), "partition='0' must be an integer"),
+        (lambda cluster: cluster.replicas(b"t"), "topic=b't' must be a text"),
+        (lambda cluster: cluster.elect_leader("t", "0"), "partition='0' must be an integer"),
+        (lambda cluster: cluster.elect_leader("t", 0, unclean="no"), "unclean='no' must be True or False"),
+        (lambda cluster: cluster.move_leader("t", 0, "2"), "broker_id='2' must be an integer"),
+        (lambda cluster: cluster.await_isr("t", 0, "2"), "size='2' must be an integer"),
+        (lambda cluster: cluster.await_isr("t", 0, timeout="9"), "timeout='9' must be a number of seconds"),
+        (lambda cluster: cluster.await_leader("t", 0, timeout=float("inf")), "timeout=inf must be a number of seconds"),
+        (lambda cluster: cluster.kill("1"), "broker_id='1' must be an integer"),
+        (lambda cluster: cluster.pause(True), "broker_id=True must be an integer"),
+        (lambda cluster: cluster.power_off(1, seed=-1), "seed=-1 must be an integer of at least 0"),
+        (lambda cluster: cluster.metrics([1]), r"broker_id=\[1\] must be an integer"),
+        (lambda cluster: cluster.coordinator(group=5), "group=5 must be a text"),
+        (lambda cluster: cluster.faults.add("kill"), "'kill' is no fault"),
+        (lambda cluster: Cluster(1, settings="log.dir=x"), "settings='log.dir=x' must be a mapping"),
+        (lambda cluster: Cluster(1, listeners=[1]), r"listeners=\[1\] must be a mapping"),
+    ],
+)
+def test_an_argument_that_is_not_what_it_may_be_is_refused_at_once(three: Cluster, ask: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        ask(three)
+
+
+def test_a_barrier_is_awaited_for_a_number_of_seconds(three: Cluster) -> None:
+    with three.faults.hold() as hold, pytest.raises(ConfigError, match="timeout=None must be a number of seconds"):
+        hold.await_reached(timeout=None)  # type: ignore[arg-type]

@@ -336,6 +336,8 @@ def test_a_fault_that_cannot_be_healed_does_not_keep_the_others() -> None:
     [
         (lambda faults: faults.full_disk(9), "no broker 9"),
         (lambda faults: faults.cut_link(1, 7), "no broker 7"),
+        (lambda faults: faults.hold(api="Prodcue"), "api='Prodcue' is no request .* did you mean 'Produce'"),
+        (lambda faults: faults.kill(api="Fetsch"), "api='Fetsch' is no request .* did you mean 'Fetch'"),
         (lambda faults: faults.corrupt("nowhere", 0, 0, broker_id=1), "holds no log of nowhere-0"),
     ],
 )

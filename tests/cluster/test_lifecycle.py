@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,20 @@ def test_a_closed_cluster_says_so_and_may_be_closed_again() -> None:
     with pytest.raises(ClosedError):
         cluster.create_topic("flights")
     assert fault.fired == 0
+
+
+def test_whoever_waits_while_the_cluster_is_closed_hears_that_it_is_closed() -> None:
+    cluster = Cluster(brokers=1)
+    hold = cluster.faults.hold()
+    with ThreadPoolExecutor(1) as threads, cluster:
+        waiting = threads.submit(hold.await_reached, timeout=60)
+        while not cluster._control._questions:  # type: ignore[union-attr]
+            pass
+        # The brokers take commands in order: once this is answered, they know of what the thread waits for.
+        cluster.brokers()
+        cluster.close()
+        with pytest.raises(ClosedError):
+            waiting.result(30)
 
 
 def test_a_fork_may_not_use_the_cluster_and_does_not_close_it() -> None:

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.clock import Clock, read_clock
+from ottla.cluster.arguments import check_arguments
 from ottla.cluster.control import ControlClient
 from ottla.cluster.faults import Faults
 from ottla.cluster.storage import remove_tree
 from ottla.errors import ClosedError, ConfigError, ForkError, OttlaError, UserMistake
+from ottla.faults.fields import SEED
 from ottla.sockets.listener import DEFAULT_NAME, Listener, bootstrap, check_listeners
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ _BROKERS_MAX = 100
 _START_TIMEOUT_S = 60.0  # opening the logs of a large data_dir after a crash means reading them
 _COMMAND_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0
+_CLOSED = "this Cluster is closed: make a new one."
 
 
 class Cluster:
@@ -57,7 +60,8 @@ class Cluster:
         settings: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        _check_arguments(brokers, port)
+        _check_size(brokers, port)
+        check_arguments(listeners=listeners, settings=settings)
         self._clock = None if clock is None else read_clock(clock)
         if listeners is not None and port:
             raise ConfigError("port= and listeners= exclude each other: give each listener its port.")
@@ -65,8 +69,9 @@ class Cluster:
         self.faults = Faults(self._ask, self._coordinating)
         self._brokers = brokers
         self._owner_pid = os.getpid()
+        self._is_closing = False
         self._temporary = data_dir is None
-        self._data_dir = _temporary_name() if data_dir is None else os.path.abspath(os.fspath(data_dir))
+        self._data_dir = _temporary_name() if data_dir is None else os.path.abspath(os.fsdecode(data_dir))
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         # Our end of the control channel, and who reads from it.
@@ -145,6 +150,7 @@ class Cluster:
 
         `replication_factor`: 3 where None, or as many as there are brokers. Raises KafkaError.
         """
+        check_arguments(name=name, partitions=partitions, replication_factor=replication_factor, configs=configs)
         self._ask(
             "create_topic",
             name=name,
@@ -155,6 +161,7 @@ class Cluster:
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic and its records; raises KafkaError."""
+        check_arguments(name=name)
         self._ask("delete_topic", name=name)
 
     def topics(self) -> dict[str, list[dict[str, Any]]]:
@@ -167,6 +174,7 @@ class Cluster:
 
     def partition(self, topic: str, partition: int) -> dict[str, Any]:
         """Leader, isr and replicas of a partition of one moment, as `topics` tells them; raises KafkaError."""
+        check_arguments(topic=topic, partition=partition)
         found: dict[str, Any] = self._ask("partition", topic=topic, partition=partition)
         return found
 
@@ -185,6 +193,7 @@ class Cluster:
         One dict a partition, with leader, leader_epoch, isr and replicas: a dict each with broker, broker_epoch,
         leader_epoch, is_leader, high_watermark, last_stable_offset, log_start_offset and log_end_offset.
         """
+        check_arguments(topic=topic)
         found: list[dict[str, Any]] = self._ask("replicas", topic=topic)
         return found
 
@@ -198,6 +207,7 @@ class Cluster:
         For example `metrics(1)["kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t"]["Count"]`. Gauges
         have a Value, meters Count and MeanRate, times (in milliseconds) and sizes Count, Mean, Max; raises ConfigError.
         """
+        check_arguments(broker_id=broker_id)
         found: dict[int, dict[str, dict[str, float]]] = dict(self._ask("metrics"))
         if broker_id is None:
             return found
@@ -216,6 +226,7 @@ class Cluster:
         here) others lead what it led. Raises UserMistake where it is down, and ConfigError where it is unknown; so do
         the verbs below.
         """
+        check_arguments(broker_id=broker_id)
         self._ask("kill", broker_id=broker_id)
 
     def power_off(self, broker_id: int | None = None, *, seed: int | None = None) -> None:
@@ -223,8 +234,9 @@ class Cluster:
 
         A part of it may be left, cut anywhere; the same `seed` leaves the same part of the same writes. ConfigError.
         """
-        if seed is not None and type(seed) is not int:
-            raise ConfigError(f"seed={seed!r} must be an integer, or None for chance.")
+        if seed is not None and not SEED.may.holds(seed):
+            raise ConfigError(f"seed={seed!r} must be {SEED.may.words}, or None for chance.")
+        check_arguments(broker_id=broker_id)
         self._ask("power_off", broker_id=broker_id, seed=seed)
 
     def pause(self, broker_id: int | None = None) -> None:
@@ -232,18 +244,22 @@ class Cluster:
 
         The others soon take a paused broker for dead.
         """
+        check_arguments(broker_id=broker_id)
         self._ask("pause", broker_id=broker_id)
 
     def resume(self, broker_id: int | None = None) -> None:
         """Let a paused broker, or all that are (None), go on where it was."""
+        check_arguments(broker_id=broker_id)
         self._ask("resume", broker_id=broker_id)
 
     def stop(self, broker_id: int | None = None) -> None:
         """Shut a broker, or all that run (None), down in order: others lead first, then its logs are closed."""
+        check_arguments(broker_id=broker_id)
         self._ask("stop_broker", broker_id=broker_id)
 
     def start(self, broker_id: int | None = None) -> None:
         """Start a broker that is down, or all that are (None), under their old addresses."""
+        check_arguments(broker_id=broker_id)
         self._ask("start_broker", _START_TIMEOUT_S, broker_id=broker_id)
 
     def elect_leader(self, topic: str, partition: int, *, unclean: bool = False) -> int:
@@ -251,11 +267,13 @@ class Cluster:
 
         Raises KafkaError: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE.
         """
+        check_arguments(topic=topic, partition=partition, unclean=unclean)
         leader: int = self._ask("elect_leader", topic=topic, partition=partition, unclean=unclean)
         return leader
 
     def move_leader(self, topic: str, partition: int, broker_id: int | None = None) -> int:
         """Let another replica in sync lead (`broker_id`, or any) and return its id; UserMistake where there is none."""
+        check_arguments(topic=topic, partition=partition, broker_id=broker_id)
         leader: int = self._ask("move_leader", topic=topic, partition=partition, broker_id=broker_id)
         return leader
 
@@ -273,19 +291,23 @@ class Cluster:
     def _coordinating(self, group: str | None, transactional_id: str | None) -> tuple[str, int]:
         if (group is None) == (transactional_id is None):
             raise ConfigError("name either a group or a transactional_id.")
+        check_arguments(group=group, transactional_id=transactional_id)
         topic, key = (OFFSETS_TOPIC, group) if group is not None else (TRANSACTIONS_TOPIC, transactional_id)
         return topic, self._ask("coordinating", topic=topic, key=key)
 
     def await_isr(self, topic: str, partition: int, size: int | None = None, timeout: float = 10.0) -> tuple[int, ...]:
         """Wait until so many replicas (None: all) are in sync, and return their ids; OttlaError after `timeout` s."""
+        check_arguments(size=size)
         return tuple(self._await(topic, partition, timeout, size=size, not_led_by=None)["isr"])
 
     def await_leader(self, topic: str, partition: int, *, other_than: int | None = None, timeout: float = 10.0) -> int:
         """Wait until somebody (`other_than` that broker) leads a partition, and return the id; OttlaError."""
+        check_arguments(other_than=other_than)
         leader: int = self._await(topic, partition, timeout, size=1, not_led_by=other_than)["leader"]
         return leader
 
     def _await(self, topic: str, partition: int, timeout: float, **wanted: int | None) -> dict[str, Any]:
+        check_arguments(topic=topic, partition=partition, timeout=timeout)
         limit_s = timeout + _COMMAND_TIMEOUT_S
         fields = {"topic": topic, "partition": partition, "patience_s": timeout, **wanted}
         found: dict[str, Any] = self._ask("await_partition", limit_s, **fields)
@@ -296,6 +318,7 @@ class Cluster:
         if self._control is None or os.getpid() != self._owner_pid:
             return
         self.faults.remember_counts()
+        self._is_closing = True
         try:
             # Where the process is gone or does not answer, ending it is all that is left to do.
             with contextlib.suppress(OttlaError):
@@ -318,11 +341,15 @@ class Cluster:
     def _ask(self, command: str, timeout_s: float = _COMMAND_TIMEOUT_S, **fields: Any) -> Any:
         if os.getpid() != self._owner_pid:
             raise ForkError("this Cluster was made before a fork: use it in the process that made it.")
-        if self._control is None:
-            raise ClosedError("this Cluster is closed: make a new one.")
+        # Another thread may close the cluster meanwhile.
+        control = self._control
+        if control is None:
+            raise ClosedError(_CLOSED)
         try:
-            return self._control.ask(command, timeout_s, **fields)
+            return control.ask(command, timeout_s, **fields)
         except EOFError:
+            if self._is_closing:
+                raise ClosedError(_CLOSED) from None
             raise OttlaError(f"the brokers' process ended by itself{self._how_it_ended()}.") from None
         except TimeoutError:
             raise OttlaError(f"the brokers' process did not answer {command} within {timeout_s:.0f} s.") from None
@@ -400,7 +427,7 @@ class Cluster:
                 atexit.unregister(self.close)
 
 
-def _check_arguments(brokers: int, port: int) -> None:
+def _check_size(brokers: int, port: int) -> None:
     if type(brokers) is not int or not 1 <= brokers <= _BROKERS_MAX:
         raise ConfigError(f"brokers={brokers!r} must be an integer from 1 to {_BROKERS_MAX}")
     port_max = 65_536 - brokers

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from ottla.broker.apis import VERSIONS
 from ottla.broker.events import BrokerAddress, ClusterImage, Endpoint, MoveLeader, PartitionImage
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock
@@ -20,9 +21,11 @@ from ottla.cluster.data_dir import DataDir, broker_folder, unusable
 from ottla.cluster.server import Door, Entrance, open_doors
 from ottla.errors import OttlaError, UserMistake
 from ottla.faults.effect import Effect
-from ottla.faults.fault import fault_from
+from ottla.faults.fault import Fault, fault_from
 from ottla.faults.fields import CONTROLLER
 from ottla.faults.plan import FaultPlan
+from ottla.nearest import nearest_name
+from ottla.protocol.messages import MODULES
 from ottla.sockets.event_loop import EventLoop
 from ottla.sockets.listener import Listener
 
@@ -353,6 +356,7 @@ class Commands:
     def _add_fault(self, answer: Answer, fault: dict[str, Any]) -> None:
         """Put a fault in force, and answer with its id once that is known."""
         made = fault_from(fault)
+        _check_api(made)
         brokers = self._running()
         for broker_id in (getattr(made, "broker_id", None), getattr(made, "other_id", None)):
             if broker_id is not None and broker_id != CONTROLLER:
@@ -406,6 +410,18 @@ class Commands:
     def _look_at_faults(self) -> None:
         if self._fault_watches:
             self._fault_watches[:] = [look for look in self._fault_watches if not look()]
+
+
+def _check_api(fault: Fault) -> None:
+    """ConfigError for a fault that waits for requests which no client can send: it would never fire."""
+    api = getattr(fault, "api", None)
+    if api is None:
+        return
+    answered = sorted(MODULES[api_key][1] for api_key in VERSIONS)
+    if api not in answered:
+        near = nearest_name(api, answered)
+        hint = f" did you mean {near!r}?" if near is not None else ""
+        raise fault.wrong(f"api={api!r} is no request that brokers answer;{hint} they answer {', '.join(answered)}")
 
 
 def _address(broker_id: int, doors: list[Door]) -> BrokerAddress:

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
+from ottla.cluster.arguments import check_arguments
 from ottla.errors import ConfigError, OttlaError, UserMistake
 from ottla.faults import fault as kinds
 from ottla.faults.fields import APPEND, REQUEST
@@ -89,6 +90,7 @@ class Fault:
 
         For faults that strike requests.
         """
+        check_arguments(timeout=timeout)
         if type(count) is not int or count < 1:
             raise ConfigError(f"count={count!r} must be an integer of at least 1")
         if self._last is None:
@@ -148,6 +150,8 @@ class Faults:
 
     def add(self, what: kinds.Fault) -> Fault:
         """Put a fault in force that was made apart (`ottla.faults`), as from a file."""
+        if not isinstance(what, kinds.Fault):
+            raise ConfigError(f"{what!r} is no fault: make one with ottla.faults.")
         return self._made_known(Fault(self._ask, what))
 
     def find(self, fault_id: int) -> Fault:

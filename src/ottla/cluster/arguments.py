@@ -1,0 +1,60 @@
+"""What the arguments of a `Cluster` may be: looked at before its brokers are asked, who would not know what to say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.errors import ConfigError
+from ottla.faults.fields import YES_OR_NO, May
+
+# Threads cannot wait for longer than some hundred years.
+_TIMEOUT_MAX_S = 1_000_000_000
+
+
+def _is_timeout(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and 0 <= value <= _TIMEOUT_MAX_S
+
+
+def _are_configs(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        type(name) is str and type(each) in (str, int, float) for name, each in value.items()
+    )
+
+
+_TEXT = May("a text", lambda value: type(value) is str)
+_WHOLE = May("an integer", lambda value: type(value) is int)
+_MAPPING = May("a mapping", lambda value: isinstance(value, Mapping))
+
+_WANTED = {
+    "name": _TEXT,
+    "topic": _TEXT,
+    "partition": _WHOLE,
+    "partitions": _WHOLE,
+    "unclean": YES_OR_NO,
+    "timeout": May(f"a number of seconds from 0 to {_TIMEOUT_MAX_S}", _is_timeout),
+}
+_OPTIONAL = {
+    "broker_id": _WHOLE,
+    "other_than": _WHOLE,
+    "size": _WHOLE,
+    "replication_factor": _WHOLE,
+    "group": _TEXT,
+    "transactional_id": _TEXT,
+    "configs": May("a mapping of names to texts or numbers", _are_configs),
+    "settings": _MAPPING,
+    "listeners": _MAPPING,
+}
+
+
+def check_arguments(**given: Any) -> None:
+    """ConfigError for an argument that is not what it may be; None is for those that may be left out."""
+    for name, value in given.items():
+        may = _WANTED.get(name)
+        if may is None:
+            if value is None:
+                continue
+            may = _OPTIONAL[name]
+        if not may.holds(value):
+            raise ConfigError(f"{name}={value!r} must be {may.words}.")
