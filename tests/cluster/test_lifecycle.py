@@ -170,6 +170,15 @@ def test_whoever_waits_while_the_cluster_is_closed_hears_that_it_is_closed() -> 
             waiting.result(30)
 
 
+def test_a_folder_whose_name_the_locale_cannot_write_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    code = f"import ottla; ottla.Cluster(1, data_dir={str(tmp_path)!r} + '/d\\xe4')"
+    environment = {**os.environ, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    said = ended.stderr.splitlines()[-1]
+    assert "/d\\xe4' cannot be written in the encoding of file names here (ascii): set PYTHONUTF8=1" in said
+    assert "ConfigError" in ended.stderr
+
+
 def test_a_fork_may_not_use_the_cluster_and_does_not_close_it() -> None:
     with Cluster(brokers=1) as cluster:
         read_end, write_end = os.pipe()

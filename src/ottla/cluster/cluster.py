@@ -71,7 +71,7 @@ class Cluster:
         self._owner_pid = os.getpid()
         self._is_closing = False
         self._temporary = data_dir is None
-        self._data_dir = _temporary_name() if data_dir is None else os.path.abspath(os.fsdecode(data_dir))
+        self._data_dir = _temporary_name() if data_dir is None else _folder_named(data_dir)
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         # Our end of the control channel, and who reads from it.
@@ -425,6 +425,18 @@ class Cluster:
                     with contextlib.suppress(OSError):
                         remove_tree(self._data_dir)
                 atexit.unregister(self.close)
+
+
+def _folder_named(data_dir: str | os.PathLike[str]) -> str:
+    folder = os.path.abspath(os.fsdecode(data_dir))
+    try:
+        os.fsencode(folder)
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"data_dir={data_dir!a} cannot be written in the encoding of file names here "
+            f"({sys.getfilesystemencoding()}): set PYTHONUTF8=1, or LC_ALL to a locale of UTF-8."
+        ) from None
+    return folder
 
 
 def _check_size(brokers: int, port: int) -> None:
