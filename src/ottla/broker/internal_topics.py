@@ -4,7 +4,8 @@ Each key (a group, a transactional id) belongs to one partition, whose leader is
 coordinator make their topic when it is first asked for, read a partition's log when they begin to lead it, and append
 to it as acks=all does: what they were told counts, and is answered, when the high watermark has passed it. The same
 holds for what they read: records that a former leader appended may still be lost with their new leader, therefore a
-log is read when all of them are replicated, and COORDINATOR_LOAD_IN_PROGRESS until then. (Apache Kafka's transaction
+log is read when all of them are replicated, and COORDINATOR_LOAD_IN_PROGRESS until then, or COORDINATOR_NOT_AVAILABLE
+while too few replicas are in sync. (Apache Kafka's transaction
 coordinator reads to the log's end at once: what it says of a record that is lost afterwards leaves a transaction open
 for good.)
 """
@@ -26,6 +27,8 @@ from ottla.records.batch_header import BatchHeader, read_header
 from ottla.records.plain import Record, decode_batches, encode_batch
 
 _LOAD_BYTES = 1 << 20
+# In a request: as the brokers' settings have it.
+_DEFAULT = -1
 _SEGMENT_BYTES = 100 << 20  # as Kafka's offsets.topic.segment.bytes and transaction.state.log.segment.bytes
 # (key, value) of a record.
 Pair = tuple[bytes, bytes | None]
@@ -40,7 +43,14 @@ class NotAppended(Exception):
 
 
 class NotReplicated(Exception):
-    """The log ends with records of a former leader that are not replicated: nothing may be built on them yet."""
+    """The log ends with records of a former leader that are not replicated: nothing may be built on them yet.
+
+    `error_code` is what a client gets meanwhile.
+    """
+
+    def __init__(self, error_code: int) -> None:
+        super().__init__(error_code)
+        self.error_code = error_code
 
 
 class InternalTopic:
@@ -160,16 +170,17 @@ def partition_of_key(key: str, count: int) -> int:
 def creation_of(topic: str, settings: BrokerSettings, broker_count: int) -> CreateTopicsRequest:
     """What to ask the controller for an internal topic; so many brokers are alive."""
     configs = {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT_BYTES)}
-    count = settings.offsets_topic_num_partitions
+    count, factor = settings.offsets_topic_num_partitions, settings.offsets_topic_replication_factor
     if topic == TRANSACTIONS_TOPIC:
         count = settings.transaction_state_log_num_partitions
+        factor = settings.transaction_state_log_replication_factor
         # A cluster of one broker has one replica to be in sync.
         least = min(settings.transaction_state_log_min_isr, broker_count)
         configs["min.insync.replicas"] = str(least)
     asked = CreatableTopic(
         name=topic,
         num_partitions=count,
-        replication_factor=-1,
+        replication_factor=factor or _DEFAULT,
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
     )
     return CreateTopicsRequest(topics=[asked])
@@ -182,7 +193,10 @@ def replicated_batches(partition: Partition, now_us: int) -> Iterator[tuple[Batc
     if partition.high_watermark < partition.epoch_start_offset:
         partition.advance_high_watermark(now_us)  # A log opened late, whose only replica this is, waits for nobody.
         if partition.high_watermark < partition.epoch_start_offset:
-            raise NotReplicated
+            # Where too few are in sync, this lasts until another replica is back.
+            is_short = len(partition.isr) < partition.min_isr
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE if is_short else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            raise NotReplicated(code)
     position, end_offset = log.log_start_offset, partition.high_watermark
     while position < end_offset:
         found = log.slice(position, end_offset, _LOAD_BYTES, True)

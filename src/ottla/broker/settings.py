@@ -179,9 +179,13 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     # Kafka's default is 50 partitions, for clusters that coordinate thousands of groups. Each is a log on every replica
     # here; three spread groups and transactions over three brokers.
     Setting("transaction.state.log.num.partitions", INT, 3, 1, 10_000),
+    # 0: as default.replication.factor has it. Kafka's default is 3, with which a smaller cluster cannot make the topic.
+    Setting("transaction.state.log.replication.factor", INT, 0, 0, 1000),
     Setting("transaction.state.log.min.isr", INT, 2, 1),
     # Groups.
     Setting("offsets.topic.num.partitions", INT, 3, 1, 10_000),
+    # 0: as default.replication.factor has it, as for the topic of transactions.
+    Setting("offsets.topic.replication.factor", INT, 0, 0, 1000),
     Setting("offsets.commit.timeout.ms", INT, 5000, 1),
     Setting("offset.metadata.max.bytes", INT, 4096, 0, 32_767),
     Setting("group.min.session.timeout.ms", INT, 6000),
@@ -258,8 +262,10 @@ class BrokerSettings:
     add_partitions_to_txn_retry_backoff_max_ms: int
     transaction_version: int
     transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
     transaction_state_log_min_isr: int
     offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
     offsets_commit_timeout_ms: int
     offset_metadata_max_bytes: int
     group_min_session_timeout_ms: int

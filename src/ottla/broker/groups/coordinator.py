@@ -291,7 +291,7 @@ class GroupCoordinator:
         try:
             self._load(partition, groups, now_us)
         except NotReplicated as early:
-            raise GroupRefusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from early
+            raise GroupRefusal(early.error_code) from early
         except (OSError, CorruptBatch) as error:
             raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         self._loaded[partition.index] = (partition.leader_epoch, groups)

@@ -325,8 +325,8 @@ class TransactionCoordinator:
     def _load(self, partition: Partition, now_us: int) -> None:
         try:
             self._transactions_of(partition, now_us)
-        except TransactionRefusal as refusal:
-            if refusal.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        except TransactionRefusal:
+            if partition.high_watermark >= partition.epoch_start_offset:
                 return  # The storage fails; whoever asks next has it tried again.
             awaited = partition.leader_epoch, partition.epoch_start_offset
             if self._awaited.get(partition.index) != awaited:
@@ -393,7 +393,7 @@ class TransactionCoordinator:
         try:
             transactions = self._read(partition, now_us)
         except NotReplicated as early:
-            raise TransactionRefusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from early
+            raise TransactionRefusal(early.error_code) from early
         except (OSError, CorruptBatch) as error:
             raise TransactionRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         if not self._loaded:
