@@ -1,9 +1,9 @@
 """The run's second half: a streaming job copies the exactly-once topic through the exactly-once sink, killed once.
 
-The job is a Spark driver of its own (`streaming_job`). It is held where a sink that is not exactly-once goes wrong:
-its first micro-batch is decided, and not one of its transactions is committed yet. There driver, Java and Python
-workers are killed, and a second driver takes over from the checkpoint. The result is audited like everything else,
-against what the source topic holds.
+The job begins in a Spark driver of its own (`streaming_job`). It is held where a sink that is not exactly-once goes
+wrong: its first micro-batch is decided, and not one of its transactions is committed yet. There driver, Java and Python
+workers are killed, and a second driver takes over from the checkpoint: that of the run, which has audited the topics
+meanwhile and need not be started. The result is audited like everything else, against what the source topic holds.
 
 Invariant: a job that was not killed at that very place makes the run void.
 """
@@ -25,7 +25,8 @@ from ottla.errors import OttlaError
 from ottla.ledger import schema
 from ottla.patience import comes_within
 from ottla.showcase.outcome import STREAMED
-from ottla.showcase.streaming_job import RESULT, Job
+from ottla.showcase.spark_loading import INTERPRETED
+from ottla.showcase.streaming_job import RESULT, Job, cause, start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +39,7 @@ _WORDS_MAX = 400
 
 
 def stream_and_kill(
+    spark: SparkSession,
     cluster: Cluster,
     source: str,
     result: str,
@@ -46,7 +48,7 @@ def stream_and_kill(
     folder: Path,
     while_dead: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run the job in `folder`, kill its first driver, let a second one finish; how many were killed where they should.
+    """Run the job in `folder`, kill its driver, let `spark` finish it; how many were killed where they should be.
 
     `while_dead` is called between the two drivers, where the first one was killed. OttlaError where the job fails, or
     takes longer than ten minutes.
@@ -62,9 +64,28 @@ def stream_and_kill(
         killed = driver.wait_until(lambda: any(held.glob(f"{Barrier.COMMIT_APPLY}.*.held")))
     if killed:
         while_dead()
-        with _running(job, folder, {}) as driver:
-            driver.wait_until(lambda: False)
+        finish(job, spark)
     return int(killed)
+
+
+def finish(job: Job, spark: SparkSession) -> None:
+    """Take the job over from its checkpoint; OttlaError where it fails, or takes longer than ten minutes."""
+    query = None
+    try:
+        # Spark finds data sources of Python by the session that is active in a thread, which this makes `spark` here:
+        # it was made in another thread.
+        spark.createDataFrame([], "id long")
+        # A query keeps the settings that it begins with.
+        with _interpreted(spark):
+            query = start(job, spark)
+        if not comes_within(_PATIENCE_S, lambda: not query.isActive):
+            raise OttlaError(f"the streaming job was not finished within {_PATIENCE_S:.0f} s")
+        failure = query.exception()
+        if failure is not None:
+            raise OttlaError(f"the streaming job failed: {cause(str(failure))[:_WORDS_MAX]}")
+    finally:
+        if query is not None and query.isActive:
+            query.stop()
 
 
 def judge_result(spark: SparkSession, bootstrap_servers: str, source: str, result: str) -> Verdict:
@@ -91,6 +112,19 @@ def judge_result(spark: SparkSession, bootstrap_servers: str, source: str, resul
         sent, stored_columns(records(result)), bounds_of(bootstrap_servers, [result]), transactional=(result,)
     )
     return replace(judge(schema.EXACTLY_ONCE, audits[result]), guarantee=STREAMED)
+
+
+@contextmanager
+def _interpreted(spark: SparkSession) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in INTERPRETED}
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
+    yield
+    for name, earlier in before.items():
+        if earlier is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, earlier)
 
 
 class _Driver:

@@ -1,10 +1,11 @@
-"""The streaming job of `ottla run`, a Spark driver of its own: reads one topic and writes another one exactly once.
+"""The streaming job of `ottla run`: reads one topic and writes another one exactly once.
 
     python -m ottla.showcase.streaming_job        what to do comes as a line of JSON on stdin (`Job`)
 
 Every record goes on under its key, in its partition and with its headers; its value becomes the record and where it
-stood (`RESULT`). The job ends when it has read what there was at its start. It ends at once, too, when its stdin is
-closed: whoever started it is gone then.
+stood (`RESULT`). The job ends when it has read what there was at its start. As a program it is a Spark driver of its
+own, which ends at once, too, when its stdin is closed: whoever started it is gone then. `start` runs the job in a
+session that there is already.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ import os
 import re
 import sys
 import threading
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.showcase.spark_loading import INTERPRETED, SHORT_LIVED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 MICRO_BATCHES = 2
 RESULT = (
@@ -42,6 +47,12 @@ def run(job: Job) -> None:
     from ottla.spark.session import local_session
 
     spark = local_session("ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
+    start(job, spark).awaitTermination()
+    spark.stop()
+
+
+def start(job: Job, spark: SparkSession) -> StreamingQuery:
+    """Begin, or go on from the checkpoint; the query ends by itself."""
     records = (
         spark.readStream.format("ottla")
         .option("kafka.bootstrap.servers", job.bootstrap_servers)
@@ -52,7 +63,7 @@ def run(job: Job) -> None:
         .load()
     )
     result = records.selectExpr("key", f"cast({RESULT} as binary) as value", "headers", "partition")
-    query = (
+    return (
         result.writeStream.format("ottla")
         .option("kafka.bootstrap.servers", job.bootstrap_servers)
         .option("topic", job.result)
@@ -62,8 +73,6 @@ def run(job: Job) -> None:
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
-    spark.stop()
 
 
 def _end_with_stdin() -> None:
@@ -71,7 +80,7 @@ def _end_with_stdin() -> None:
     os._exit(1)
 
 
-def _cause(text: str) -> str:
+def cause(text: str) -> str:
     """The sentence in all that Spark says: our own error's where one was the cause, else the first line."""
     ours = re.search(r"^ottla\.errors\.\w+: (.*)", text, flags=re.MULTILINE)
     return ours[1] if ours is not None else text.partition("\n")[0]
@@ -84,7 +93,7 @@ def main() -> None:
     try:
         run(job)
     except Exception as error:
-        sys.exit(_cause(f"{type(error).__name__}: {error}"))
+        sys.exit(cause(f"{type(error).__name__}: {error}"))
     # Threads of Spark may still wait for a Java that is gone.
     os._exit(0)
 
