@@ -72,6 +72,11 @@ APIS = (
     "PushTelemetry",
     "DescribeTopicPartitions",
     "UpdateFeatures",
+    "DescribeQuorum",
+    "ListPartitionReassignments",
+    "DescribeClientQuotas",
+    "AlterClientQuotas",
+    "ListConfigResources",
 )
 
 MESSAGES_FOLDER = Path(__file__).resolve().parents[1] / "src" / "ottla" / "protocol" / "messages"

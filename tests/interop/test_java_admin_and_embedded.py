@@ -301,3 +301,28 @@ def test_javas_clients_come_in_by_tls_and_sasl(
     status, said = sends_and_reads()
     assert (status, "SaslAuthenticationException" in said) == (1, True), said
     assert run(kafka_tools, cluster, "GetOffsetShell", "--topic", topic).split() == [f"{topic}:0:50"]
+
+
+def test_tools_that_ask_for_quorum_quotas_features_and_moves_are_answered(
+    cluster: Cluster, kafka_tools: KafkaTools
+) -> None:
+    quorum = run(kafka_tools, cluster, "MetadataQuorumCommand", "describe", "--status")
+    assert re.search(r"LeaderId:\s+[123]\n", quorum)
+    assert re.search(r"ClusterId:\s+\S+\n", quorum)
+    moves = run(kafka_tools, cluster, "reassign.ReassignPartitionsCommand", "--list")
+    assert moves.strip() == "No partition reassignments found."
+    quotas = ["--entity-type", "clients", "--entity-name", "x"]
+    assert run(kafka_tools, cluster, "kafka.admin.ConfigCommand", "--describe", *quotas).strip() == ""
+    status, said = kafka_tools.try_to_run(
+        "kafka.admin.ConfigCommand",
+        "--bootstrap-server",
+        cluster.bootstrap_servers,
+        "--alter",
+        *quotas,
+        "--add-config",
+        "producer_byte_rate=1000",
+    )
+    assert status != 0
+    assert "this broker enforces no quotas: none was set" in said
+    features = run(kafka_tools, cluster, "FeatureCommand", "describe")
+    assert re.search(r"Feature: transaction\.version\s.*FinalizedVersionLevel: 2", features)

@@ -40,7 +40,11 @@ MODULES: dict[int, tuple[str, str]] = {
     42: ("delete_groups", "DeleteGroups"),
     43: ("elect_leaders", "ElectLeaders"),
     44: ("incremental_alter_configs", "IncrementalAlterConfigs"),
+    46: ("list_partition_reassignments", "ListPartitionReassignments"),
     47: ("offset_delete", "OffsetDelete"),
+    48: ("describe_client_quotas", "DescribeClientQuotas"),
+    49: ("alter_client_quotas", "AlterClientQuotas"),
+    55: ("describe_quorum", "DescribeQuorum"),
     56: ("alter_partition", "AlterPartition"),
     57: ("update_features", "UpdateFeatures"),
     60: ("describe_cluster", "DescribeCluster"),
@@ -50,5 +54,6 @@ MODULES: dict[int, tuple[str, str]] = {
     66: ("list_transactions", "ListTransactions"),
     71: ("get_telemetry_subscriptions", "GetTelemetrySubscriptions"),
     72: ("push_telemetry", "PushTelemetry"),
+    74: ("list_config_resources", "ListConfigResources"),
     75: ("describe_topic_partitions", "DescribeTopicPartitions"),
 }
