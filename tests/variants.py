@@ -72,7 +72,7 @@ IN_TEST = {
     "tests/simulation/test_negative_controls.py::test_copies_beyond_those_the_application_made_are_found": 0,
     "tests/simulation/test_plan.py::test_every_plan_drawn_survives_a_file": 1,
     "tests/simulation/test_plan.py::test_every_plan_that_reality_is_asked_about_survives_a_file": 0,
-    "tests/simulation/test_timed_faults.py::test_most_of_what_is_drawn_strikes": 0,
+    "tests/simulation/test_timed_faults.py::test_most_of_what_is_drawn_fires": 0,
     "tests/trial/test_run.py::test_a_trial_that_comes_with_ottla_is_as_expected": 3,
 }
 

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+from ottla.broker.apis import VERSIONS  # noqa: E402
 from ottla.faults.fault import AFTER_APPEND, BEFORE_APPEND, KINDS, OF_BROKERS, OF_REQUESTS, fault_class  # noqa: E402
 from ottla.faults.fields import Field  # noqa: E402
 from ottla.faults.request_fault import WHICH  # noqa: E402
+from ottla.protocol.messages import MODULES  # noqa: E402
 
 PAGE = ROOT / "docs" / "faults.md"
 
 INTRODUCTION = """\
 # Faults
 
-What can go wrong on purpose. The same faults, with the same names and fields, strike an embedded cluster
-(`cluster.faults`), a simulated one (`ottla simulate`) and stand in plans that were kept. Written by
-`tools/generate_faults.py` from `src/ottla/faults/`; changes belong there.
+A fault is something that goes wrong on purpose. The faults have the same names and fields in an embedded cluster
+(`cluster.faults`, `ottla cluster fault`), in trials (`ottla trial`) and in the simulation (`ottla simulate`). This page
+is written by `tools/generate_faults.py` from `src/ottla/faults/`; changes belong there.
 
 ```python
 import ottla
@@ -40,23 +43,26 @@ with ottla.Cluster(brokers=3) as cluster:
     assert ottla.read_table(cluster.bootstrap_servers, "orders").num_rows == 5
 ```
 
-A fault is in force from its verb until `heal()`, or to the end of its `with`. Then it is over: brokers that it killed,
-froze or stopped run again. `fired` tells how often it really struck; a test that never asks does not know whether it
-tested anything. A fault that can find nothing to strike (a broker that is down already) is refused.
+A fault is in force from the call until `heal()`, or until the end of its `with` block. Then the brokers that it killed,
+paused or stopped run again. `fired` counts how often it really fired. Assert it: if the fault never fired, the test has
+tested nothing. A fault that has nothing to apply to (such as a broker that is down already) is refused.
+
+*Silent* means that a connection stays open and nothing arrives on it any more.
 
 """
 
 OF_WHICH = """\
 ## Which requests
 
-Faults that strike requests take these fields, all optional. Without `nth`, `every` and `probability` every request that
-matches is struck. Counting is over the requests that match, of the whole cluster; a retry is one more request.
+Faults that apply to requests take these fields, all optional. A request that fits `api`, `topic`, `partition` and
+`broker_id` matches. Without `nth`, `every` and `probability` the fault fires for every request that matches. Requests
+are counted over the whole cluster; a retry is one more request. `matched` counts the requests that matched.
 
 """
 
 HOLD = """\
-`hold` is a barrier for tests: `await_reached()` returns once it holds a request, or its answer, and `release()` lets
-all go on. Every fault that strikes requests has `await_fired()`, which waits until it has struck.
+`await_reached()` returns once `hold` holds a request or an answer, and `release()` lets all of them go on. Every fault
+that applies to requests has `await_fired()`, which waits until it has fired.
 
 ```python
 import ottla
@@ -74,18 +80,18 @@ with ottla.Cluster(brokers=1) as cluster, ottla.Producer(cluster.bootstrap_serve
 """
 
 BROKERS = """\
-## Brokers struck down
+## Brokers that end or freeze
 
-By a request at a `moment`, or now: `cluster.faults.kill(nth=3)` kills the broker that handles the third Produce
-request, `cluster.faults.kill(moment="now", broker_id=2)` kills broker 2. Power cuts leave the same bytes for the same
-`seed`.
+Either a request decides which broker and when: `cluster.faults.kill(nth=3)` kills the broker that handles the third
+Produce request, at a `moment`. Or it happens at once: `cluster.faults.kill(moment="now", broker_id=2)` kills broker 2.
+After a power cut the same bytes are left for the same `seed`.
 
 """
 
 
 def rows(kinds: Sequence[str], but: Sequence[Field] = ()) -> Iterator[str]:
     """A table of these kinds, with the fields that not all of them have."""
-    yield "| fault | what happens | fields |"
+    yield "| fault | what happens | its own fields |"
     yield "|---|---|---|"
     for kind in kinds:
         found = fault_class(kind)
@@ -95,15 +101,32 @@ def rows(kinds: Sequence[str], but: Sequence[Field] = ()) -> Iterator[str]:
 
 
 def fields(kinds: Sequence[str]) -> Iterator[str]:
-    """A table of all fields that these kinds have, each once."""
-    yield "| field | what it says | what it may be |"
+    """A table of all fields that these kinds have, each once, with every meaning that it has."""
+    yield "| field | meaning | allowed values |"
     yield "|---|---|---|"
-    known: dict[tuple[str, str], Field] = {}
+    known: dict[str, dict[Field, list[str]]] = {}
     for kind in kinds:
         for field in fault_class(kind).fields().values():
-            known.setdefault((field.name, field.says), field)
-    for field in known.values():
-        yield f"| `{field.name}` | {field.says} | {field.may.words} |"
+            known.setdefault(field.name, {}).setdefault(field, []).append(kind)
+    for name, meanings in known.items():
+        if len(meanings) == 1:
+            [field] = meanings
+            yield f"| `{name}` | {field.says} | {field.may.words} |"
+            continue
+        # The meaning that most kinds have comes first and is that of all others.
+        usual, *special = sorted(meanings, key=lambda field: -len(meanings[field]))
+        says, may = [usual.says], [usual.may.words]
+        for field in special:
+            of = ", ".join(f"`{kind}`" for kind in meanings[field])
+            says.append(f"{of}: {field.says}")
+            may.append(f"{of}: {field.may.words}")
+        yield f"| `{name}` | {'; '.join(says)} | {'; '.join(may)} |"
+
+
+def apis() -> str:
+    """What `api` can be: the requests that brokers answer."""
+    names = ", ".join(f"`{name}`" for name in sorted(MODULES[api_key][1] for api_key in VERSIONS))
+    return textwrap.fill(f"`api` is one of {names}.", width=120, break_on_hyphens=False)
 
 
 def page() -> str:
@@ -115,12 +138,14 @@ def page() -> str:
         "\n".join(rows(BEFORE_APPEND, WHICH)),
         "\n\n## After the append\n\nThe records are stored.\n\n",
         "\n".join(rows(AFTER_APPEND, WHICH)),
-        "\n\n## Until it is released\n\n",
+        "\n\n## Held until released\n\n",
         "\n".join(rows(["hold"], WHICH)),
         "\n\n",
         HOLD,
         OF_WHICH,
         "\n".join(f"- `{field.name}`: {field.says}" for field in WHICH),
+        "\n\n",
+        apis(),
         "\n\n",
         BROKERS,
         "\n".join(rows(OF_BROKERS, WHICH)),

@@ -2,7 +2,7 @@
 
 Run it with `pytest examples/lost_ack`. The fixtures `kafka_cluster` and `kafka_topic` come with ottla. The fault is
 exact: the first Produce request for this topic is carried out, and its connection is cut instead of answered. That is
-the moment that no test hits by killing brokers at random. Each test asserts that the fault has really struck.
+the moment that no test hits by killing brokers at random. Each test asserts that the fault has really fired.
 """
 
 from __future__ import annotations

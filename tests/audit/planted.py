@@ -504,7 +504,7 @@ def tell_too_late(run: Run) -> Planted | None:
     return Planted(kinds.OVERDUE, (record.number,))
 
 
-def do_not_strike(run: Run) -> Planted | None:
+def do_not_fire(run: Run) -> Planted | None:
     run.c.faults.append(FaultSeen("drop_ack", 0, must_fire=True))
     return Planted(kinds.FAULTLESS)
 
@@ -624,7 +624,7 @@ SPOILERS: tuple[Spoil, ...] = (
     leave_open,
     get_stuck,
     tell_too_late,
-    do_not_strike,
+    do_not_fire,
     let_a_control_pass,
     differ_the_second_time,
     keep_waiting,

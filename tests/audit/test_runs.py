@@ -1,4 +1,4 @@
-"""Groups 13 to 16: claims, liveness and deadlines, faults that struck, control runs, repeatability."""
+"""Groups 13 to 16: claims, liveness and deadlines, faults that fired, control runs, repeatability."""
 
 from __future__ import annotations
 
@@ -106,16 +106,16 @@ def test_a_delivery_timeout_nobody_told_is_not_observable(scene: Scene) -> None:
 # ---- 15: faults and controls ----------------------------------------------------------------------------------------
 
 
-def test_a_fault_that_had_to_strike_and_did_not_makes_a_run_void(scene: Scene) -> None:
+def test_a_fault_that_had_to_fire_and_did_not_makes_a_run_void(scene: Scene) -> None:
     scene.chronicle.faults.append(FaultSeen("lose_ack", 0, "nth=9 of t", must_fire=True))
-    assert scene.ask(check_fired_faults).evidence[0].detail == "lose_ack never struck: nth=9 of t"
+    assert scene.ask(check_fired_faults).evidence[0].detail == "lose_ack never fired: nth=9 of t"
 
 
-def test_a_fault_drawn_by_chance_that_found_nothing_to_strike_is_tallied(scene: Scene) -> None:
+def test_a_fault_drawn_by_chance_that_never_fired_is_tallied(scene: Scene) -> None:
     scene.chronicle.faults.append(FaultSeen("kill", 0))
     finding = scene.ask(check_fired_faults)
     assert finding.passed
-    assert finding.tallies == (("kill struck", 1), ("kill did not strike", 1))
+    assert finding.tallies == (("kill fired", 1), ("kill did not fire", 1))
 
 
 def test_a_control_run_in_which_nothing_was_found_convicts_the_judge(scene: Scene) -> None:

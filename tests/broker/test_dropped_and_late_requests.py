@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.events import ConnectionLost, RequestReceived, Respond, Struck
+from ottla.broker.events import ConnectionLost, FaultFired, RequestReceived, Respond
 from ottla.faults.fault import make_fault
 
 from .world import TOPIC, World, batch_of, produce_request
@@ -105,22 +105,22 @@ def test_what_comes_again_does_not_touch_the_memory_of_the_first(replicated: Wor
 
 
 def crashed(world: World, moment: str, *, acks: int = -1) -> tuple[list[type], list[bytes | None]]:
-    """What the core says when a kill strikes its next Produce request, and what is in its log."""
+    """What the core says when a kill fires for its next Produce request, and what is in its log."""
     world.faults.add(make_fault("kill", nth=1, moment=moment))
     core = world.brokers[world.leader()]
     core.receive(RequestReceived(9, 1, 12, "test", produce_request({(TOPIC, 0): batch_of(b"a")}, acks=acks)), 0)
-    said = [type(output) for output in core.outputs() if isinstance(output, Struck | Respond)]
+    said = [type(output) for output in core.outputs() if isinstance(output, FaultFired | Respond)]
     return said, values(world)
 
 
-def test_a_kill_at_the_request_strikes_before_the_append(world: World) -> None:
-    assert crashed(world, "request") == ([Struck], [])
+def test_a_kill_at_the_request_fires_before_the_append(world: World) -> None:
+    assert crashed(world, "request") == ([FaultFired], [])
 
 
 @pytest.mark.parametrize("moment", ["append", "ack"])
-def test_a_kill_afterwards_strikes_before_the_answer(world: World, moment: str) -> None:
+def test_a_kill_afterwards_fires_before_the_answer(world: World, moment: str) -> None:
     said, stored = crashed(world, moment)
-    assert said[0] is Struck
+    assert said[0] is FaultFired
     assert stored == [b"a"]
 
 
@@ -129,20 +129,20 @@ def test_a_kill_at_the_append_comes_before_any_follower_hears_of_it(replicated: 
     replicated.faults.add(make_fault("kill", nth=1, moment="append"))
     core = replicated.brokers[leader]
     core.receive(RequestReceived(9, 1, 12, "test", produce_request({(TOPIC, 0): batch_of(b"a")})), replicated.now_us)
-    assert isinstance(core.outputs()[0], Struck)
+    assert isinstance(core.outputs()[0], FaultFired)
 
 
 def test_a_kill_at_the_ack_waits_for_the_followers(replicated: World) -> None:
     replicated.faults.add(make_fault("kill", nth=1, moment="ack"))
     replicated.send(replicated.leader(), produce_request({(TOPIC, 0): batch_of(b"a")}))
-    assert [kind for _, kind in replicated.struck] == ["kill"]
+    assert [kind for _, kind in replicated.fault_fired] == ["kill"]
     assert all(len(replicated.stored(broker_id=broker_id)) == 1 for broker_id in replicated.brokers)
 
 
 def test_a_broker_paused_at_a_request_handles_it_when_it_goes_on(world: World) -> None:
     world.faults.add(make_fault("pause", nth=1, moment="request"))
     connection = world.send(1, produce_request({(TOPIC, 0): batch_of(b"a")}))
-    assert world.struck == [(1, "pause")]
+    assert world.fault_fired == [(1, "pause")]
     assert values(world) == []
     world.pass_time(10)
     assert len(world.answers[connection]) == 1

@@ -51,7 +51,7 @@ def test_lost_request_is_not_stored(world: World) -> None:
 
 
 def test_what_was_already_on_its_way_is_dropped_with_the_connection(world: World) -> None:
-    """Requests behind the struck one on the same connection are never appended, as with a broken socket."""
+    """Requests behind the affected one on the same connection are never appended, as with a broken socket."""
     from ottla.broker.events import ConnectionLost, RequestReceived
 
     world.faults.add(make_fault("lose_ack", nth=1))
@@ -151,7 +151,7 @@ def test_one_plan_counts_for_all_brokers_and_not_for_followers() -> None:
     assert world.ask(world.leader(), fetch_request(max_wait_ms=0)) == "hung up"
 
 
-def test_other_apis_are_struck_before_and_after(world: World) -> None:
+def test_faults_of_other_apis_fire_before_and_after(world: World) -> None:
     world.faults.add(make_fault("lose_ack", api="Metadata", nth=1))
     world.faults.add(make_fault("delay_ack", api="Metadata", delay_ms=50, every=2))
     assert world.ask(1, MetadataRequest(topics=None)) == "hung up"

@@ -460,7 +460,7 @@ def test_sessions_are_counted_under_apache_kafkas_names(world: World) -> None:
     assert beans[f"{cache}NumIncrementalFetchPartitionsCached"] == {"Value": 5}
 
 
-def test_a_fault_strikes_the_fetches_of_a_session_that_holds_its_partition(world: World) -> None:
+def test_a_fault_applies_to_the_fetches_of_a_session_that_holds_its_partition(world: World) -> None:
     from ottla.faults.fault import make_fault
 
     number = world.ask(1, asked_for({TOPIC: {0: 0, 1: 0}}, session_epoch=0)).session_id

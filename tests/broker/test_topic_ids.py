@@ -91,7 +91,7 @@ def test_who_asks_the_wrong_broker_by_id_is_told_the_leader_and_where_it_is(worl
     assert fetch(world, id_of(world), broker_id=other, version=15).node_endpoints == []
 
 
-def test_faults_that_name_a_topic_strike_requests_by_id(world: World) -> None:
+def test_faults_that_name_a_topic_apply_to_requests_by_id(world: World) -> None:
     from ottla.faults.fault import make_fault
 
     world.faults.add(make_fault("refuse", topic=TOPIC, error=6, times=1))

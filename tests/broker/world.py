@@ -20,6 +20,7 @@ from ottla.broker.events import (
     ControllerAnswered,
     ControllerRequest,
     ControllerResponse,
+    FaultFired,
     Halted,
     HangUp,
     ImagePublished,
@@ -28,7 +29,6 @@ from ottla.broker.events import (
     PeerAnswered,
     RequestReceived,
     Respond,
-    Struck,
 )
 from ottla.broker.log.directory import directory_id
 from ottla.broker.settings import BrokerSettings
@@ -253,7 +253,7 @@ class World:
         self.answers: dict[int, list[Any]] = {}
         self.questions: dict[int, tuple[int, int, int]] = {}
         self.order: list[str] = []
-        self.struck: list[tuple[int, str]] = []
+        self.fault_fired: list[tuple[int, str]] = []
         self.last_connection = 0
         self.drain()
 
@@ -367,8 +367,8 @@ class World:
                 self.brokers[broker_id].receive(ControllerAnswered(output.token, None), self.now_us)
             else:
                 self.controller.receive(ControllerRequest(broker_id, output.token, output.message), self.now_us)
-        elif isinstance(output, Struck):
-            self.struck.append((broker_id, output.kind))
+        elif isinstance(output, FaultFired):
+            self.fault_fired.append((broker_id, output.kind))
         elif output.connection_id < 0:
             if output.connection_id not in self.questions:
                 return

@@ -154,7 +154,7 @@ def test_disk_that_takes_no_more(program: Program) -> None:
     rows = "".join(f"{number},{numbers.randbytes(1_000).hex()}\n" for number in range(3_000))
     name = program.write("rows.csv", "id,noise\n" + rows)
     arguments = ("run", "--input", name, "--key", "id", "--data-dir", "kept", "--json", "figures.json")
-    # One limit strikes at once, the other when the brokers' logs have grown.
+    # One limit is reached at once, the other when the brokers' logs have grown.
     for limit in (10_000, 500_000):
         sentence = program.refused(*arguments, file_bytes_max=limit)
         assert "kept/run-1" in sentence

@@ -83,7 +83,7 @@ def test_end_of_the_program_over_an_interruption_is_an_interruption_all_the_same
 
 @pytest.mark.parametrize("first", ENDING)
 @pytest.mark.parametrize("second", ENDING)
-def test_second_signal_does_not_strike_the_tidying(first: signal.Signals, second: signal.Signals) -> None:
+def test_second_signal_does_not_interrupt_the_tidying(first: signal.Signals, second: signal.Signals) -> None:
     tidied = False
     with pytest.raises((KeyboardInterrupt, Ended)) as ended, ending_in_order():  # noqa: PT012
         try:
@@ -121,13 +121,13 @@ def test_signals_that_come_together_are_one_end() -> None:
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_signal_that_strikes_in_a_destructor_is_not_lost(number: signal.Signals) -> None:
-    class Struck:
+def test_signal_that_comes_in_a_destructor_is_not_lost(number: signal.Signals) -> None:
+    class Interrupted:
         def __del__(self) -> None:
             signal.raise_signal(number)
 
     def go_on() -> None:
-        Struck()
+        Interrupted()
         threading.Event().wait(60)
 
     with pytest.raises((KeyboardInterrupt, Ended)) as ended, ending_in_order():

@@ -201,7 +201,7 @@ def test_a_delayed_ack_comes_after_its_delay(
 def test_a_fault_that_makes_no_sense_is_refused(three: Cluster) -> None:
     with pytest.raises(ConfigError, match="nth=0"):
         three.faults.lose_ack(topic="flights", nth=0)
-    with pytest.raises(ConfigError, match="nth strikes once"):
+    with pytest.raises(ConfigError, match="nth fires once"):
         three.faults.lose_ack(topic="flights", nth=1, every=2)
 
 
@@ -240,7 +240,7 @@ def test_what_each_replica_holds_is_told_of_one_moment(three: Cluster, connect: 
         (lambda cluster: cluster.await_leader("t", 0, timeout=float("inf")), "timeout=inf must be a number of seconds"),
         (lambda cluster: cluster.kill("1"), "broker_id='1' must be an integer"),
         (lambda cluster: cluster.pause(True), "broker_id=True must be an integer"),
-        (lambda cluster: cluster.power_off(1, seed=-1), "seed=-1 must be an integer of at least 0"),
+        (lambda cluster: cluster.power_off(1, seed=-1), "seed=-1 must be an integer from 0 to 9223372036854775807"),
         (lambda cluster: cluster.metrics([1]), r"broker_id=\[1\] must be an integer"),
         (lambda cluster: cluster.coordinator(group=5), "group=5 must be a text"),
         (lambda cluster: cluster.faults.add("kill"), "'kill' is no fault"),

@@ -1,4 +1,4 @@
-"""Every fault there is, one way through: imposed, seen to strike, healed, and then it strikes no more and all is well.
+"""Every fault there is, one way through: imposed, seen to fire, healed, and then it fires no more and all is well.
 
 What each does to clients and records stands in `test_faults.py`. Kinds are taken from the vocabulary itself: a new one
 without a case fails here.
@@ -65,7 +65,7 @@ def _move_coordinator(at: Scene) -> Fault:
     return at.faults.move_coordinator(transactional_id=at.topic)
 
 
-# By the verbs of `cluster.faults`. Nothing says how often: each strikes all it is about until it is healed, so that
+# By the verbs of `cluster.faults`. Nothing says how often: each fires whenever it matches until it is healed, so that
 # healing is what ends it.
 CASES: dict[str, Callable[[Scene], Fault]] = {
     "refuse": lambda at: at.faults.refuse(topic=at.topic),
@@ -174,7 +174,7 @@ def test_every_kind_has_a_verb_and_every_verb_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", [*CASES, *STRUCK_DOWN])
-def test_a_healed_fault_strikes_no_more_and_all_is_well(three: ottla.Cluster, kafka_name: str, name: str) -> None:
+def test_a_healed_fault_fires_no_more_and_all_is_well(three: ottla.Cluster, kafka_name: str, name: str) -> None:
     three.create_topic(kafka_name)
     scene = Scene(three, kafka_name, three.leader(kafka_name, 0))
     quick = {"request_timeout_ms": 400, "retry_backoff_ms": 20, "linger_ms": 0}
@@ -182,16 +182,16 @@ def test_a_healed_fault_strikes_no_more_and_all_is_well(three: ottla.Cluster, ka
         traffic = Traffic(sender, kafka_name)
         traffic.send().result(PATIENCE_S)
         fault = (CASES | STRUCK_DOWN)[name](scene)
-        struck = traffic.send()
-        until(lambda: fault.fired > 0, f"{fault} never struck")
+        sent = traffic.send()
+        until(lambda: fault.fired > 0, f"{fault} never fired")
         fault.heal()
         healed = counted(three, fault)
         assert healed["fired"] == fault.fired > 0
         if name == "unclean_election":
             three.start(scene.leader)
-        # Whatever it has struck is back.
+        # Whatever it has affected is back.
         assert set(three.brokers().values()) == {"running"}
-        struck.result(PATIENCE_S)
+        sent.result(PATIENCE_S)
         three.await_isr(kafka_name, 0, 3)
         for _ in range(AFTERWARDS):
             traffic.send().result(PATIENCE_S)
@@ -201,7 +201,7 @@ def test_a_healed_fault_strikes_no_more_and_all_is_well(three: ottla.Cluster, ka
 
 
 @pytest.mark.parametrize("kind", [*OF_REQUESTS, *OF_BROKERS])
-def test_a_fault_healed_before_it_struck_never_does(three: ottla.Cluster, kafka_name: str, kind: str) -> None:
+def test_a_fault_healed_before_it_fired_never_does(three: ottla.Cluster, kafka_name: str, kind: str) -> None:
     three.create_topic(kafka_name)
     late = {"delay_ms": 50} if kind.startswith("delay") else {}
     fault: Fault = getattr(three.faults, kind)(topic=kafka_name, **late)

@@ -106,7 +106,7 @@ def test_a_late_request_comes_even_where_the_fault_was_healed_meanwhile(three: o
 
 @pytest.mark.parametrize("moment", ["request", "append", "ack"])
 @pytest.mark.parametrize("verb", ["kill", "power_off"])
-def test_a_leader_struck_down_loses_nothing_that_all_replicas_acknowledge(
+def test_a_leader_ended_by_a_request_loses_nothing_that_all_replicas_acknowledge(
     three: ottla.Cluster, topic: str, verb: str, moment: str
 ) -> None:
     leader = three.leader(topic, 0)

@@ -34,7 +34,7 @@ def test_the_end_of_the_block_releases(kafka_cluster: ottla.Cluster, kafka_topic
         assert delivery.result(60).offset == 0
 
 
-def test_who_waits_for_a_fault_waits_until_it_strikes(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+def test_who_waits_for_a_fault_waits_until_it_fires(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
     fired: list[int] = []
     with (
         kafka_cluster.faults.lose_ack(topic=kafka_topic, times=2) as fault,
@@ -47,11 +47,11 @@ def test_who_waits_for_a_fault_waits_until_it_strikes(kafka_cluster: ottla.Clust
     assert fired == [2]
 
 
-def test_who_waits_in_vain_is_told_how_often_it_struck(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
-    told = "it struck 0 of 0 requests in 0 s, and was to strike 3"
+def test_who_waits_in_vain_is_told_how_often_it_fired(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
+    told = "it fired 0 times in 0 s, and 3 were awaited; 0 requests matched"
     with kafka_cluster.faults.lose_ack(topic=kafka_topic) as fault, pytest.raises(OttlaError, match=told):
         fault.await_fired(3, timeout=0)
-    with pytest.raises(OttlaError, match="is over: it struck 0 times"):
+    with pytest.raises(OttlaError, match="is over: it fired 0 times"):
         fault.await_fired()
 
 
@@ -75,11 +75,11 @@ def test_who_waits_for_a_fault_that_another_heals_is_told_at_once(
     fault.heal()
     waiting.join(60)
     [sentence] = told
-    assert "is over: it struck 1 time" in sentence
+    assert "is over: it fired 1 time" in sentence
 
 
 def test_what_cannot_be_waited_for_is_refused(kafka_cluster: ottla.Cluster, kafka_topic: str) -> None:
-    with kafka_cluster.faults.slow_disk(1, delay_ms=1) as slow, pytest.raises(UserMistake, match="strike requests"):
+    with kafka_cluster.faults.slow_disk(1, delay_ms=1) as slow, pytest.raises(UserMistake, match="apply to requests"):
         slow.await_fired()
     with kafka_cluster.faults.hold(topic=kafka_topic) as hold, pytest.raises(ConfigError, match="count=0"):
         hold.await_reached(0)

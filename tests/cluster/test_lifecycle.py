@@ -93,7 +93,7 @@ def test_ctrl_c_leaves_no_temporary_folder(hold: Callable[..., Holder]) -> None:
 @pytest.mark.parametrize(
     "call", [os.mkdir, _thread.start_new_thread], ids=["its folder is made", "somebody hears the brokers"]
 )
-def test_ctrl_c_leaves_nothing_where_it_strikes_just_when(
+def test_ctrl_c_leaves_nothing_where_it_comes_just_when(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -157,7 +157,7 @@ def test_brokers_and_settings_are_as_told(tmp_path: Path, ini: str, arguments: t
 
 @pytest.mark.parametrize(("arguments", "begins"), [((), 0), (("--kafka-setting", "log.retention.ms=604800000"), 1)])
 def test_records_of_long_ago_stay_unless_told(tmp_path: Path, arguments: tuple[str, ...], begins: int) -> None:
-    """Fixed timestamps are common in tests, and retention strikes once in five minutes."""
+    """Fixed timestamps are common in tests, and retention runs once in five minutes."""
     ini = "kafka_brokers = 1\nkafka_settings = log.retention.check.interval.ms=10\n"
     done = _run_project(tmp_path, _RECORDS_OF_LONG_AGO, *arguments, ini=ini, EXPECTED=str(begins))
     assert done.returncode == 0, done.stdout + done.stderr

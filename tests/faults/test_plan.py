@@ -1,4 +1,4 @@
-"""A fault plan counts what matches, strikes what it says, and knows what really happened."""
+"""A fault plan counts what matches, fires where it says, and knows what really happened."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ottla.faults.fault import fault_from, make_fault
 from ottla.faults.plan import FaultContext, FaultPlan
 
 
-def strikes(plan: FaultPlan, requests: int, topic: str = "flights", partition: int = 0) -> list[str]:
-    """What becomes of this many requests for one partition: the kind that struck, or "-"."""
+def fired_kinds(plan: FaultPlan, requests: int, topic: str = "flights", partition: int = 0) -> list[str]:
+    """What becomes of this many requests for one partition: the kind that fired, or "-"."""
     seen = []
     for _ in range(requests):
         context = FaultContext("Produce", ((topic, partition),))
@@ -21,39 +21,39 @@ def strikes(plan: FaultPlan, requests: int, topic: str = "flights", partition: i
     return seen
 
 
-def test_nth_strikes_that_request_only() -> None:
+def test_nth_fires_for_that_request_only() -> None:
     plan = FaultPlan()
     fault_id = plan.add(make_fault("lose_ack", topic="flights", nth=3))
-    assert strikes(plan, 7) == ["-", "-", "lose_ack", "-", "-", "-", "-"]
+    assert fired_kinds(plan, 7) == ["-", "-", "lose_ack", "-", "-", "-", "-"]
     assert (plan.fired(fault_id), plan.matched(fault_id)) == (1, 7)
 
 
-def test_every_strikes_each_kth_and_times_ends_it() -> None:
+def test_every_fires_for_each_kth_and_times_ends_it() -> None:
     plan = FaultPlan()
     fault_id = plan.add(make_fault("lose_request", every=2, times=2))
-    assert strikes(plan, 7) == ["-", "lose_request", "-", "lose_request", "-", "-", "-"]
+    assert fired_kinds(plan, 7) == ["-", "lose_request", "-", "lose_request", "-", "-", "-"]
     assert plan.fired(fault_id) == 2
 
 
-def test_without_nth_and_every_each_request_is_struck_until_times() -> None:
+def test_without_nth_and_every_it_fires_for_each_request_until_times() -> None:
     plan = FaultPlan()
     plan.add(make_fault("refuse", times=2))
-    assert strikes(plan, 4) == ["refuse", "refuse", "-", "-"]
+    assert fired_kinds(plan, 4) == ["refuse", "refuse", "-", "-"]
 
 
 def test_a_fault_counts_only_its_own_topic_and_partition() -> None:
     plan = FaultPlan()
     fault_id = plan.add(make_fault("lose_ack", topic="flights", partition=1, nth=2))
-    assert strikes(plan, 3, partition=0) == ["-"] * 3
-    assert strikes(plan, 3, topic="weather", partition=1) == ["-"] * 3
-    assert strikes(plan, 2, partition=1) == ["-", "lose_ack"]
+    assert fired_kinds(plan, 3, partition=0) == ["-"] * 3
+    assert fired_kinds(plan, 3, topic="weather", partition=1) == ["-"] * 3
+    assert fired_kinds(plan, 2, partition=1) == ["-", "lose_ack"]
     assert plan.matched(fault_id) == 2
 
 
 def test_a_fault_for_another_api_does_not_count_produce_requests() -> None:
     plan = FaultPlan()
     fault_id = plan.add(make_fault("lose_request", api="Metadata"))
-    assert strikes(plan, 2) == ["-", "-"]
+    assert fired_kinds(plan, 2) == ["-", "-"]
     assert plan.matched(fault_id) == 0
     action = plan.before_append(FaultContext("Metadata"))
     assert action is not None
@@ -64,7 +64,7 @@ def test_before_the_append_wins_and_only_it_counts_as_fired() -> None:
     plan = FaultPlan()
     after = plan.add(make_fault("lose_ack", every=2))
     before = plan.add(make_fault("lose_request", every=4))
-    assert strikes(plan, 8) == ["-", "lose_ack", "-", "lose_request"] * 2
+    assert fired_kinds(plan, 8) == ["-", "lose_ack", "-", "lose_request"] * 2
     assert (plan.fired(after), plan.matched(after)) == (2, 8)
     assert (plan.fired(before), plan.matched(before)) == (2, 8)
 
@@ -73,7 +73,7 @@ def test_the_rule_added_first_wins_among_equals() -> None:
     plan = FaultPlan()
     first = plan.add(make_fault("delay_ack", delay_ms=5))
     second = plan.add(make_fault("lose_ack"))
-    assert strikes(plan, 2) == ["delay_ack", "delay_ack"]
+    assert fired_kinds(plan, 2) == ["delay_ack", "delay_ack"]
     assert (plan.fired(first), plan.fired(second)) == (2, 0)
 
 
@@ -100,15 +100,15 @@ def test_refusal_names_the_partitions_it_is_about_and_its_error() -> None:
     assert (action.partitions, action.error) == ((("flights", 2),), 6)
 
 
-def test_healed_rule_strikes_no_more_and_keeps_its_counts() -> None:
+def test_healed_rule_fires_no_more_and_keeps_its_counts() -> None:
     plan = FaultPlan()
     fault_id = plan.add(make_fault("lose_ack"))
     assert plan.active
-    strikes(plan, 2)
+    fired_kinds(plan, 2)
     plan.heal(fault_id)
     plan.heal(fault_id)
     assert not plan.active
-    assert strikes(plan, 2) == ["-", "-"]
+    assert fired_kinds(plan, 2) == ["-", "-"]
     assert (plan.fired(fault_id), plan.matched(fault_id)) == (2, 2)
 
 
@@ -175,7 +175,7 @@ def test_chance_is_drawn_from_the_seed_alone() -> None:
     def run(seed: int) -> list[str]:
         plan = FaultPlan()
         plan.add(make_fault("lose_ack", probability=0.3, seed=seed))
-        return strikes(plan, 200)
+        return fired_kinds(plan, 200)
 
     assert run(1) == run(1) != run(2)
     assert 30 < run(1).count("lose_ack") < 90
@@ -184,10 +184,10 @@ def test_chance_is_drawn_from_the_seed_alone() -> None:
 def test_a_fault_is_in_force_for_its_time_only() -> None:
     plan = FaultPlan()
     fault_id = plan.add(make_fault("lose_request", after_ms=10, duration_ms=5), 1_000_000)
-    struck = [
+    fired = [
         plan.before_append(FaultContext("Produce"), 1_000_000 + ms * 1000) is not None for ms in (0, 9, 10, 14, 15, 99)
     ]
-    assert struck == [False, False, True, True, False, False]
+    assert fired == [False, False, True, True, False, False]
     assert (plan.fired(fault_id), plan.matched(fault_id)) == (2, 2)
 
 
@@ -210,7 +210,7 @@ def test_a_fault_that_makes_no_sense_says_why(fields: dict[str, object], said: s
 
 
 @pytest.mark.parametrize("moment", ["request", "append", "ack"])
-def test_a_crash_strikes_at_its_moment(moment: str) -> None:
+def test_a_crash_fires_at_its_moment(moment: str) -> None:
     plan = FaultPlan()
     plan.add(make_fault("kill", nth=1, moment=moment))
     context = FaultContext("Produce", (("flights", 0),))

@@ -91,7 +91,7 @@ def test_temporary_folder_is_gone_after_its_block(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("folder", [temporary_folder(), make_folders(None)], ids=["temporary folder", "folders"])
-def test_folder_is_gone_where_ctrl_c_strikes_just_when_it_is_made(
+def test_folder_is_gone_where_ctrl_c_comes_just_when_it_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: AbstractContextManager[object]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -278,7 +278,7 @@ def overdue(c: Chronicle) -> None:
     c.sent[3].told_us += 60_000_000
 
 
-def no_strike(c: Chronicle) -> None:
+def no_fault_fired(c: Chronicle) -> None:
     c.faults[0] = replace(c.faults[0], fired=0)
 
 
@@ -317,7 +317,7 @@ def no_control(c: Chronicle) -> None:
         (13, kinds.BROKEN_PROMISE, EXACTLY_ONCE, twice),
         (14, kinds.STUCK, STREAMED, stuck),
         (14, kinds.OVERDUE, EXACTLY_ONCE, overdue),
-        (15, kinds.FAULTLESS, STREAMED, no_strike),
+        (15, kinds.FAULTLESS, STREAMED, no_fault_fired),
         (15, kinds.UNCONTROLLED, EXACTLY_ONCE, no_control),
     ],
 )

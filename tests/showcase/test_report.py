@@ -125,12 +125,12 @@ def test_anything_not_as_promised_exits_with_one(name: str, changed: Verdict) ->
     assert f"Not as promised: {changed.guarantee}." in shown(result)
 
 
-def test_fault_that_never_struck_voids_the_run() -> None:
+def test_fault_that_never_fired_voids_the_run() -> None:
     result = outcome()
     result.fired[EXACTLY_ONCE][LOSE_REQUEST] = 0
     assert result.exit_status == 1
     text = " ".join(shown(result).split())
-    assert "This run is void: exactly-once: the fault “request lost before the append” never struck." in text
+    assert "This run is void: exactly-once: the fault “request lost before the append” never fired." in text
 
 
 def test_count_that_differs_from_the_offsets_exits_with_one() -> None:

@@ -208,7 +208,7 @@ def test_input_too_small_for_the_faults_voids_the_run(tmp_path: Path) -> None:
     ended = ottla(tmp_path, "run", "--input", "orders.csv", "--key", "customer", "--json", "figures.json")
     assert ended.returncode == 1, ended
     assert "This run is void" in ended.stdout
-    assert "“request lost before the append” never struck" in " ".join(ended.stdout.split())
+    assert "“request lost before the append” never fired" in " ".join(ended.stdout.split())
     assert json.loads((tmp_path / "figures.json").read_text())["records"] == 12
 
 

@@ -2,8 +2,8 @@
 
 Certain of every schedule: what each producer was told of each record and each transaction, what is stored where, how
 often and in what order, what of it readers of committed records see, where groups stand, that all replicas hold the
-same, what the judges find, and that every fault has struck. Where faults are counted, also each acknowledged offset,
-each batch in the logs and how often each fault has struck. By the clock, what becomes of the records of a transaction
+same, what the judges find, and that every fault has fired. Where faults are counted, also each acknowledged offset,
+each batch in the logs and how often each fault has fired. By the clock, what becomes of the records of a transaction
 that is aborted is left to who is faster.
 """
 
@@ -19,7 +19,7 @@ from ottla.ledger.schema import ACKED
 
 from .schedules import COUNTED, TIMED, Schedule
 
-# By the clock they strike who happens to be there.
+# By the clock they affect who happens to be there.
 _BY_CHANCE = ("half_open", "unplug", "full_disk", "slow_disk")
 
 
@@ -58,7 +58,7 @@ def facts(schedule: Schedule, chronicle: Chronicle) -> dict[str, Any]:
         if fault.kind in _BY_CHANCE:
             continue
         fired: int | bool = fault.fired if is_counted else fault.fired > 0
-        found[f"fault {number} ({schedule.plan.faults[number].kind} {fault.detail}) struck"] = fired
+        found[f"fault {number} ({schedule.plan.faults[number].kind} {fault.detail}) fired"] = fired
     found |= _logs(chronicle, is_counted)
     findings = judge(_seen_by_both(chronicle))
     found["judges"] = {each.kind: each.count for each in findings if each.count}
@@ -119,7 +119,7 @@ def _logs(chronicle: Chronicle, is_counted: bool) -> dict[str, Any]:
 
 
 def differences(schedule: Schedule, *worlds: World) -> list[str]:
-    """Every fact that is not the same in both worlds, a line each; also a fault that struck in neither."""
+    """Every fact that is not the same in both worlds, a line each; also a fault that fired in neither."""
     names = [world.name for world in worlds]
     one, other = (facts(schedule, world.chronicle) for world in worlds)
     lines = [
@@ -127,4 +127,4 @@ def differences(schedule: Schedule, *worlds: World) -> list[str]:
         for what in dict.fromkeys((*one, *other))
         if one.get(what) != other.get(what)
     ]
-    return lines + [f"{what} in neither" for what in one if what.endswith(" struck") and not one[what]]
+    return lines + [f"{what} in neither" for what in one if what.endswith(" fired") and not one[what]]

@@ -1,11 +1,11 @@
 """A plan carried out by real processes: `ottla.Producer`s and `ottla.Reader`s, sockets, files, an `ottla.Cluster`.
 
 What `simulation.run` is in the simulated world: each producer acts out its plan on a thread, each reader reads on one,
-the plan's faults strike the cluster, and everything that is seen goes into a chronicle for the
+the plan's faults affect the cluster, and everything that is seen goes into a chronicle for the
 same judges. What only the simulated world shows (who led when, high watermarks) stays None there. The replicas' logs
 are read from the brokers' files once the cluster is closed.
 
-`performers` has who acts out the plan of a producer. Brokers that a fault strikes down come back when others lead what
+`performers` has who acts out the plan of a producer. Brokers that a fault ends come back when others lead what
 they led; the simulated ones after so long.
 """
 
@@ -81,11 +81,11 @@ class Stage:
         for topic in self.plan.topics:
             configs = {key.replace("_", "."): str(value) for key, value in topic.settings.items()}
             self.cluster.create_topic(topic.name, topic.partitions, topic.replication_factor, configs)
-        at_requests = [each.fault for each in self.plan.faults if each.fault.strikes_requests]
+        at_requests = [each.fault for each in self.plan.faults if each.fault.applies_to_requests]
         faults = {id(fault): self.cluster.faults.add(_numbered(fault)) for fault in at_requests}
         ending = [each for each in at_requests if isinstance(each, BrokerFault)]
-        menders = [self._thread(self.mend_when_struck, each, faults[id(each)]) for each in ending]
-        by_the_clock = [each for each in self.plan.faults if not each.fault.strikes_requests]
+        menders = [self._thread(self.mend_when_fired, each, faults[id(each)]) for each in ending]
+        by_the_clock = [each for each in self.plan.faults if not each.fault.applies_to_requests]
         menders.append(self._thread(self.live_through, by_the_clock, faults))
         performers = [Performer(producer, self) for producer in self.plan.producers]
         writers = [self._thread(performer.perform) for performer in performers]
@@ -105,8 +105,8 @@ class Stage:
         self._settle()
         self._take_stock()
         for each in self.plan.faults:
-            struck = faults[id(each.fault)].fired
-            self.chronicle.faults.append(FaultSeen(each.kind, struck, f"{each.fault} at {each.at_us} us"))
+            fired = faults[id(each.fault)].fired
+            self.chronicle.faults.append(FaultSeen(each.kind, fired, f"{each.fault} at {each.at_us} us"))
         self.chronicle.ended_us = self.now_us
 
     def _thread(self, act: Callable[..., None], *arguments: Any) -> threading.Thread:
@@ -123,17 +123,17 @@ class Stage:
 
     # ---- faults -------------------------------------------------------------------------------------------------
 
-    def mend_when_struck(self, fault: BrokerFault, real: Any) -> None:
+    def mend_when_fired(self, fault: BrokerFault, real: Any) -> None:
         """Bring brokers back that this fault ends, once others lead what they led."""
         while not real.fired:
             if self.over.wait(_LOOK_EVERY_S):
                 return
         replicas = {topic.name: topic.replication_factor for topic in self.plan.topics}[fault.topic or ""]
         if fault.kind != "cut_power" and replicas > 1:
-            struck = next(broker for broker, state in self.cluster.brokers().items() if state != "running")
+            affected = next(broker for broker, state in self.cluster.brokers().items() if state != "running")
             for topic, partition in self.places:
                 if topic == fault.topic:
-                    self.cluster.await_leader(topic, partition, other_than=struck, timeout=_PATIENCE_S)
+                    self.cluster.await_leader(topic, partition, other_than=affected, timeout=_PATIENCE_S)
         real.heal()
 
     def live_through(self, planned: list[TimedFault], faults: dict[int, Any]) -> None:

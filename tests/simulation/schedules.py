@@ -2,15 +2,15 @@
 
 What a plan of `simulation.draw` comes to depends on who is faster. Here it does not, or says where it does:
 
-* *counted*: faults strike the n-th request of one kind, a producer waits for what became of a record before it sends
+* *counted*: faults fire for the n-th request of one kind, a producer waits for what became of a record before it sends
   the next one to the same place, and each producer has a topic of its own. Everything must agree: outcomes, offsets,
-  what each batch in the logs looks like, how often each fault struck.
+  what each batch in the logs looks like, how often each fault fired.
 * *crashing*: the n-th request is the end of the broker that handles it (or freezes it). How often a request is sent
   again, and who leads then, is up to the clock; what becomes of the records is not.
 * *timed*: brokers, links and disks go wrong by the clock, as in `simulation.forecast`. What Kafka promises to survive
   must be survived in both worlds: every record acknowledged, stored once and in order.
 
-A schedule is a plan that the simulation has been asked about: faults that strike nothing are left out.
+A schedule is a plan that the simulation has been asked about: faults that never fire are left out.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _HASTY = {
     "replica_fetch_wait_max_ms": 300,
 }
 _STRONG = {"min_insync_replicas": 2}
-# Longer than any run takes until its faults have struck.
+# Longer than any run takes until its faults have fired.
 _IN_FORCE_US = 60_000_000
 # Until others have taken over from a broker that is down.
 _DOWN_US = 4_000_000
@@ -101,8 +101,8 @@ def draw_schedule(seed: int, kind: str | None = None) -> Schedule:
     plan = {COUNTED: _counted, CRASHING: _crashing, TIMED: _timed}[kind](chance, seed)
     add_headers(plan, Chance(f"headers {seed}"))
     run = Run(plan)
-    struck = [fault.fired > 0 for fault in run.go().faults]
-    plan.faults = [timed for timed, has_struck in zip(plan.faults, struck, strict=True) if has_struck]
+    fired = [fault.fired > 0 for fault in run.go().faults]
+    plan.faults = [timed for timed, has_fired in zip(plan.faults, fired, strict=True) if has_fired]
     return Schedule(plan, kind)
 
 
@@ -136,9 +136,9 @@ def _counted(chance: Chance, seed: int) -> Plan:
     ]
     for producer in producers:
         producer.settings["request_timeout_ms"] = _PATIENT_MS
-    faults = _struck_batches(chance, producers[0], topics[0], chance.randint(2, 5))
-    faults += _struck_batches(chance, producers[1], topics[1], chance.randint(1, 3))
-    faults += _struck_calls(chance, producers, chance.randint(0, 3))
+    faults = _faults_of_batches(chance, producers[0], topics[0], chance.randint(2, 5))
+    faults += _faults_of_batches(chance, producers[1], topics[1], chance.randint(1, 3))
+    faults += _faults_of_calls(chance, producers, chance.randint(0, 3))
     return _plan(seed, settings, topics, producers, faults)
 
 
@@ -210,7 +210,7 @@ def _transactional_acts(chance: Chance, topic: TopicPlan) -> list[Act]:
     return acts
 
 
-def _struck_batches(chance: Chance, producer: ProducerPlan, topic: TopicPlan, count: int) -> list[TimedFault]:
+def _faults_of_batches(chance: Chance, producer: ProducerPlan, topic: TopicPlan, count: int) -> list[TimedFault]:
     """Faults on Produce requests to one partition of this producer's topic; now and then on retries, too."""
     sent = [act for act in producer.acts if act.do == SEND]
     drawn: dict[tuple[int, int], TimedFault] = {}
@@ -220,12 +220,12 @@ def _struck_batches(chance: Chance, producer: ProducerPlan, topic: TopicPlan, co
         nth = chance.randint(1, sum(act.partition == partition for act in sent))
         for each in range(nth, nth + chance.choice((1, 1, 1, 3))):
             may_be_silent = all(each.kind not in _SILENT for each in drawn.values())
-            struck = _struck(chance, producer.settings, topic.name, partition, each, may_be_silent)
-            drawn.setdefault((partition, each), struck)
+            fault = _fault_of(chance, producer.settings, topic.name, partition, each, may_be_silent)
+            drawn.setdefault((partition, each), fault)
     return list(drawn.values())
 
 
-def _struck(
+def _fault_of(
     chance: Chance, settings: dict[str, Any], topic: str, partition: int, nth: int, may_be_silent: bool
 ) -> TimedFault:
     given: dict[str, Any] = {"api": "Produce", "topic": topic, "partition": partition, "nth": nth}
@@ -247,10 +247,10 @@ def _struck(
     return TimedFault(fault_from(given), 0, _IN_FORCE_US)
 
 
-def _struck_calls(chance: Chance, producers: list[ProducerPlan], count: int) -> list[TimedFault]:
+def _faults_of_calls(chance: Chance, producers: list[ProducerPlan], count: int) -> list[TimedFault]:
     """Faults on what the transactional producer says to coordinators, and nobody else does."""
     # When a replaced one asks for its end is a matter of time, too; and how often an end is asked for again while the
-    # markers are written, so that one of them is struck and no later one.
+    # markers are written, so that the fault fires for one of them and no later one.
     is_replaced = any(act.do == REPLACE for act in producers[1].acts)
     apis = [*_FIRST_ONLY_APIS, *(() if is_replaced else _COUNTED_APIS * 3)]
     if not producers[0].settings["enable_idempotence"]:

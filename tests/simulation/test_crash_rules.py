@@ -1,6 +1,6 @@
-"""Faults that end or freeze brokers in the simulated world: a broker struck down by a request, at each of its moments.
+"""Faults that end or freeze brokers in the simulated world: a broker ended by a request, at each of its moments.
 
-A leader that is struck down is missed, somebody else leads, and it comes back; whatever the moment was, what an
+A leader that is ended is missed, somebody else leads, and it comes back; whatever the moment was, what an
 idempotent producer with acks=all was told is stored stands in every replica, once and in order. Where everybody's power
 is cut, the topic syncs each batch: nothing else is promised then.
 """
@@ -26,8 +26,8 @@ VALUES = [b"value %2d " % number * 8 for number in range(RECORDS)]
 MOMENTS = ("request", "append", "ack")
 
 
-class Struck:
-    """A cluster and a producer, struck once by a fault, in the middle of what is sent."""
+class Affected:
+    """A cluster and a producer, with a fault that fires once, in the middle of what is sent."""
 
     def __init__(self, kind: str, moment: str, seed: int) -> None:
         rng = Random(f"{kind} {moment} {seed}")
@@ -69,7 +69,7 @@ class Struck:
 @pytest.mark.parametrize("kind", ["kill", "power_off", "pause", "cut_power"])
 def test_what_was_acked_outlives_a_crash_at_any_moment(kind: str, moment: str) -> None:
     for seed in SEEDS:
-        run = Struck(kind, moment, seed)
+        run = Affected(kind, moment, seed)
         found = {"kill": ["dead"], "power_off": ["dead"], "pause": ["frozen"], "cut_power": ["dead"] * 3}[kind]
         assert [state for state in run.states() if state != "well"] == found, seed
         assert run.states()[run.leader] == found[0], seed
@@ -83,7 +83,7 @@ def test_what_was_acked_outlives_a_crash_at_any_moment(kind: str, moment: str) -
 
 
 def lone(kind: str, moment: str, seed: int) -> tuple[World, Any, Effect]:
-    """One broker that is struck by the first record; the world, the record's delivery and the fault."""
+    """One broker, for whose first record a fault fires; the world, the record's delivery and the fault."""
     world = World(seed, brokers=1)
     world.create_topic(TOPIC, replication_factor=1)
     fault = world.faults.add(make_fault(kind, moment=moment, topic=TOPIC, nth=1))

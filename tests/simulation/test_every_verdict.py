@@ -1,7 +1,7 @@
 """Every kind of finding has a run behind it in which it is found: by a planted bug, or by doctoring what was seen.
 
 Most are found where a guarantee is taken out of a core (`test_negative_controls`). What is left is not a core's to
-break: whether a fault struck, whether a control was caught and whether a run repeats itself are questions about the
+break: whether a fault fired, whether a control was caught and whether a run repeats itself are questions about the
 runs. Of a real run that was judged clean one fact is changed then, and the judge must say so.
 """
 

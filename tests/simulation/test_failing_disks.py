@@ -31,18 +31,18 @@ def test_acknowledged_records_outlive_a_sync_that_failed_and_the_power_of_all(se
     acked = []
     for number in range(COUNT):
         if number == COUNT // 2:
-            struck = leader_of(world)
-            failing = world.disks[struck].faults.fail(SYNC, 1, evicts=evicts)
+            affected = leader_of(world)
+            failing = world.disks[affected].faults.fail(SYNC, 1, evicts=evicts)
         value = b"%d" % number
         try:
             producer.send("t", value, partition=0).result()
             acked.append(value)
         except KafkaError:
             continue
-    assert world.brokers[struck].is_dead, "it has ended"
+    assert world.brokers[affected].is_dead, "it has ended"
     assert len(acked) > COUNT // 2
     failing.end()
-    world.start(struck)
+    world.start(affected)
     assert world.run_until(world.is_whole, limit_us=60_000_000)
     for broker_id in range(3):
         world.power_off(broker_id)

@@ -73,7 +73,7 @@ class Storm:
             except (KafkaError, BufferFull):
                 continue
             if rng.random() < 0.15:
-                self.strike()
+                self.bring_down()
             if rng.random() < 0.3:
                 self.wait(rng.choice((300, 5_000, 100_000, 1_000_000, 4_000_000)))
         self.heal()
@@ -86,7 +86,7 @@ class Storm:
 
     # Outages.
 
-    def strike(self) -> None:
+    def bring_down(self) -> None:
         world, rng = self.world, self.rng
         broker_id = rng.choice(BROKERS)
         if self.is_power_cut_unnoticed():

@@ -110,7 +110,7 @@ def test_no_clock_is_moved_so_far_that_a_transaction_may_have_had_its_time() -> 
     assert min(jumps_ms) < 0 < max(jumps_ms)
 
 
-def test_schedules_strike_in_many_ways() -> None:
+def test_schedules_have_many_kinds_of_faults() -> None:
     kinds: dict[Any, None] = {}
     for seed in range(15):
         schedule = draw_schedule(seed)

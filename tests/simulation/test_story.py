@@ -42,12 +42,12 @@ def position(story: Story, start: str, after: int = 0) -> int:
 def test_a_lost_ack_is_told_message_by_message_in_order() -> None:
     story = tell(small(*sends(7)))
     asked = position(story, "Produce: t0-0: record 7")
-    struck = position(story, "fault 0: lose ack of Produce (times=1), for 5 s", asked)
+    fired = position(story, "fault 0: lose ack of Produce (times=1), for 5 s", asked)
     again = position(story, "Produce: t0-0: record 7", asked + 1)
     answered = position(story, "Produce answered: t0-0: offset 0", again)
     told = position(story, "told acked in t0-0: record 7", answered)
     read = position(story, "t0-0 read uncommitted: records 7 in offsets 0 to 1", told)
-    assert asked < struck < again < answered < told < read
+    assert asked < fired < again < answered < told < read
     assert [line.at_us for line in story.lines] == sorted(line.at_us for line in story.lines)
     assert story.lines[asked].sender == "p0"
     assert story.lines[asked].receiver.startswith("broker-")

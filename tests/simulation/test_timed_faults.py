@@ -1,4 +1,4 @@
-"""Every kind of fault that is drawn strikes, ends, and leaves a cluster that is whole; drawn plans keep promises."""
+"""Every kind of fault that is drawn fires, ends, and leaves a cluster that is whole; drawn plans keep promises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEEDS_AT_MOST = 40
 
 
 def is_of(timed: TimedFault, kind: str) -> bool:
-    return timed.fault.strikes_requests if kind == REQUESTS else timed.kind == kind
+    return timed.fault.applies_to_requests if kind == REQUESTS else timed.kind == kind
 
 
 def faults_of(kind: str, seed: int, plan: Plan) -> list[TimedFault]:
@@ -39,7 +39,7 @@ def faults_of(kind: str, seed: int, plan: Plan) -> list[TimedFault]:
 
 
 @pytest.mark.parametrize("kind", DRAWN_KINDS)
-def test_each_kind_of_fault_strikes_and_heals(kind: str) -> None:
+def test_each_kind_of_fault_fires_and_heals(kind: str) -> None:
     for seed in range(SEEDS_AT_MOST):
         plan = draw(seed)
         plan.faults = faults_of(kind, seed, plan)
@@ -54,7 +54,7 @@ def test_each_kind_of_fault_strikes_and_heals(kind: str) -> None:
         assert len(chronicle.faults) == 5
         if any(fault.fired for fault in chronicle.faults):
             return
-    pytest.fail(f"{kind} struck in none of {SEEDS_AT_MOST} seeds")
+    pytest.fail(f"{kind} fired in none of {SEEDS_AT_MOST} seeds")
 
 
 def test_mild_plans_have_nothing_that_kafka_does_not_survive() -> None:
@@ -63,14 +63,14 @@ def test_mild_plans_have_nothing_that_kafka_does_not_survive() -> None:
     mild = [plan for plan in plans if plan.severity == MILD]
     faults = [timed.fault for plan in mild for timed in plan.faults]
     assert not any(fault.kind in SEVERE_KINDS for fault in faults)
-    assert all(fault.in_sync_only and not fault.strikes_requests for fault in faults if isinstance(fault, PowerOff))
+    assert all(fault.in_sync_only and not fault.applies_to_requests for fault in faults if isinstance(fault, PowerOff))
     assert any(isinstance(fault, PowerOff) for fault in faults)
     unclean = "unclean_leader_election_enable"
     assert not any(topic.settings.get(unclean) for plan in mild for topic in plan.topics)
     assert any(topic.settings.get(unclean) for plan in plans for topic in plan.topics)
 
 
-def test_most_of_what_is_drawn_strikes() -> None:
+def test_most_of_what_is_drawn_fires() -> None:
     chronicles = [Run(draw(seed)).go() for seed in range(60)]
     faults = [fault for chronicle in chronicles for fault in chronicle.faults]
     missed = [fault for fault in faults if not fault.fired]
@@ -80,7 +80,7 @@ def test_most_of_what_is_drawn_strikes() -> None:
 def test_what_a_controller_has_written_outlives_a_power_cut_of_everything() -> None:
     plan = draw(7, records=40, faults=0)
     plan.severity = SEVERE
-    # The second one strikes a controller that is down already, and keeps it down.
+    # The second one is about a controller that is down already, and keeps it down.
     plan.faults = [
         TimedFault(make_fault("cut_power", moment="now"), 300_000, 1_000_000),
         TimedFault(make_fault("stop_controller"), 4_000_000, 500_000),
@@ -100,7 +100,7 @@ def test_what_a_controller_has_written_outlives_a_power_cut_of_everything() -> N
 
 def test_power_cuts_are_drawn_with_and_without_the_controller() -> None:
     drawn = [timed.fault for seed in range(300) for timed in draw(seed).faults]
-    cuts = [fault for fault in drawn if isinstance(fault, CutPower) and not fault.strikes_requests]
+    cuts = [fault for fault in drawn if isinstance(fault, CutPower) and not fault.applies_to_requests]
     alone = sum(not cut.controller for cut in cuts)
     assert len(cuts) // 4 < alone < len(cuts) * 3 // 4
 

@@ -226,7 +226,7 @@ class Storm:
         for _ in range(self.rng.randint(6, 25)):
             self.rng.choice(self.writers).step()
             if self.has_outages and self.rng.random() < 0.25:
-                self.strike()
+                self.bring_down()
             if self.rng.random() < 0.3:
                 self.wait(self.rng.choice((300, 50_000, 1_000_000, 5_000_000)))
         self.heal()
@@ -238,7 +238,7 @@ class Storm:
         if not fact:
             self.surprises.append(f"{type(error).__name__}: {error}")
 
-    def strike(self) -> None:
+    def bring_down(self) -> None:
         """One broker at a time is out of order; another one may lead and coordinate meanwhile."""
         world, rng = self.world, self.rng
         broken = [n for n in BROKERS if world.brokers[n].is_dead or world.brokers[n].is_frozen]

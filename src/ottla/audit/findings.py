@@ -45,7 +45,7 @@ STUCK = "stuck"
 OVERDUE = "told too late"
 KEPT_WAITING = "kept waiting"
 UNCAUSED = "failed without a cause"
-FAULTLESS = "fault that did not strike"
+FAULTLESS = "fault that did not fire"
 UNCONTROLLED = "control run that was not caught"
 UNREPEATABLE = "not repeatable"
 

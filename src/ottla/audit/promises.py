@@ -131,7 +131,7 @@ GROUPS = (
         "everything ends well, and in time",
         (kinds.STUCK, kinds.OVERDUE, kinds.KEPT_WAITING, kinds.UNCAUSED),
     ),
-    Group(15, "faults struck, controls are caught", (kinds.FAULTLESS, kinds.UNCONTROLLED)),
+    Group(15, "faults fired, controls are caught", (kinds.FAULTLESS, kinds.UNCONTROLLED)),
     Group(16, "the same seed, the same run", (kinds.UNREPEATABLE,)),
 )
 """All that a cluster and its clients promise, in the order of their numbers."""

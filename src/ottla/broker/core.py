@@ -62,7 +62,7 @@ logger = logging.getLogger("ottla.broker")
 
 
 class BrokerCore:
-    """One broker: `storage` is its own folder, `faults` (shared by the brokers of a cluster) strikes its requests.
+    """One broker: `storage` is its own folder, `faults` (shared by the brokers of a cluster) applies to its requests.
 
     A core makes its parts, gives each what it needs, and brings every event to the part it concerns. Drivers use the
     methods and properties below; `replicas`, `connections`, `purgatory` and `metrics` are for whoever looks on.
@@ -96,10 +96,12 @@ class BrokerCore:
         )
         self.connections = Connections(self._outbox)
         plan = faults if faults is not None else FaultPlan()
-        struck = RequestFaults(plan, broker_id, self._outbox, self.purgatory, self.connections, self._handle)
-        self._faults = struck
+        request_faults = RequestFaults(plan, broker_id, self._outbox, self.purgatory, self.connections, self._handle)
+        self._faults = request_faults
         topic_ids, fetch_sessions = self.replicas.topic_ids, self.replicas.fetch_sessions
-        self._channel = RequestChannel(self.connections, struck, self.metrics, topic_ids, fetch_sessions, self._handle)
+        self._channel = RequestChannel(
+            self.connections, request_faults, self.metrics, topic_ids, fetch_sessions, self._handle
+        )
         self._coordinators = Coordinators(self.replicas, self.purgatory, self._outbox, self._clock, rng, self._channel)
         self._port = BrokerPort(
             self.replicas,
@@ -137,7 +139,7 @@ class BrokerCore:
         self._settle(now_us)
 
     def outputs(self) -> list[Any]:
-        """What must now be done, in order: Respond, HangUp, AskPeer, AskController, LetGo, Struck, Halted."""
+        """What must now be done, in order: Respond, HangUp, AskPeer, AskController, LetGo, FaultFired, Halted."""
         return self._outbox.take()
 
     def deadline_us(self) -> int | None:

@@ -126,7 +126,7 @@ class HangUp(Value):
         self.reason = reason
 
 
-class Struck(Value):
+class FaultFired(Value):
     """Output: a fault ends or freezes this broker here: `kind` is one of `faults.fault.OF_BROKERS`.
 
     For "pause" what comes behind it in the outputs is carried out when the broker goes on, otherwise never.

@@ -11,7 +11,7 @@ from ottla.faults.plan import Action, FaultContext
 class Request:
     """A request being handled: where the answer goes, and what the fault plan does to it.
 
-    `context` is there while the plan has not been asked what strikes after the append; `refusal` and `after` hold
+    `context` is there while the plan has not been asked what fires after the append; `refusal` and `after` hold
     what it decided. `expects_answer` is False for Produce with acks=0.
     """
 

@@ -5,7 +5,7 @@ names, and the fault plan is asked, before whoever handles requests (`handle`) g
 once, at once or later; then the next request of its connection has its turn. Fetches that wait and have news look
 again between two requests, never within one.
 
-Followers' fetches come the same way, but no fault strikes them, and they are not held to the versions that clients
+Followers' fetches come the same way, but no fault applies to them, and they are not held to the versions that clients
 are told.
 """
 

@@ -2,7 +2,7 @@
 
 `before` is asked when a request is about to be handled, `handled` when its records are in this broker's log, and
 `instead_of_answer` when its answer is ready. A connection that "says nothing more" stays open at the driver and is
-deaf here: what still arrives on it is thrown away, as if the other end were unplugged. A crash leaves as `Struck`;
+deaf here: what still arrives on it is thrown away, as if the other end were unplugged. A crash leaves as `FaultFired`;
 the driver ends this broker there and then, before anything that comes behind it in the outputs.
 """
 
@@ -13,7 +13,7 @@ from copy import copy
 from typing import Any
 
 from ottla.broker.connections import Connections
-from ottla.broker.events import Struck
+from ottla.broker.events import FaultFired
 from ottla.broker.fetch_sessions import FetchSession
 from ottla.broker.outbox import Outbox
 from ottla.broker.purgatory import DelayedOperation, Purgatory
@@ -156,7 +156,7 @@ class RequestFaults:
 
     def _crash(self, action: Action) -> None:
         """Have the driver do to this broker what a fault says."""
-        self._outbox.put(Struck(action.kind, action.fault_id))
+        self._outbox.put(FaultFired(action.kind, action.fault_id))
 
     def _end_connection(self, request: Request, action: Action, what: str) -> None:
         """Nobody waits for an answer that is not expected, so such a connection stays as it is."""

@@ -1,4 +1,4 @@
-"""`ottla cluster`: how things stand, brokers struck down and started, and time."""
+"""`ottla cluster`: its state, brokers ended and started, and time."""
 
 from __future__ import annotations
 

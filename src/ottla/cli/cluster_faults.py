@@ -70,7 +70,7 @@ def fault(
 
 
 def faults(address: Address = None, token_file: TokenFile = None, as_json: AsJson = False) -> None:
-    """List the faults in force: how often each has struck, and how many requests it was about."""
+    """List the faults in force: how often each has fired, and how many requests matched it."""
     told = remote_cluster(address, token_file).get("faults")["in_force"]
     if as_json:
         typer.echo(json.dumps(told))
@@ -91,7 +91,7 @@ def await_fired(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Wait until a fault has struck; exit status 1 where it has not in time."""
+    """Wait until a fault has fired; exit status 1 if it has not in time."""
     fields = {"await": count, "timeout": timeout}
     told = remote_cluster(address, token_file).get("faults", fault_id, wait_s=timeout, **fields)
     typer.echo(json.dumps(told)) if as_json else _tell_counts(told)
@@ -103,7 +103,7 @@ def heal(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """End a fault, or all: brokers that it has struck run again. Shows how often it has struck."""
+    """End a fault, or all: affected brokers run again. Shows how often it has fired."""
     told = remote_cluster(address, token_file).delete("faults", *([] if fault_id == _ALL else [fault_id]))
     if as_json:
         typer.echo(json.dumps(told))

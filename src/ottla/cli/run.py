@@ -40,7 +40,7 @@ def run(
     For example: `ottla run --input orders.csv --key customer --data-dir kept`
 
     Exit status: 0 when every guarantee showed what it promises, 1 when one did not, a group was violated or a fault
-    never struck, 2 when something that was given cannot be used.
+    never fired, 2 when something that was given cannot be used.
     """
     from ottla.showcase.run import RunOptions, run_showcase
 

@@ -122,7 +122,7 @@ def serve(
     from ottla.cluster.cluster import Cluster
 
     _log_to_stderr()
-    # Not an Event: its lock may be held by the very thread that the handler strikes.
+    # Not an Event: its lock may be held by the very thread that the handler interrupts.
     asked: list[int] = []
 
     def leave(number: int, _frame: FrameType | None) -> None:

@@ -2,13 +2,13 @@
 terminal).
 
 Each becomes an exception in the main thread, so that every `with` block on the way out stops its brokers and removes
-its folders. What comes after the first must not strike in the middle of that: `timeout` sends SIGTERM twice, and who
+its folders. What comes after the first must not interrupt that: `timeout` sends SIGTERM twice, and who
 presses Ctrl+C often presses it again. So further signals are passed over, except that tidying up may hang: of further
 Ctrl+Cs only the first is passed over, the next ones raise KeyboardInterrupt again.
 
-Libraries on the way out may fail over an interruption (PySpark does where it struck in the middle of an answer from
+Libraries on the way out may fail over an interruption (PySpark does where it came in the middle of an answer from
 Java), and what they raise then takes its place, be it an error or SystemExit (rich and typer, where nobody reads what
-they print any more); it stays an interruption all the same. Where one strikes in a destructor or a weak reference's
+they print any more); it stays an interruption all the same. Where one comes in a destructor or a weak reference's
 callback, out of which Python passes no exception on, it is sent once more.
 """
 

@@ -1,7 +1,7 @@
 """The brokers of an embedded cluster: a `Host` with real sockets, files and a real clock, and what can be done to it.
 
-Nobody can connect to a broker that is down; its ports are kept for it. The controller lives as long as any broker of a
-whole cluster that was struck down together does: only `kill` and `power_off` of all of them end it, and what it had
+Nobody can connect to a broker that is down; its ports are kept for it. The controller ends only when all
+brokers are ended together: only `kill` and `power_off` of all of them end it, and what it had
 written always outlives them (see UNSUPPORTED.md).
 """
 

@@ -1,4 +1,4 @@
-"""The clients of an embedded cluster, as far as faults strike their connections."""
+"""The clients of an embedded cluster, as far as faults affect their connections."""
 
 from __future__ import annotations
 

@@ -408,7 +408,7 @@ class Cluster:
             if control is not None:
                 control.close()
             elif self._channel is not None:
-                # An interruption may have struck when the reader was already there, who would keep it open.
+                # An interruption may have come when the reader was already there, who would keep it open.
                 with contextlib.suppress(OSError):
                     self._channel.shutdown(socket.SHUT_RDWR)
             if self._thread is not None:
@@ -448,7 +448,7 @@ def _check_size(brokers: int, port: int) -> None:
 
 
 def _temporary_name() -> str:
-    """Known before it is made: an interruption that strikes in between would leave a folder nobody knows of."""
+    """Known before it is made: an interruption that comes in between would leave a folder nobody knows of."""
     import secrets
     import tempfile
 

@@ -53,9 +53,9 @@ class Commands:
         self._temporary = False
         self._brokers: EmbeddedBrokers | None = None
         self._watches: list[Watch] = []
-        # Those that wait until a fault has struck.
+        # Those that wait until a fault has fired.
         self._fault_watches: list[Watch] = []
-        self._faults.struck = self._look_at_faults
+        self._faults.on_fired = self._look_at_faults
         self._commands: dict[str, Callable[..., None]] = {
             "start": self._start,
             "stop": self._stop,
@@ -364,7 +364,7 @@ class Commands:
 
         def began(effect: Effect) -> None:
             if effect.missed:
-                answer(UserMistake(f"the fault {effect.fault} finds nothing to strike: {effect.missed_because}."))
+                answer(UserMistake(f"the fault {effect.fault} has nothing to apply to: {effect.missed_because}."))
             else:
                 answer(effect.fault_id)
 
@@ -376,20 +376,20 @@ class Commands:
     def _heal_fault(self, answer: Answer, fault_id: int) -> None:
         self._running().faults.heal(fault_id)
         self._count_fault(answer, fault_id)
-        # Who waits for it to strike waits in vain from now on.
+        # Whoever waits for it to fire waits in vain from now on.
         self._look_at_faults()
 
     def _count_fault(self, answer: Answer, fault_id: int) -> None:
         answer(self._running().faults.counts(fault_id))
 
     def _await_fault(self, answer: Answer, fault_id: int, count: int, patience_s: float) -> None:
-        """Answer when the fault has struck so often."""
+        """Answer when the fault has fired so often."""
         effect = self._running().faults.effect(fault_id)
 
         def look() -> bool:
             if effect.fired < count:
                 if effect.is_over:
-                    told = f"is over: it struck {effect.fired} times, and will not strike any more"
+                    told = f"is over: it fired {effect.fired} times, and will not fire any more"
                     answer(OttlaError(f"fault {effect.fault.kind} {told}."))
                 return effect.is_over
             # Once the broker has done what it is at: what is held can be released then.
@@ -400,8 +400,8 @@ class Commands:
             if look in self._fault_watches:
                 self._fault_watches.remove(look)
                 counts = self._running().faults.counts(fault_id)
-                told = f"it struck {counts['fired']} of {counts['matched']} requests in {patience_s:g} s"
-                answer(OttlaError(f"fault {effect.fault.kind}: {told}, and was to strike {count}."))
+                told = f"it fired {counts['fired']} times in {patience_s:g} s, and {count} were awaited"
+                answer(OttlaError(f"fault {effect.fault.kind}: {told}; {counts['matched']} requests matched."))
 
         if not look():
             self._fault_watches.append(look)

@@ -1,7 +1,7 @@
 """`cluster.faults`: let something go wrong on purpose, and see whether it did.
 
 One verb per fault. Each returns a `Fault`, which is in force at once and until `heal()`, or to the end of its `with`
-block: then brokers that it has struck run again. Verbs of the first kind strike requests and take the keywords of
+block: then the affected brokers run again. Verbs of the first kind apply to requests and take the keywords of
 `Which`; counting is over the requests that match, of the whole cluster, and a retry is one more request. Verbs of the
 second kind are about brokers, disks, clocks, links and leaders.
 """
@@ -28,7 +28,7 @@ _ANSWER_S = 30.0
 
 
 class Which(TypedDict, total=False):
-    """Which requests a fault strikes; without any of these every Produce request.
+    """Which requests a fault applies to; without any of these every Produce request.
 
     `topic`, `partition`: those that touch it. `nth`: the n-th only, from 1; or `every`: each k-th; or `probability`:
     each with this chance, drawn from `seed` (0); `times`: at most so often. `broker_id`: those this broker handles.
@@ -70,12 +70,12 @@ class Fault:
 
     @property
     def fired(self) -> int:
-        """How often it has really struck; still known after the cluster was closed."""
+        """How often it has really fired; still known after the cluster was closed."""
         return self.counts()["fired"]
 
     @property
     def matched(self) -> int:
-        """How many requests it was about while it was in force, struck or not."""
+        """How many requests matched it while it was in force, whether it fired or not."""
         return self.counts()["matched"]
 
     def counts(self) -> dict[str, int]:
@@ -86,28 +86,28 @@ class Fault:
         return counts
 
     def await_fired(self, count: int = 1, *, timeout: float = 60) -> int:
-        """Wait until it has struck so often, and return how often it has; OttlaError after `timeout` seconds.
+        """Wait until it has fired so often, and return how often it has; OttlaError after `timeout` seconds.
 
-        For faults that strike requests.
+        For faults that apply to requests.
         """
         check_arguments(timeout=timeout)
         if type(count) is not int or count < 1:
             raise ConfigError(f"count={count!r} must be an integer of at least 1")
         if self._last is None:
-            if not self.what.strikes_requests:
-                told = f"await_fired is for faults that strike requests; {self.what.kind} does not"
+            if not self.what.applies_to_requests:
+                told = f"await_fired is for faults that apply to requests; {self.what.kind} does not"
                 raise UserMistake(f"{told}: look at `fired`.")
             fields = {"fault_id": self._fault_id, "count": count, "patience_s": timeout}
             counts: dict[str, int] = self._ask("await_fault", timeout + _ANSWER_S, **fields)
             return counts["fired"]
         if self.fired < count:
             raise OttlaError(
-                f"fault {self.what.kind} is over: it struck {self.fired} times, and will not strike any more."
+                f"fault {self.what.kind} is over: it fired {self.fired} times, and will not fire any more."
             )
         return self.fired
 
     def heal(self) -> None:
-        """End the fault: brokers that it has struck run again, its counts stay readable. Healing twice is allowed."""
+        """End the fault: affected brokers run again, its counts stay readable. Healing twice is allowed."""
         if self._last is None:
             self._last = self._ask("heal_fault", fault_id=self._fault_id)
 
@@ -177,67 +177,68 @@ class Faults:
 
     def refuse(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
         """Append nothing and answer with this error code (NOT_ENOUGH_REPLICAS where it is None)."""
-        return self._strike("refuse", which, error=error)
+        return self._at_requests("refuse", which, error=error)
 
     def lose_request(self, **which: Unpack[Which]) -> Fault:
         """Throw the request away before anything is appended, and cut the connection."""
-        return self._strike("lose_request", which)
+        return self._at_requests("lose_request", which)
 
     def drop_request(self, **which: Unpack[Which]) -> Fault:
         """Throw the request away and leave its connection open and silent: the client must find out by itself."""
-        return self._strike("drop_request", which)
+        return self._at_requests("drop_request", which)
 
     def delay_request(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
         """Handle the request `delay_ms` late, even where its sender has given up on it and sent it again."""
-        return self._strike("delay_request", which, delay_ms=delay_ms)
+        return self._at_requests("delay_request", which, delay_ms=delay_ms)
 
     # Requests, after the append.
 
     def lose_ack(self, **which: Unpack[Which]) -> Fault:
         """Append the records, then cut the connection instead of answering."""
-        return self._strike("lose_ack", which)
+        return self._at_requests("lose_ack", which)
 
     def drop_ack(self, **which: Unpack[Which]) -> Fault:
         """Append the records, answer nothing and leave the connection open and silent."""
-        return self._strike("drop_ack", which)
+        return self._at_requests("drop_ack", which)
 
     def delay_ack(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
         """Append the records and answer `delay_ms` late."""
-        return self._strike("delay_ack", which, delay_ms=delay_ms)
+        return self._at_requests("delay_ack", which, delay_ms=delay_ms)
 
     def refuse_after_append(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
         """Append the records and answer with this error code all the same (NOT_ENOUGH_REPLICAS_AFTER_APPEND)."""
-        return self._strike("refuse_after_append", which, error=error)
+        return self._at_requests("refuse_after_append", which, error=error)
 
     def redeliver(self, *, delay_ms: int | None = None, **which: Unpack[Which]) -> Fault:
         """Answer the request, and handle it once more `delay_ms` later as if it came on a connection of its own."""
-        return self._strike("redeliver", which, delay_ms=delay_ms)
+        return self._at_requests("redeliver", which, delay_ms=delay_ms)
 
     def hold(self, *, moment: str = REQUEST, **which: Unpack[Which]) -> Hold:
         """Keep the request ("request": nothing appended yet), or its answer ("ack"), until `release()`."""
         return self._made_known(Hold(self._ask, kinds.make_fault("hold", moment=moment, **which)))
 
-    # Brokers struck down by a request. `moment`: "request" (nothing appended yet), "append" (in the leader's log, no
-    # follower has it), "ack" (replicated as `acks` asks, not answered) or "now" (no request: the broker `broker_id`).
+    # A request ends or freezes the broker that handles it. `moment`: "request" (nothing appended yet), "append" (in
+    # the leader's log, no follower has it), "ack" (replicated as `acks` asks, not answered) or "now" (no request: the
+    # broker `broker_id`).
 
     def kill(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
         """Kill the broker that handles the request; what it wrote survives in the page cache. Healed, it runs again."""
-        return self._strike("kill", which, moment=moment)
+        return self._at_requests("kill", which, moment=moment)
 
     def power_off(self, *, moment: str = APPEND, in_sync_only: bool = False, **which: Unpack[Which]) -> Fault:
         """Cut the power of the broker that handles the request; what was not synced is lost, but what `seed` leaves.
 
         Healed, the broker runs again.
         """
-        return self._strike("power_off", which, moment=moment, in_sync_only=in_sync_only)
+        return self._at_requests("power_off", which, moment=moment, in_sync_only=in_sync_only)
 
     def pause(self, *, moment: str = APPEND, **which: Unpack[Which]) -> Fault:
         """Freeze the broker that handles the request until the fault is healed, or `Cluster.resume`."""
-        return self._strike("pause", which, moment=moment)
+        return self._at_requests("pause", which, moment=moment)
 
     def cut_power(self, *, moment: str = APPEND, controller: bool = True, **which: Unpack[Which]) -> Fault:
         """Cut the power of all brokers at once, of those that are down already, too; as `power_off`."""
-        return self._strike("cut_power", which, moment=moment, controller=controller)
+        return self._at_requests("cut_power", which, moment=moment, controller=controller)
 
     # Brokers, the controller, disks and clocks until healed.
 
@@ -334,7 +335,7 @@ class Faults:
                 return
         self._made.clear()
 
-    def _strike(self, kind: str, which: Which, **more: Any) -> Fault:
+    def _at_requests(self, kind: str, which: Which, **more: Any) -> Fault:
         return self._made_known(Fault(self._ask, kinds.make_fault(kind, **which, **more)))
 
     def _impose(self, kind: str, **fields: Any) -> Fault:

@@ -148,7 +148,7 @@ class Witness:
         self.chronicle.ended_us = self.clock.now_us
 
     def note_faults(self, fired: Mapping[str, int]) -> None:
-        """Write down how often each kind of fault struck; each has to, or the run proves nothing about it."""
+        """Write down how often each kind of fault fired; each has to, or the run proves nothing about it."""
         of = self.chronicle.producers[0].producer
         self.chronicle.faults += [FaultSeen(kind, times, f"of {of}", must_fire=True) for kind, times in fired.items()]
         self.chronicle.redeliveries += fired.get("redeliver", 0)

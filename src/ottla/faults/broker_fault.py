@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 MOMENT = Field(
     "moment",
     one_of((*MOMENTS, NOW)),
-    "when: at a request (nothing stored yet), an append (the leader has it, no follower), an ack (replicated, not "
-    "answered), or now (no request is struck)",
+    "when it fires: at a request (nothing is stored yet), an append (the leader has stored the records, no follower "
+    "has), an ack (stored as acks asks, the answer is not sent), or now (without a request)",
 )
-# So long a broker may be down at most that a request has struck.
+# The longest that a broker may be down after a request made the fault fire.
 _LASTS_US_MAX = 6_000_000
 
 
 class BrokerFault(RequestFault):
     """Ends or freezes the broker that handles a request, or with `moment` "now" the broker of that id.
 
-    When it is healed, brokers that it has struck run again.
+    When it is healed, the affected brokers run again.
     """
 
     optional: ClassVar[tuple[Field, ...]] = (*WHICH, MOMENT)
@@ -39,11 +39,13 @@ class BrokerFault(RequestFault):
         if self.moment != NOW:
             return
         if self.broker_id is None and self.needs_broker:
-            raise self.wrong("moment='now' strikes no request: give a broker_id")
+            raise self.wrong("moment='now' applies to no request: give a broker_id")
         for field in WHICH:
             value = getattr(self, field.name)
             if field.name not in ("broker_id", "seed") and value not in (None, self.defaults.get(field.name)):
-                raise self.wrong(f"moment='now' strikes no request, so {field.name}={value!r} is not for it")
+                raise self.wrong(
+                    f"moment='now' applies to no request, so {field.name}={value!r} cannot be given with it"
+                )
 
     @property
     def needs_broker(self) -> bool:
@@ -51,18 +53,18 @@ class BrokerFault(RequestFault):
         return True
 
     @property
-    def strikes_requests(self) -> bool:
-        """Unless it strikes now."""
+    def applies_to_requests(self) -> bool:
+        """Unless it fires now."""
         return self.moment != NOW
 
     @property
     def waits(self) -> bool:
-        """Unless it strikes now."""
-        return self.strikes_requests
+        """Unless it fires now."""
+        return self.applies_to_requests
 
     @property
     def is_before_append(self) -> bool:
-        """Whether it strikes before anything is appended."""
+        """Whether it fires before anything is appended."""
         return self.moment == REQUEST
 
     @property
@@ -72,16 +74,16 @@ class BrokerFault(RequestFault):
 
     def begin(self, site: Site, effect: Effect) -> None:
         """Now, unless it waits for a request."""
-        if self.strikes_requests or self.broker_id is None:
+        if self.applies_to_requests or self.broker_id is None:
             return
         if site.is_down(self.broker_id):
             effect.miss("its broker was down")
         else:
-            self.strike(site, effect, self.broker_id)
+            self.carry_out(site, effect, self.broker_id)
             if site.is_down(self.broker_id) or site.is_frozen(self.broker_id):
                 effect.fire()
 
-    def strike(self, site: Site, effect: Effect, broker_id: int) -> None:
+    def carry_out(self, site: Site, effect: Effect, broker_id: int) -> None:
         """Do it to this broker; when the fault is healed, it runs again."""
         effect.when_healed(lambda: site.mend(broker_id))
         self.end(site, broker_id)
@@ -102,17 +104,17 @@ class BrokerFault(RequestFault):
         given = cls.draw_fields(drawing) | {"moment": drawing.chance.choice(MOMENTS), "times": 1}
         if not drawing.await_requests(span, given["api"], given.get("topic"), given["every"]):
             return None
-        # So long a broker is down, too, that it strikes.
+        # The broker is down for as long as the fault is in force.
         return cls(**given) if span.lasts_us <= _LASTS_US_MAX else None
 
     @classmethod
     def not_beside(cls) -> tuple[str, ...]:
-        """Kinds that leave nothing to strike of a broker, beside those that end it."""
+        """Kinds during which it cannot apply to a broker, besides those that end the broker."""
         return ()
 
     def tell(self) -> str:
         """ "broker 2 is killed", "kill at append of Produce (nth=3)"."""
-        if not self.strikes_requests:
+        if not self.applies_to_requests:
             return f"{named(self.broker_id)} {self.told}" if self.broker_id is not None else self.told
         fields = {name: value for name, value in self.to_dict().items() if name not in ("kind", "api", "moment")}
         more = ", ".join(f"{name}={value!r}" for name, value in fields.items())

@@ -20,7 +20,7 @@ class ClientFault(Fault):
 
     @property
     def waits(self) -> bool:
-        """It strikes what comes while it is in force."""
+        """It fires for what comes while it is in force."""
         return True
 
     @classmethod
@@ -38,5 +38,5 @@ class ClientFault(Fault):
             sending = drawing.await_sending(span, client)
             leaders = list(drawing.brokers) if sending is None else [drawing.timetable.leader_of(sending, chance)]
         up = drawing.up(span.at_us, "pause")
-        struck = [each for each in leaders if each in up]
-        return cls(broker_id=chance.choice(struck), client_id=client) if struck else None
+        affected = [each for each in leaders if each in up]
+        return cls(broker_id=chance.choice(affected), client_id=client) if affected else None

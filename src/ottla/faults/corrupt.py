@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Corrupt(Fault):
-    """One byte of the batch that holds `offset` is flipped in the file of that broker's replica, for good."""
+    """One byte of the batch that holds `offset` is changed in the file of that broker's replica, for good."""
 
     kind = "corrupt"
     wanted = (TOPIC, PARTITION, OFFSET, BROKER)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CorruptUnsynced(Fault):
-    """A broker dies, and one byte is wrong in what it had not synced of that log; healed, the broker is started."""
+    """A broker ends, and one byte is wrong in the part of that log that was not synced; healed, the broker starts."""
 
     kind = "corrupt_unsynced"
     wanted = (TOPIC, PARTITION, BROKER)
@@ -48,8 +48,8 @@ class CorruptUnsynced(Fault):
         first = drawing.timetable.leader(topic.name, partition)
         replicas = [(first + number) % len(drawing.brokers) for number in range(topic.replication_factor)]
         up = drawing.up(span.at_us, "pause", "isolate")
-        struck = [each for each in replicas if each in up]
-        return cls(broker_id=chance.choice(struck), topic=topic.name, partition=partition) if struck else None
+        affected = [each for each in replicas if each in up]
+        return cls(broker_id=chance.choice(affected), topic=topic.name, partition=partition) if affected else None
 
     def tell(self) -> str:
         """ "broker 2 dies, and a byte is wrong in what it had not synced of t0-1"."""

@@ -15,7 +15,11 @@ _LASTS_US = 2_000_000
 
 
 class CutLink(Fault):
-    """Two brokers, or a broker and the controller (-2), cannot reach each other; a follower falls out of sync."""
+    """Two brokers, or a broker and the controller (-2), cannot reach each other.
+
+    A follower that cannot reach its leader leaves the ISR after at most `replica.lag.time.max.ms` (30 s). Until then,
+    sends with `acks=all` wait; a lower value of this broker setting makes the wait shorter.
+    """
 
     kind = "cut_link"
     wanted = (BROKER, OTHER)
@@ -33,7 +37,7 @@ class CutLink(Fault):
 
     @property
     def waits(self) -> bool:
-        """It strikes what comes while it is in force."""
+        """It fires for what comes while it is in force."""
         return True
 
     @property

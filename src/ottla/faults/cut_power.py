@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CutPower(BrokerFault):
-    """All brokers lose power at once, those that are down already, too, and the controller with them."""
+    """All brokers lose power at once, also those that are down already, and with them the controller."""
 
     kind = "cut_power"
     told = "all brokers lose power"
@@ -36,12 +36,12 @@ class CutPower(BrokerFault):
 
     def begin(self, site: Site, effect: Effect) -> None:
         """Now, unless it waits for a request."""
-        if not self.strikes_requests:
-            self.strike(site, effect, -1)
+        if not self.applies_to_requests:
+            self.carry_out(site, effect, -1)
             if all(map(site.is_down, site.broker_ids)):
                 effect.fire()
 
-    def strike(self, site: Site, effect: Effect, broker_id: int) -> None:
+    def carry_out(self, site: Site, effect: Effect, broker_id: int) -> None:
         """The power of all is cut; when the fault is healed, all run again."""
         effect.when_healed(site.mend_all)
         if self.controller:

@@ -7,7 +7,7 @@ from ottla.faults.request_fault import RequestFault
 
 
 class DelayAck(RequestFault):
-    """The records are appended, and the answer leaves `delay_ms` late."""
+    """The records are appended, and the answer is sent `delay_ms` late."""
 
     kind = "delay_ack"
     wanted = (DELAY,)

@@ -7,7 +7,7 @@ from ottla.faults.request_fault import RequestFault
 
 
 class DelayRequest(RequestFault):
-    """The request is handled `delay_ms` late, even where its sender has given up on it and sent it again."""
+    """The request is handled `delay_ms` late, even if the client has given it up and sent it again."""
 
     kind = "delay_request"
     wanted = (DELAY,)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class DriftClock(Fault):
-    """The clock of a broker, of the controller (-2) or of a client counts `drift_ppm` parts in a million too many."""
+    """The clock of a broker, the controller (-2) or a client runs too fast, or too slow if `drift_ppm` is negative."""
 
     kind = "drift_clock"
     wanted = (DRIFT,)

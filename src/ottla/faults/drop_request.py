@@ -6,6 +6,6 @@ from ottla.faults.request_fault import RequestFault
 
 
 class DropRequest(RequestFault):
-    """The request is thrown away, and its connection stays open and silent: the client must find out by itself."""
+    """The request is thrown away, and its connection stays open and silent until the client gives it up."""
 
     kind = "drop_request"

@@ -1,4 +1,4 @@
-"""A fault in force: what it has struck so far, and how it ends."""
+"""A fault in force: how often it has fired, and how it ends."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class Part(Protocol):
 
     @property
     def fired(self) -> int:
-        """How often it has really struck."""
+        """How often it has really fired."""
         ...
 
     def end(self) -> None:
-        """It strikes no more. Ending twice is allowed."""
+        """It does not fire any more. Ending twice is allowed."""
         ...
 
 
 class Effect:
-    """What a fault does from `begin` on; `missed` says why it found nothing to strike, "" while it may.
+    """What a fault does from `begin` on; `missed` says why it has nothing to apply to, "" while it may.
 
     `missed_because` says it more precisely.
     `began` is told once, when that is known: some faults must ask the controller first.
@@ -34,7 +34,7 @@ class Effect:
         self.fault_id = fault_id
         self.missed = self.missed_because = ""
         self.is_over = False
-        # Whether it is not known yet if there is something to strike.
+        # Whether it is not known yet if there is something that it applies to.
         self.is_pending = False
         self._began = began
         self._fired = 0
@@ -43,11 +43,11 @@ class Effect:
 
     @property
     def fired(self) -> int:
-        """How often it has really struck."""
+        """How often it has really fired."""
         return self._fired + sum(part.fired for part in self._parts)
 
     def fire(self) -> None:
-        """Count one strike."""
+        """Count that it fired once."""
         self._fired += 1
 
     def add(self, part: Part) -> None:
@@ -59,7 +59,7 @@ class Effect:
         self._undos.append(undo)
 
     def miss(self, why: str, because: str = "") -> None:
-        """There is nothing to strike."""
+        """There is nothing that it applies to."""
         self.missed, self.missed_because = why, because or why
 
     def begun(self) -> None:

@@ -16,9 +16,10 @@ _LASTS_US, _LASTS_US_OF_RARE = 2_000_000, 6_000_000
 
 
 class FailingDisk(DiskFault):
-    """Each so many-th `read`, `write` or `sync` of a broker fails with EIO; a broker that cannot sync ends by itself.
+    """Each `every`-th `read`, `write` or `sync` of a broker fails with EIO.
 
-    What could not be synced is gone with the next loss of power, or with `evicts` at once.
+    A write that fails is refused with KAFKA_STORAGE_ERROR, and the broker goes on. A broker whose sync failed ends by
+    itself. Data whose sync failed is gone with the next loss of power, or with `evicts` at once.
     """
 
     kind = "failing_disk"

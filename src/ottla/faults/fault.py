@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.faults.effect import Effect
     from ottla.faults.site import Drawing, Site, Span
 
-# Faults that strike requests, before and after the append; those that end or freeze brokers; all others.
+# Faults that apply to requests, before and after the append; those that end or freeze brokers; all others.
 BEFORE_APPEND = ("refuse", "lose_request", "drop_request", "delay_request")
 AFTER_APPEND = ("refuse_after_append", "lose_ack", "drop_ack", "delay_ack", "redeliver")
 OF_REQUESTS = (*BEFORE_APPEND, *AFTER_APPEND, "hold")
@@ -133,17 +133,17 @@ class Fault:
     # ---- what it does -------------------------------------------------------------------------------------------
 
     def begin(self, site: Site, effect: Effect) -> None:
-        """Put it into force: `effect` counts what it strikes and knows how it ends."""
+        """Put it in force: `effect` counts how often it fires and knows how it ends."""
         raise NotImplementedError
 
     @property
-    def strikes_requests(self) -> bool:
+    def applies_to_requests(self) -> bool:
         """Whether a `FaultPlan` asks it about requests."""
         return False
 
     @property
     def waits(self) -> bool:
-        """Whether it strikes what comes while it is in force, in place of at once."""
+        """Whether it fires for what comes while it is in force, instead of at once."""
         return False
 
     @property
@@ -153,7 +153,7 @@ class Fault:
 
     @classmethod
     def draw(cls, drawing: Drawing, span: Span) -> Self | None:
-        """One that has something to strike; it may move or stretch its span. None where it would strike nothing."""
+        """One that will fire; it may move or stretch its span. None where it would not fire."""
         raise NotImplementedError
 
     def tell(self) -> str:

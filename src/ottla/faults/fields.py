@@ -9,6 +9,12 @@ from typing import Any, NamedTuple, Protocol
 
 # In place of a broker's id.
 CONTROLLER = -2
+# Integers are as large as they are in Kafka's protocol; times in milliseconds are at most a year.
+INT32_MAX = (1 << 31) - 1
+INT64_MAX = (1 << 63) - 1
+_YEAR_MS = 365 * 86_400_000
+# Longer texts are integers of no field; Python itself reads at most 4,300 digits.
+_DIGITS_MAX = 100
 
 
 class Cast(Protocol):
@@ -53,7 +59,7 @@ class Field(NamedTuple):
 def _values(text: str) -> Iterator[Any]:
     """All that a text may stand for. A topic may be called 3: as a text it is tried first."""
     yield text
-    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+    if len(text) <= _DIGITS_MAX and re.fullmatch(r"[+-]?[0-9]+", text):
         yield int(text)
     if re.fullmatch(r"[0-9]*\.?[0-9]+(e-?[0-9]+)?", text) and math.isfinite(number := float(text)):
         yield number
@@ -61,10 +67,9 @@ def _values(text: str) -> Iterator[Any]:
         yield text.lower() == "true"
 
 
-def whole(least: int, most: int | None = None) -> May:
-    """An integer from `least` on; True is none."""
-    words = f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
-    return May(words, lambda value: type(value) is int and least <= value and (most is None or value <= most))
+def whole(least: int, most: int = INT32_MAX) -> May:
+    """An integer from `least` to `most`; True is none."""
+    return May(f"an integer from {least} to {most}", lambda value: type(value) is int and least <= value <= most)
 
 
 def one_of(values: Collection[Any]) -> May:
@@ -112,34 +117,36 @@ def _clients(cast: Cast, given: Mapping[str, Any]) -> May | None:
 
 TOPIC = Field("topic", TEXT, "the name of a topic", _topics)
 PARTITION = Field("partition", whole(0), "a partition of that topic", _partitions)
-OFFSET = Field("offset", whole(0), "an offset in that partition")
+OFFSET = Field("offset", whole(0, INT64_MAX), "an offset in that partition")
 BROKER = Field("broker_id", whole(0), "a broker", _brokers)
 BROKER_OR_CONTROLLER = Field(
     "broker_id", whole(CONTROLLER), "a broker, or -2 for the controller", _brokers_or_controller
 )
 OTHER = Field("other_id", whole(CONTROLLER), "another broker, or -2 for the controller", _other_end)
 CLIENT = Field("client_id", TEXT, "a client; without it, all clients", _clients)
-DELAY = Field("delay_ms", whole(1), "how late, in milliseconds")
-MOST_DELAY = Field("delay_max_ms", whole(1), "how late at most, in milliseconds")
-JUMP = Field("jump_ms", whole(-365 * 86_400_000, 365 * 86_400_000), "how far the date moves, in milliseconds")
+DELAY = Field("delay_ms", whole(1, _YEAR_MS), "the delay, in milliseconds")
+MOST_DELAY = Field("delay_max_ms", whole(1, _YEAR_MS), "the longest delay, in milliseconds")
+JUMP = Field("jump_ms", whole(-_YEAR_MS, _YEAR_MS), "how far the clock moves, in milliseconds; negative: back")
 # A clock that stands still, or runs backwards, would never come to anything.
-DRIFT = Field("drift_ppm", whole(-900_000, 9_000_000), "how many parts in a million the clock counts too many")
-SHARE = Field("probability", _SHARE, "the share that is struck")
-SILENTLY = Field("silently", YES_OR_NO, "whether who asks is not told, and waits until it gives up")
+DRIFT = Field("drift_ppm", whole(-900_000, 9_000_000), "how much too fast the clock runs, in parts per million")
+SHARE = Field("probability", _SHARE, "the chance that it fires, each time")
+SILENTLY = Field(
+    "silently", YES_OR_NO, "True: a request gets no answer until its sender's timeout. False: it fails at once"
+)
 OPERATIONS = READ, WRITE, SYNC = ("read", "write", "sync")
-OPERATION = Field("operation", one_of(OPERATIONS), "what fails")
-EVERY = Field("every", whole(1), "each k-th; 1: all")
-EVICTS = Field("evicts", YES_OR_NO, "whether what cannot be synced is gone from the page cache, too")
-SEED = Field("seed", whole(0), "what chance is drawn from; 0 unless given")
-IN_SYNC = Field("in_sync_only", YES_OR_NO, "whether it strikes only while every replica is in sync")
-WITH_CONTROLLER = Field("controller", YES_OR_NO, "whether the controller ends, too; it does unless this is False")
+OPERATION = Field("operation", one_of(OPERATIONS), "which operation fails")
+EVERY = Field("every", whole(1), "each k-th one that matches; 1: all")
+EVICTS = Field("evicts", YES_OR_NO, "whether data whose sync failed is gone from the page cache, too")
+SEED = Field("seed", whole(0, INT64_MAX), "what random choices are drawn from; 0 unless given")
+IN_SYNC = Field("in_sync_only", YES_OR_NO, "whether it fires only while every replica is in sync")
+WITH_CONTROLLER = Field("controller", YES_OR_NO, "whether the controller loses power, too; True unless given")
 
-API = Field("api", TEXT, "the kind of request; Produce unless given")
-NTH = Field("nth", whole(1), "the n-th request that matches, and no other")
-TIMES = Field("times", whole(1), "how often at most")
-AFTER = Field("after_ms", whole(0), "from so long after now, in milliseconds")
-DURATION = Field("duration_ms", whole(1), "for so long, in milliseconds")
+API = Field("api", TEXT, "the Kafka API of the request, such as Produce or Fetch; Produce unless given")
+NTH = Field("nth", whole(1), "only the n-th request that matches")
+TIMES = Field("times", whole(1), "how often it fires at most")
+AFTER = Field("after_ms", whole(0, _YEAR_MS), "the fault fires only from so long after its begin, in milliseconds")
+DURATION = Field("duration_ms", whole(1, _YEAR_MS), "the fault fires only for so long from then on, in milliseconds")
 ERROR = Field("error", _ERROR, "Kafka's error code")
 NOW, REQUEST, APPEND, ACK = ("now", "request", "append", "ack")
-# When something strikes that has a choice.
+# When a fault fires that has a choice.
 MOMENTS = (REQUEST, APPEND, ACK)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FullDisk(DiskFault):
-    """Every append of a broker fails with ENOSPC: no space is left on its disk."""
+    """Every append of a broker fails with ENOSPC; it is refused with KAFKA_STORAGE_ERROR, and the broker goes on."""
 
     kind = "full_disk"
 

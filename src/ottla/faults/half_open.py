@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 class HalfOpen(ClientFault):
-    """The connections that clients, or one, have to a broker, or to any, stay silent for good; new ones are well.
+    """Connections that clients have now are silent for good; new connections work.
 
-    Where there are none, in the simulation, the next one is struck.
+    `broker_id` and `client_id` say which connections; without them all. In the simulation, if there is no such
+    connection, the next one is affected.
     """
 
     kind = "half_open"

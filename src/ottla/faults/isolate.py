@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Isolate(Fault):
-    """No other broker and no controller can reach a broker, nor it them; clients still can: a zombie leader."""
+    """A broker cannot reach any other broker or the controller, and they cannot reach it; clients still can.
+
+    So it goes on as a leader for a while after another one was elected.
+    """
 
     kind = "isolate"
     wanted = (BROKER,)
@@ -25,7 +28,7 @@ class Isolate(Fault):
 
     @property
     def waits(self) -> bool:
-        """It strikes what comes while it is in force."""
+        """It fires for what comes while it is in force."""
         return True
 
     @property

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class JumpClock(Fault):
-    """The date of a broker's clock is `jump_ms` ahead, or behind where that is negative; healed, it is right again."""
+    """A broker's clock jumps `jump_ms` ahead, or back if that is negative; healed, it is right again."""
 
     kind = "jump_clock"
     wanted = (BROKER, JUMP)

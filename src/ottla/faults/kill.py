@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Kill(BrokerFault):
-    """A broker ends as by `kill -9`; what it wrote survives in the page cache."""
+    """A broker ends as by `kill -9`; what it wrote is still in the page cache."""
 
     kind = "kill"
     told = "is killed"

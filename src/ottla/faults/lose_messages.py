@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LoseMessages(Fault):
-    """A share of what brokers and controller say to each other is lost without a word."""
+    """A share of the messages between brokers, and between brokers and controller, is lost without an error."""
 
     kind = "lose_messages"
     wanted = (SHARE,)
@@ -22,7 +22,7 @@ class LoseMessages(Fault):
 
     @property
     def waits(self) -> bool:
-        """It strikes what comes while it is in force."""
+        """It fires for what comes while it is in force."""
         return True
 
     @property

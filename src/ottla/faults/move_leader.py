@@ -18,9 +18,9 @@ _RECOVERED_US = 2_000_000
 
 
 class MoveLeader(Fault):
-    """Another replica in sync leads a partition, at once and for good.
+    """Another replica in sync becomes the leader of a partition, at once and for good.
 
-    Of a topic of the brokers' own: another broker coordinates groups, or transactions.
+    With an internal topic (`__consumer_offsets`, `__transaction_state`) the coordinator moves.
     """
 
     kind = "move_leader"

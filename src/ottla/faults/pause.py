@@ -19,7 +19,7 @@ class Pause(BrokerFault):
 
     def begin(self, site: Site, effect: Effect) -> None:
         """Now, unless it waits for a request."""
-        if not self.strikes_requests and self.broker_id is not None and site.is_frozen(self.broker_id):
+        if not self.applies_to_requests and self.broker_id is not None and site.is_frozen(self.broker_id):
             effect.miss("its broker was frozen")
         else:
             super().begin(site, effect)

@@ -1,13 +1,13 @@
-"""A fault plan: which of the requests that reach a broker are struck, by what, and whether that really happened.
+"""A fault plan: which fault fires for which request that reaches a broker, and whether that really happened.
 
 A `RequestFault` says what goes wrong and for which requests; a `FaultPlan` counts, for each of them, the requests that
-match it (a retry is one more request) and answers two questions of the broker: what strikes this request before its
-records are appended, and what strikes it afterwards. All brokers of a cluster share one plan, so that "the third
+match it (a retry is one more request) and answers two questions of the broker: which fault fires for this request
+before its records are appended, and which one afterwards. All brokers of a cluster share one plan, so that "the third
 request" means the third of the cluster.
 
 Invariants: both questions are decided when the request arrives, from counts, the time and the fault's own seed alone,
-so that the same requests in the same order are struck in the same way; at most one fault strikes a request, one that
-strikes before the append first, then the fault added first; `fired` counts only what really happened: an answer is
+so that the same requests in the same order always have the same faults; at most one fault fires for a request: first
+one that fires before the append, then the fault added first; `fired` counts only what really happened: an answer is
 lost only where something had been appended.
 """
 
@@ -86,7 +86,7 @@ class _Entry:
         return found or None
 
     def is_due(self) -> bool:
-        """Whether the request just counted is one to strike."""
+        """Whether the fault fires for the request just counted."""
         fault = self.fault
         if fault.nth is not None:
             return self.matched == fault.nth
@@ -96,7 +96,7 @@ class _Entry:
             return self._chance.random() < (fault.probability or 0)
         return fault.every is None or self.matched % fault.every == 0
 
-    def strike(self, partitions: tuple[tuple[str, int], ...]) -> Action:
+    def fire(self, partitions: tuple[tuple[str, int], ...]) -> Action:
         self.fired += 1
         return Action(self.fault_id, self.fault, partitions)
 
@@ -104,14 +104,14 @@ class _Entry:
 class FaultPlan:
     """The faults in force and what became of them; `active` is False where there are none (nothing to ask then)."""
 
-    __slots__ = ("_entries", "_in_force", "active", "struck")
+    __slots__ = ("_entries", "_in_force", "active", "on_fired")
 
     def __init__(self) -> None:
         self._entries: dict[int, _Entry] = {}
         self._in_force: tuple[_Entry, ...] = ()
         self.active = False
-        # Called whenever a fault has struck.
-        self.struck: Callable[[], None] | None = None
+        # Called whenever a fault has fired.
+        self.on_fired: Callable[[], None] | None = None
 
     def add(self, fault: RequestFault, now_us: int = 0, fault_id: int | None = None) -> int:
         """Put a fault in force and return its id (the next one unless given); its times count from `now_us`."""
@@ -133,15 +133,15 @@ class FaultPlan:
         return self._entry(fault_id).fault
 
     def fired(self, fault_id: int) -> int:
-        """How many requests the fault has struck."""
+        """For how many requests the fault has fired."""
         return self._entry(fault_id).fired
 
     def matched(self, fault_id: int) -> int:
-        """How many requests the fault was about while it was in force, struck or not."""
+        """How many requests matched the fault while it was in force, whether it fired or not."""
         return self._entry(fault_id).matched
 
     def before_append(self, context: FaultContext, now_us: int = 0) -> Action | None:
-        """Count the request and say what strikes it before anything is appended; call it once per request."""
+        """Count the request and say what fires before anything is appended; call it once per request."""
         before: tuple[_Entry, tuple[tuple[str, int], ...]] | None = None
         context._after = None
         for entry in self._in_force:
@@ -158,13 +158,13 @@ class FaultPlan:
         if before is None:
             return None
         context._after = None
-        return self._strike(before[0], before[1])
+        return self._fire(before[0], before[1])
 
     def after_append(self, context: FaultContext, appended: tuple[tuple[str, int], ...] | None = None) -> Action | None:
-        """What strikes the request now that it has been handled.
+        """What fires for the request now that it has been handled.
 
-        `appended` names the partitions where its records are stored now: a fault that is about none of them does not
-        strike. None stands for all of them.
+        `appended` names the partitions where its records are stored now: a fault that applies to none of them does
+        not fire. None stands for all of them.
         """
         if context._after is None:
             return None
@@ -177,12 +177,12 @@ class FaultPlan:
             if not partitions:
                 return None
         context._after = None
-        return self._strike(entry, partitions)
+        return self._fire(entry, partitions)
 
-    def _strike(self, entry: _Entry, partitions: tuple[tuple[str, int], ...]) -> Action:
-        action = entry.strike(partitions)
-        if self.struck is not None:
-            self.struck()
+    def _fire(self, entry: _Entry, partitions: tuple[tuple[str, int], ...]) -> Action:
+        action = entry.fire(partitions)
+        if self.on_fired is not None:
+            self.on_fired()
         return action
 
     def _entry(self, fault_id: int) -> _Entry:

@@ -20,11 +20,11 @@ def seed_of(fault: BrokerFault) -> int | None:
 
     The same fault at the same request leaves the same bytes, whether it names a seed or not.
     """
-    return fault.seed or 0 if fault.strikes_requests else fault.seed
+    return fault.seed or 0 if fault.applies_to_requests else fault.seed
 
 
 class PowerOff(BrokerFault):
-    """A broker loses power: what it had not synced is gone, but for what `seed` (0) leaves of it, torn or whole."""
+    """A broker loses power: what it had not synced is lost, or a part of it; `seed` decides which."""
 
     kind = "power_off"
     told = "loses power"
@@ -40,7 +40,7 @@ class PowerOff(BrokerFault):
 
     def begin(self, site: Site, effect: Effect) -> None:
         """Now, unless it waits for a request."""
-        if not self.strikes_requests and self.in_sync_only and not site.is_whole():
+        if not self.applies_to_requests and self.in_sync_only and not site.is_whole():
             effect.miss("not all replicas were in sync")
         else:
             super().begin(site, effect)

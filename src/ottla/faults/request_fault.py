@@ -1,4 +1,4 @@
-"""Faults that strike requests: which ones they strike, and when."""
+"""Faults that apply to requests: to which ones, and when they fire."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ DELAYS_DRAWN_MS = (5, 200, 700, 3_000)
 
 
 class RequestFault(Fault):
-    """Strikes requests of `api` that touch `topic` and `partition` (None: any) and reach `broker_id` (None: any).
+    """Applies to requests of `api` that touch `topic` and `partition` (None: any) and reach `broker_id` (None: any).
 
-    `nth` strikes the n-th of them only (from 1), `every` each k-th, `probability` each with that chance (drawn from
-    `seed`); without these every one is struck; `times` bounds how often. `after_ms`, `duration_ms`: only from so long
-    after it began, and for so long. A request that expects no answer keeps its connection when it, or its answer, is
-    lost.
+    With `nth` it fires for the n-th of them only (from 1), with `every` for each k-th, with `probability` for each with
+    that chance (drawn from `seed`); without these for every one; `times` bounds how often. `after_ms`, `duration_ms`:
+    only from so long after it began, and for so long. A request that expects no answer keeps its connection when it,
+    or its answer, is lost.
     """
 
     optional: ClassVar[tuple[Field, ...]] = WHICH
@@ -77,7 +77,7 @@ class RequestFault(Fault):
     def check(self) -> None:
         """ConfigError where fields do not go together."""
         if self.nth is not None and (self.every is not None or self.times is not None):
-            raise self.wrong("nth strikes once and excludes every and times; give one or the other")
+            raise self.wrong("nth fires once and excludes every and times; give one or the other")
         if self.partition is not None and self.topic is None:
             raise self.wrong(f"partition={self.partition} needs a topic")
         if self.probability is not None and (self.nth is not None or self.every is not None):
@@ -91,18 +91,18 @@ class RequestFault(Fault):
         return False
 
     @property
-    def strikes_requests(self) -> bool:
+    def applies_to_requests(self) -> bool:
         """A `FaultPlan` asks it."""
         return True
 
     @property
     def waits(self) -> bool:
-        """It strikes what comes while it is in force."""
+        """It fires for what comes while it is in force."""
         return True
 
     @property
     def is_before_append(self) -> bool:
-        """Whether it strikes before anything is appended."""
+        """Whether it fires before anything is appended."""
         return self.kind in BEFORE_APPEND or self.moment == REQUEST
 
     def begin(self, site: Site, effect: Effect) -> None:
@@ -118,7 +118,7 @@ class RequestFault(Fault):
 
     @classmethod
     def draw_fields(cls, drawing: Drawing) -> dict[str, Any]:
-        """Which requests it strikes, and what else it says."""
+        """Which requests it applies to, and its other fields."""
         chance = drawing.chance
         given: dict[str, Any] = {
             "api": chance.choice(APIS_DRAWN),

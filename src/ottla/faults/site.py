@@ -1,4 +1,4 @@
-"""What faults ask of the cluster they strike: implemented once, by `host`, for real and for simulated clusters."""
+"""What faults ask of the cluster that they affect: implemented once, by `host`, for real and for simulated clusters."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Site(Cast, Protocol):
 
 
 class Drawing(Protocol):
-    """What a plan offers to strike, for faults that are drawn for it (`simulation/drawing.py`)."""
+    """What a plan has that faults can apply to, for faults that are drawn for it (`simulation/drawing.py`)."""
 
     chance: Any
     brokers: range
@@ -152,7 +152,7 @@ class Drawing(Protocol):
     timetable: Any
 
     def up(self, at_us: int, *also: str) -> list[int]:
-        """The brokers that are not down then, nor struck by these kinds."""
+        """The brokers that are not down then, nor affected by these kinds."""
         ...
 
     def stops_controller(self, at_us: int) -> bool:

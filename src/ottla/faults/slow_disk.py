@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SlowDisk(DiskFault):
-    """What makes a broker write is handled `delay_ms` late, as leader and as follower, each connection in order."""
+    """A broker's writes come `delay_ms` late, as leader and as follower; requests of a connection keep their order."""
 
     kind = "slow_disk"
     wanted = (BROKER, DELAY)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Stall(Fault):
-    """A share of what passes on clients' connections is held up for at most `delay_max_ms`, and all that is behind it.
+    """A share of the data on clients' connections is delayed by at most `delay_max_ms`, with all that follows on it.
 
-    What a client sent before it gave a connection up then arrives after what it sent on the next one.
+    So what a client sent on a connection that it gave up can arrive after what it sent on the next one.
     """
 
     kind = "stall"
@@ -26,7 +26,7 @@ class Stall(Fault):
 
     @property
     def waits(self) -> bool:
-        """It strikes what comes while it is in force."""
+        """It fires for what comes while it is in force."""
         return True
 
     @property

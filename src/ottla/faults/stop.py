@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Stop(Fault):
-    """A broker is shut down in order: it lets others lead first, and closes its logs; healed, it is started again."""
+    """A broker shuts down in order: others lead first, then it closes its logs; healed, it starts again."""
 
     kind = "stop"
     wanted = (BROKER,)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class StopController(Fault):
-    """The controller loses power; brokers go on with what they know. Healed, it starts from its disk."""
+    """The controller loses power; brokers go on with the metadata they have. Healed, it starts from its disk."""
 
     kind = "stop_controller"
 

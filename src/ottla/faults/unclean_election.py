@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class UncleanElection(Fault):
-    """Whenever no replica in sync is left to lead a partition, a living one leads: what it lacks is lost."""
+    """If no replica in sync can lead a partition, one that is not in sync does: records that it lacks are lost."""
 
     kind = "unclean_election"
     wanted = (TOPIC, PARTITION)
@@ -23,7 +23,7 @@ class UncleanElection(Fault):
 
     @property
     def waits(self) -> bool:
-        """It strikes what comes while it is in force."""
+        """It fires for what comes while it is in force."""
         return True
 
     def begin(self, site: Site, effect: Effect) -> None:

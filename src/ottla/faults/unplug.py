@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Unplug(ClientFault):
-    """The connections of a broker's clients, or of one, old and new, stay open and silent; healed, they go on."""
+    """All connections between a broker and its clients, or one client, stay open and silent; healed, they go on."""
 
     kind = "unplug"
     wanted = (BROKER,)

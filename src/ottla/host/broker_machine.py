@@ -10,6 +10,7 @@ from ottla.broker.events import (
     AskPeer,
     ConnectionLost,
     ControllerResponse,
+    FaultFired,
     Halted,
     HangUp,
     ImagePublished,
@@ -17,7 +18,6 @@ from ottla.broker.events import (
     PeerAnswered,
     RequestReceived,
     Respond,
-    Struck,
 )
 from ottla.host.machine import Machine
 from ottla.host.station import Station
@@ -61,7 +61,7 @@ class BrokerMachine(Machine):
         clock: OwnClock,
         broker_id: int,
         links: Links,
-        ended: Callable[[BrokerMachine, Struck | Halted | LetGo], None],
+        ended: Callable[[BrokerMachine, FaultFired | Halted | LetGo], None],
     ) -> None:
         super().__init__(schedule, core, None, clock)
         self.broker_id = broker_id
@@ -123,7 +123,7 @@ class BrokerMachine(Machine):
                 self._links.answer_peer(output.connection_id, None)
             elif self.doors is not None:
                 self.doors.hang_up(output)
-        elif kind is Struck or kind is LetGo or kind is Halted:
+        elif kind is FaultFired or kind is LetGo or kind is Halted:
             self._ended(self, output)
         else:
             raise TypeError(f"a broker gave {kind.__name__}, which no host knows")

@@ -41,7 +41,7 @@ class FailingOperation:
         self.evicts = evicts
         self.fired = 0
 
-    def strikes(self) -> bool:
+    def fires(self) -> bool:
         """Whether this one fails."""
         self._count += 1
         if self._count % self.every:
@@ -76,7 +76,7 @@ class DiskFaults:
     def check(self, operation: str, path: str = "") -> None:
         """OSError (EIO) where this operation fails."""
         for each in self.failing:
-            if each.operation == operation and each.strikes():
+            if each.operation == operation and each.fires():
                 raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
     def check_append(self, path: str = "") -> None:

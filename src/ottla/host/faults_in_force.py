@@ -1,7 +1,7 @@
 """The faults of one cluster, by id: begun, counted, and ended.
 
-Faults that strike requests go into the `FaultPlan` that all brokers ask; when such a fault ends or freezes a broker,
-the broker's core says so (`struck`) and it is done here. All others are begun at the cluster's `HostSite`.
+Faults that apply to requests go into the `FaultPlan` that all brokers ask; when such a fault ends or freezes a broker,
+the broker's core says so (`FaultFired`) and it is done here. All others are begun at the cluster's `HostSite`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.host.host import Host
 from ottla.host.site import HostSite
 
 
-class _StruckRequests:
+class _RequestEffects:
     """What a fault of the plan counts."""
 
     def __init__(self, plan: FaultPlan, host: Host, fault_id: int) -> None:
@@ -28,11 +28,11 @@ class _StruckRequests:
 
     @property
     def fired(self) -> int:
-        """How many requests it has struck."""
+        """For how many requests it has fired."""
         return self._plan.fired(self._fault_id)
 
     def end(self) -> None:
-        """It strikes no more, and what it held goes on."""
+        """It does not fire any more, and what it held goes on."""
         self._plan.heal(self._fault_id)
         self._host.release(self._fault_id)
 
@@ -45,17 +45,17 @@ class FaultsInForce:
         self._site = site
         self._plan = plan
         self._effects: dict[int, Effect] = {}
-        # Called whenever a request was struck, and with a fault that has struck a broker in the midst of one.
-        self.broker_struck: Callable[[Effect, int], None] | None = None
-        host.struck = self._struck
+        # Called with a fault that has ended or frozen a broker while that handled a request.
+        self.on_broker_affected: Callable[[Effect, int], None] | None = None
+        host.on_fault_fired = self._fault_fired
 
     def add(self, fault: Fault, began: Callable[[Effect], None] | None = None) -> Effect:
-        """Put a fault in force; `began` is told when it is, or has found nothing to strike (`Effect.missed`)."""
+        """Put a fault in force; `began` is told when it is, or has nothing to apply to (`Effect.missed`)."""
         effect = Effect(fault, len(self._effects) + 1, began)
         self._effects[effect.fault_id] = effect
-        if isinstance(fault, RequestFault) and fault.strikes_requests:
+        if isinstance(fault, RequestFault) and fault.applies_to_requests:
             self._plan.add(fault, self._host.schedule.now_us, effect.fault_id)
-            effect.add(_StruckRequests(self._plan, self._host, effect.fault_id))
+            effect.add(_RequestEffects(self._plan, self._host, effect.fault_id))
         fault.begin(self._site, effect)
         if not effect.is_pending:
             effect.begun()
@@ -77,16 +77,16 @@ class FaultsInForce:
     def counts(self, fault_id: int) -> dict[str, int]:
         """How often it has fired, and how many requests it was about; of others what fired is all it was about."""
         effect = self.effect(fault_id)
-        is_planned = isinstance(effect.fault, RequestFault) and effect.fault.strikes_requests
+        is_planned = isinstance(effect.fault, RequestFault) and effect.fault.applies_to_requests
         return {"fired": effect.fired, "matched": self._plan.matched(fault_id) if is_planned else effect.fired}
 
-    def _struck(self, fault_id: int, broker_id: int, kind: str) -> None:
+    def _fault_fired(self, fault_id: int, broker_id: int, kind: str) -> None:
         """A fault ends or freezes a broker while its core is at work; nothing it would have done next is done."""
         effect = self.effect(fault_id)
         assert isinstance(effect.fault, BrokerFault)
-        effect.fault.strike(self._site, effect, broker_id)
+        effect.fault.carry_out(self._site, effect, broker_id)
         if effect.is_over:
             # It waited for an answer to go out, and was healed meanwhile: the broker is back at once.
             self._host.schedule.after(0, effect.undo)
-        if self.broker_struck is not None:
-            self.broker_struck(effect, broker_id)
+        if self.on_broker_affected is not None:
+            self.on_broker_affected(effect, broker_id)

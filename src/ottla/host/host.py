@@ -17,7 +17,7 @@ from typing import Any
 
 from ottla.broker.controller.core import ControllerCore
 from ottla.broker.core import BrokerCore
-from ottla.broker.events import BrokerAddress, ClusterImage, Halted, LetGo, Released, Struck
+from ottla.broker.events import BrokerAddress, ClusterImage, FaultFired, Halted, LetGo, Released
 from ottla.broker.log.directory import directory_id
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.storage import Storage
@@ -85,8 +85,8 @@ class Host:
         self.failed: Callable[[Any, Any], None] | None = None
         # Told when the controller was killed, before it may be started from its disk.
         self.controller_killed: Callable[[], None] | None = None
-        # Carries out a fault that strikes a broker in the midst of a request: rule, broker, kind.
-        self.struck: Callable[[int, int, str], None] = _nobody
+        # Carries out a fault that ends or freezes a broker during a request: fault, broker, kind.
+        self.on_fault_fired: Callable[[int, int, str], None] = _nobody
 
     # ---- how things stand ---------------------------------------------------------------------------------------
 
@@ -281,11 +281,11 @@ class Host:
         if self.controller_killed is not None:
             self.controller_killed()
 
-    def _ended(self, machine: BrokerMachine, output: Struck | Halted | LetGo) -> None:
+    def _ended(self, machine: BrokerMachine, output: FaultFired | Halted | LetGo) -> None:
         """What ends a broker or freezes it while its core is at work; nothing it would have done next is done."""
         broker_id = machine.broker_id
-        if type(output) is Struck:
-            self.struck(output.fault_id, broker_id, output.kind)
+        if type(output) is FaultFired:
+            self.on_fault_fired(output.fault_id, broker_id, output.kind)
         elif type(output) is Halted:
             self.kill(broker_id, kind="failed_disk")
         else:
@@ -372,4 +372,4 @@ class Host:
 
 
 def _nobody(*_: Any) -> None:
-    """Nobody carries out what strikes a broker."""
+    """Nobody carries out faults."""

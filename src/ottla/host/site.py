@@ -31,7 +31,7 @@ class StoppedController:
 
 
 class HostSite:
-    """Everything of one cluster that faults can strike (`faults.site.Site`).
+    """Everything of one cluster that faults can affect (`faults.site.Site`).
 
     `rng`: what is left of unsynced bytes where no seed says it, and which byte is wrong.
     """

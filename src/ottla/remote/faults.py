@@ -1,4 +1,4 @@
-"""Routes about faults: what kinds there are, putting one in force, counting and awaiting its strikes, healing it."""
+"""Routes about faults: what kinds there are, putting one in force, counting and awaiting that it fires, healing it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.faults.fault import KINDS, fault_class, fault_from
 from ottla.faults.fields import Field, whole
 from ottla.remote.route import DEFAULT_WAIT_S, TIMEOUT, Asked, Refusal, Route, described_field
 
-_AWAIT = Field("await", whole(1), "answer when the fault has struck so often; 504 where it has not in time")
+_AWAIT = Field("await", whole(1), "answer when the fault has fired so often; 504 if it has not in time")
 
 
 def described_fault(fault: Fault) -> dict[str, Any]:
@@ -98,9 +98,9 @@ ROUTES = (
         "GET",
         "/v1/faults/{fault}",
         _show,
-        "how often a fault has struck, and how many requests it was about",
+        "how often a fault has fired, and how many requests matched it",
         optional=(_AWAIT, TIMEOUT),
     ),
-    Route("DELETE", "/v1/faults/{fault}", _heal, "heal a fault: brokers that it has struck run again"),
+    Route("DELETE", "/v1/faults/{fault}", _heal, "heal a fault: affected brokers run again"),
     Route("DELETE", "/v1/faults", _heal_all, "heal all faults that are in force"),
 )

@@ -1,8 +1,8 @@
 """`ControlServer`: the address at which a served cluster is told what to do.
 
 It lives in the process that holds the `Cluster`, as threads: one that takes connections, and one for each connection,
-so that who waits for a fault to strike keeps nobody else waiting. The port is taken before the cluster is started, and
-answers once there is a cluster.
+so that a client that waits for a fault to fire keeps nobody else waiting. The port is taken before the cluster is
+started, and answers once there is a cluster.
 """
 
 from __future__ import annotations

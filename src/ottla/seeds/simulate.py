@@ -228,11 +228,11 @@ def _add_figures(table: Table, of: Outcome | Tally) -> None:
     table.add_row("records", f"{of.records:,}")
     hours = of.simulated_us / 3_600_000_000
     table.add_row("simulated", f"{hours:,.1f} hours" if hours >= 1 else f"{of.simulated_us / 1e6:,.1f} s")
-    struck = [f"{kind.replace('_', ' ')} {times:,} ×" for kind, times in sorted(of.fired.items())]
-    table.add_row("faults", ", ".join(struck) or "none")
+    fired = [f"{kind.replace('_', ' ')} {times:,} ×" for kind, times in sorted(of.fired.items())]
+    table.add_row("faults", ", ".join(fired) or "none")
     missed = sorted(of.missed.items(), key=lambda item: (-item[1], item[0]))
     if missed:
-        table.add_row("struck nothing", "; ".join(f"{why} ({times:,})" for why, times in missed))
+        table.add_row("never fired", "; ".join(f"{why} ({times:,})" for why, times in missed))
 
 
 def _add_unseen(table: Table, kinds: Sequence[str]) -> None:

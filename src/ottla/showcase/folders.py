@@ -111,7 +111,7 @@ def _make(data_dir: Path | None, made: list[Path]) -> RunFolders:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder of the system's temporary ones, gone at the end wherever an interruption strikes."""
+    """A folder of the system's temporary ones, gone at the end wherever an interruption comes."""
     folder = _temporary_name()
     try:
         folder.mkdir(0o700)
@@ -121,7 +121,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def _temporary_name() -> Path:
-    """Known before it is made: an interruption that strikes in between would leave a folder nobody knows of."""
+    """Known before it is made: an interruption that comes in between would leave a folder nobody knows of."""
     return Path(tempfile.gettempdir(), f"ottla-run-{secrets.token_hex(8)}")
 
 

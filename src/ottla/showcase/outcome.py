@@ -1,4 +1,4 @@
-"""What a run found out: verdicts, answers, which faults struck; and whether that makes it a success.
+"""What a run found out: verdicts, answers, which faults fired; and whether that makes it a success.
 
 Plain values without pyarrow, Spark or a terminal: `run` fills them in, `report` shows them.
 
@@ -76,7 +76,7 @@ class Streamed:
 class RunOutcome:
     """Everything a run has to say.
 
-    `fired` counts, per guarantee and fault kind, how often the brokers really struck; `offsets` holds end minus start
+    `fired` counts, per guarantee and fault kind, how often it really fired; `offsets` holds end minus start
     offset summed over each topic's partitions, asked of the brokers and not of Spark. `examples` describes a record of
     the input by its number, for the evidence. `streamed` is about the topic that Spark made of the exactly-once one.
     `groups`: what was found of each of the sixteen groups of guarantees, `looked_at` by looking at how much.
@@ -103,21 +103,19 @@ class RunOutcome:
 
     @property
     def void(self) -> tuple[str, ...]:
-        """Why this run proves nothing: a fault that never struck, a broken ledger. Empty for a run that counts."""
+        """Why this run proves nothing: a fault that never fired, a broken ledger. Empty for a run that counts."""
         reasons = [] if self.streamed.killed else [f"{STREAMED}: Spark's driver was not killed in the act"]
         reasons += [f"{each.guarantee}: {each.void}" for each in self.verdicts if each.void is not None]
-        reasons += [
-            f"{each.guarantee}: no fault struck it" for each in self.verdicts if not self.fired.get(each.guarantee)
-        ]
+        reasons += [f"{each.guarantee}: no fault fired" for each in self.verdicts if not self.fired.get(each.guarantee)]
         for guarantee, kinds in self.fired.items():
             for kind, times in kinds.items():
                 if not times:
-                    reasons.append(f"{guarantee}: the fault “{FAULT_WORDS.get(kind, kind)}” never struck")
+                    reasons.append(f"{guarantee}: the fault “{FAULT_WORDS.get(kind, kind)}” never fired")
         return tuple(reasons)
 
     @property
     def has_too_few_requests(self) -> bool:
-        """Whether a fault did not strike because there were too few requests."""
+        """Whether a fault did not fire because there were too few requests."""
         return any(not times for kinds in self.fired.values() for times in kinds.values())
 
     @property

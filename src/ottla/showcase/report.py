@@ -163,8 +163,8 @@ def _percent(share: float) -> str:
 def _show_faults(console: Console, outcome: RunOutcome) -> None:
     _heading(console, "Broken on purpose")
     for guarantee, kinds in outcome.fired.items():
-        struck = ", ".join(f"{times:,} × {FAULT_WORDS.get(kind, kind)}" for kind, times in kinds.items())
-        _item(console, guarantee, Text(struck))
+        fired = ", ".join(f"{times:,} × {FAULT_WORDS.get(kind, kind)}" for kind, times in kinds.items())
+        _item(console, guarantee, Text(fired))
     if outcome.streamed.killed:
         words = f"{outcome.streamed.killed} × Spark's driver killed, its batch decided and nothing of it committed"
         _item(console, STREAMED, Text(words))

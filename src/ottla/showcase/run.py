@@ -9,7 +9,7 @@ record follows within two seconds, Spark loads in a thread of its own while the 
 last. A run either ends with its report or leaves nothing behind: folders it made are removed, the JSON file is
 written at the very end.
 
-Invariant: all counts are read from the topics; what was planned (how often a fault should strike) is never reported.
+Invariant: all counts are read from the topics; what was planned (how often a fault should fire) is never reported.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _find_out(cluster: Cluster, source: Source, folders: RunFolders, steps: Step
 def _produce(
     cluster: Cluster, records: Records, topics: dict[str, str], folders: RunFolders, steps: Steps
 ) -> tuple[dict[str, Witness], dict[str, dict[str, int]]]:
-    """Send everything under each guarantee; who looked on, and how often each kind of fault struck."""
+    """Send everything under each guarantee; who looked on, and how often each kind of fault fired."""
     from ottla.evidence.sent import note_sent
     from ottla.evidence.times import BatchTimes
     from ottla.showcase.groups import witness_of
@@ -194,7 +194,7 @@ def _produce(
             advance = _looking(witness, step.advance)
             requests = send_records(servers, topic, promise, records, ledger, run_id, advance, check, times)
             _wait_until_handled(topic, faults, requests, check)
-        struck = fired[guarantee] = {kind: sum(fault.fired for fault in of_kind) for kind, of_kind in faults.items()}
+        counts = fired[guarantee] = {kind: sum(fault.fired for fault in of_kind) for kind, of_kind in faults.items()}
         for of_kind in faults.values():
             for fault in of_kind:
                 fault.heal()
@@ -202,7 +202,7 @@ def _produce(
         witness.choose_part()
         witness.read_part("after sending")
         note_sent(witness, ledger, records.table, times)
-        witness.note_faults(struck)
+        witness.note_faults(counts)
     return witnesses, fired
 
 

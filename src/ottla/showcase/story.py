@@ -1,10 +1,10 @@
 """One record's story in three lanes, one per guarantee, told as it happens and before anything heavy is loaded.
 
 Three topics of one partition on the run's own cluster already hold a few records. The next record is sent to each, and
-struck: at-most-once loses the request, the other two lose the acknowledgement of a request that was appended. After
+affected: at-most-once loses the request, the other two lose the acknowledgement of a request that was appended. After
 the blow, and again at the end, the topics are read, so that every offset the story tells was seen in the log.
 
-Invariant: nothing is told that was not observed: that a fault struck comes from the broker's own count, that a record
+Invariant: nothing is told that was not observed: that a fault fired comes from the broker's own count, that a record
 was sent again from the number of requests the fault saw, where it is stored from reading the topic.
 """
 
@@ -58,17 +58,17 @@ class Lane:
     def send(self, record: Record) -> None:
         """Put the fault in force and send the record into it."""
         faults = self._cluster.faults
-        strike = faults.lose_ack if self.promise.is_answered else faults.lose_request
-        self._fault = strike(topic=self.topic, nth=1)
+        put_in_force = faults.lose_ack if self.promise.is_answered else faults.lose_request
+        self._fault = put_in_force(topic=self.topic, nth=1)
         key, value = record
         self._delivery = self._producer.send(self.topic, value, key)
 
-    def struck(self) -> Fault:
-        """The fault, once it has struck."""
+    def fired(self) -> Fault:
+        """The fault, once it has fired."""
         fault = self._fault
         if fault is None:
             raise ValueError("nothing was sent yet")
-        _until(lambda: fault.fired == 1, f"the fault did not strike {self.topic}")
+        _until(lambda: fault.fired == 1, f"the fault did not fire for {self.topic}")
         return fault
 
     def settled_offset(self) -> int:
@@ -135,7 +135,7 @@ def _each(lanes: list[Lane], tell: Callable[[Lane], str]) -> tuple[str, str, str
 
 
 def _blow(lane: Lane, record: Record) -> str:
-    lane.struck()
+    lane.fired()
     if not lane.promise.is_answered:
         return "request lost on its way"
     # The followers have to have it before it can be read.
@@ -145,7 +145,7 @@ def _blow(lane: Lane, record: Record) -> str:
 
 def _second_try(lane: Lane, record: Record) -> str:
     offset = lane.settled_offset()
-    sent_again = lane.struck().matched > 1
+    sent_again = lane.fired().matched > 1
     if not sent_again:
         return "nobody noticed: not sent again"
     offsets = lane.offsets_of(record)

@@ -182,7 +182,7 @@ def _running(job: Job, folder: Path, environment: dict[str, str]) -> Iterator[_D
         try:
             _kill_with_all_below(process.pid)
         except BaseException:
-            # An interruption that struck before anybody was killed.
+            # An interruption that came before anybody was killed.
             _kill_with_all_below(process.pid)
             raise
         finally:

@@ -4,7 +4,7 @@ The records are made once and sent three times: value the row as JSON, key the k
 in the header `ottla.sequence`, by which the audit recognises a record without trusting anything else about it.
 
 Where batches are cut depends on the input alone: the size limit follows from the number of bytes, so that there are
-about `BATCHES_WANTED` of them, enough for every fault to strike at least twenty times; with a row at least per batch,
+about `BATCHES_WANTED` of them, enough for every fault to fire at least twenty times; with a row at least per batch,
 that takes 500 rows. Inputs under `ROWS_FOR_THREE_PARTITIONS` rows go to a single partition, because faults are counted
 per partition: there the 25th request comes soonest. Where a record without a key goes would be the producer's own
 choice, another one each time; here it follows from the row's number.

@@ -1,4 +1,4 @@
-"""The clients of a simulated cluster, as far as faults strike their connections and their clocks."""
+"""The clients of a simulated cluster, as far as faults affect their connections and their clocks."""
 
 from __future__ import annotations
 

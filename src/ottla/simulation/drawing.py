@@ -1,11 +1,11 @@
 """Faults drawn from a seed: which kinds a run has at all, then so many of them, one after another.
 
-Each kind of fault knows how it is drawn (`Fault.draw`); what a plan offers to strike, and when, stands here.
+Each kind of fault knows how it is drawn (`Fault.draw`); what faults can apply to in a plan, and when, stands here.
 
 In a mild plan nothing happens that Kafka does not survive without a sync; `SEVERE_KINDS` are drawn for severe ones
 only. Swarm testing (Groce and others, ISSTA 2012): a run has few of the kinds, so that they do not hide each other.
 
-What strikes nothing tests nothing, so a fault is drawn for a time and a place where it has something to strike, as far
+A fault that never fires tests nothing. So a fault is drawn for a time and a place where it will fire, as far
 as a plan tells (`timetable`): while producers write, not at a broker that another fault has taken down. Which that is
 in the run is another matter; faults that come too late for what they were meant for still miss.
 """
@@ -19,10 +19,10 @@ from ottla.simulation.chance import Chance
 from ottla.simulation.plan import SEVERE, Plan, TimedFault
 from ottla.simulation.timetable import Sending, Timetable
 
-# Faults that strike requests, drawn as one kind among the others: these, often ones that answer with an error, and now
-# and then ones that end or freeze the broker in the midst of a request.
+# Faults that apply to requests, drawn as one kind among the others: these, often ones that answer with an error, and
+# now and then ones that end or freeze the broker in the midst of a request.
 REQUESTS = "requests"
-_STRIKING = (
+_AT_REQUESTS = (
     "lose_ack",
     "lose_ack",
     "lose_request",
@@ -41,13 +41,13 @@ _NEVER = (*OF_REQUESTS, "corrupt", "unclean_election")
 # Drawn for themselves (`draw`), so that what other seeds draw stays as it was.
 _APART = ("failing_disk",)
 DRAWN_KINDS = (REQUESTS, *(kind for kind in KINDS if kind not in _NEVER))
-# How many runs have struck requests among the rest: nothing finds more.
+# How many runs have faults of requests among the rest: nothing finds more.
 _REQUESTS_SHARE = 0.6
 _LASTS_US = (200_000, 2_000_000, 6_000_000)
 _GAPS_US = (0, 10_000, 200_000, 500_000, 1_000_000, 3_000_000)
-# So long before what it is to strike a fault begins.
+# How long before the event that it is to apply to a fault begins.
 _AHEAD_US = (0, 1_000, 20_000)
-# How many times in a row a fault may be drawn that would strike nothing, each for a little later than the one before;
+# How many times in a row a fault may be drawn that would not fire, each for a little later than the one before;
 # and how many of one kind.
 _TRIES = 12
 _TRIES_OF_A_KIND = 3
@@ -59,7 +59,7 @@ _LATE_US = 500_000
 _CALLED_LATE_US = 4_000_000
 # Until all replicas are in sync after what was the matter with brokers is over, and topics of the brokers' own exist.
 _RECOVERED_US = 2_000_000
-# What ends brokers, when it strikes by the clock.
+# What ends brokers, when it fires by the clock.
 _ENDS = ("kill", "stop", "power_off", "corrupt_unsynced", "cut_power")
 
 
@@ -69,7 +69,7 @@ def stops_controller(fault: Fault) -> bool:
 
 
 class PlanDrawing:
-    """What faults can strike in a plan, and what those drawn so far have left of it (`faults.site.Drawing`)."""
+    """What faults can apply to in a plan, and what those drawn so far have left of it (`faults.site.Drawing`)."""
 
     def __init__(self, chance: Chance, plan: Plan) -> None:
         self.chance = chance
@@ -92,12 +92,12 @@ class PlanDrawing:
             each.fault
             for each in self._drawn
             if each.kind in kinds
-            and not each.fault.strikes_requests
+            and not each.fault.applies_to_requests
             and each.at_us <= at_us <= each.at_us + each.lasts_us
         ]
 
     def up(self, at_us: int, *also: str) -> list[int]:
-        """The brokers that are not down then; `also`: nor struck by these kinds."""
+        """The brokers that are not down then; `also`: nor affected by these kinds."""
         down = [fault.victim for fault in self.in_force(at_us, *_ENDS, *also)]
         return [each for each in self.brokers if each not in down and None not in down]
 
@@ -119,8 +119,8 @@ class PlanDrawing:
                 if each.at_us <= at_us <= each.at_us + unnoticed_us:
                     return False
             if timed.kind == "power_off" and each.fault.may_cost_a_broker:
-                # A broker that a request has struck is down for as long again.
-                lasts_us = each.lasts_us * (2 if each.fault.strikes_requests else 1)
+                # A broker that was affected by a request is down for as long again.
+                lasts_us = each.lasts_us * (2 if each.fault.applies_to_requests else 1)
                 if each.at_us <= at_us <= each.at_us + lasts_us + _RECOVERED_US:
                     return False
                 # Nor may it come so soon that the other one would be put off.
@@ -164,7 +164,7 @@ def draw_times(chance: Chance, count: int) -> list[int]:
 def draw_faults(chance: Chance, times: list[int], plan: Plan, kind: str | None = None) -> list[TimedFault]:
     """A fault for each of these times, of the few kinds that this run has; the plan is ready but for them.
 
-    `kind`: of this one alone, as far as it has something to strike.
+    `kind`: of this one alone, as far as it can fire.
     """
     drawing = PlanDrawing(chance, plan)
     if kind is not None:
@@ -186,7 +186,7 @@ def _drawn_of(drawing: PlanDrawing, allowed: list[str], times: list[int]) -> lis
 
 
 def _drawn(drawing: PlanDrawing, allowed: list[str], at_us: int) -> TimedFault:
-    """A fault that has something to strike: of one of these kinds, if any of them has it soon."""
+    """A fault that will fire: of one of these kinds, if any of them will soon."""
     chance = drawing.chance
     for attempt in range(_TRIES):
         if attempt % _TRIES_OF_A_KIND == 0:
@@ -197,7 +197,7 @@ def _drawn(drawing: PlanDrawing, allowed: list[str], at_us: int) -> TimedFault:
             timed = TimedFault(fault, span.at_us, span.lasts_us)
             if drawing.is_free(timed):
                 return timed
-    # This one always strikes.
+    # This one always fires.
     span = Span(at_us, chance.choice(_LASTS_US))
     fault = _draw_one(drawing, "jump_clock", span)
     assert fault is not None
@@ -215,4 +215,4 @@ def _draw_one(drawing: PlanDrawing, kind: str, span: Span) -> Fault | None:
         ending = fault_class(chance.choice(_ENDING_SEVERE if drawing.is_severe else _ENDING_MILD))
         assert issubclass(ending, BrokerFault)
         return ending.draw_at_requests(drawing, span)
-    return fault_class(chance.choice(_STRIKING)).draw(drawing, span)
+    return fault_class(chance.choice(_AT_REQUESTS)).draw(drawing, span)

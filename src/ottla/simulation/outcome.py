@@ -13,7 +13,7 @@ from ottla.audit.findings import Anomaly, Finding
 class Outcome:
     """What a run came to; `findings` holds those that found something, `crashed` the trace of an exception.
 
-    `fired`: how often each kind of fault struck; `missed`: why others struck nothing, and how many. `states`: those
+    `fired`: how often each kind of fault fired; `missed`: why others never fired, and how many. `states`: those
     the run went through, see `states`. `unseen`: the kinds of findings whose checkers could not look at everything.
     """
 

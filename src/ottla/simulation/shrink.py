@@ -130,7 +130,7 @@ def _fewer_clients(job: _Job) -> None:
 
 
 def _fitting(plan: Plan) -> Plan:
-    """Without the faults of what is no longer in it: they would strike nothing, and `plan_check` refuses them."""
+    """Without the faults of what is no longer in it: they would never fire, and `plan_check` refuses them."""
     return replace(plan, faults=[each for each in plan.faults if misfit(plan, each) is None])
 
 
@@ -234,7 +234,7 @@ def _fewer_settings(job: _Job) -> None:
         job.attempt(replace(job.plan, settings={key: v for key, v in job.plan.settings.items() if key != name}))
 
 
-# Fields of faults that strike requests, without which they strike more of them.
+# Fields of faults that apply to requests, without which they apply to more of them.
 _PLAINER_WITHOUT = ("topic", "every", "times")
 
 
@@ -247,7 +247,7 @@ def _plainer_faults(job: _Job) -> None:
 
 
 def _plain_fault(timed: TimedFault) -> Iterator[dict[str, Any]]:
-    if timed.fault.strikes_requests:
+    if timed.fault.applies_to_requests:
         for name in _PLAINER_WITHOUT:
             if getattr(timed.fault, name, None) is not None:
                 yield {"fault": timed.fault.but(**{name: None})}

@@ -91,7 +91,7 @@ class _Listener:
     def __init__(self, run: Run) -> None:
         self.lines: list[Line] = []
         self._run = run
-        self._struck = [0] * len(run.plan.faults)
+        self._fired = [0] * len(run.plan.faults)
         self._fetched: dict[tuple[str, str], str] = {}
         # When each Produce request reached its broker.
         self._came_us: dict[tuple[str, str, int], int] = {}
@@ -141,17 +141,17 @@ class _Listener:
         return self._run.names.get(client, "") if client.startswith("client-") else client
 
     def _look_out(self) -> None:
-        struck = self._run.faults.fired
-        if struck == self._struck:
+        fired = self._run.faults.fired
+        if fired == self._fired:
             return
         now_us = self._run.world.scheduler.now_us
-        for number, (before, after) in enumerate(zip(self._struck, struck, strict=True)):
+        for number, (before, after) in enumerate(zip(self._fired, fired, strict=True)):
             if after > before:
                 timed = self._run.plan.faults[number]
                 words = f"fault {number}{' again' if before else ''}: {fault_words(timed)}"
                 gist = f"fault {number} again" if before else ""
                 self.lines.append(Line(now_us, FAULT, _victim(timed), "", words, gist=gist))
-        self._struck = list(struck)
+        self._fired = list(fired)
 
 
 def fault_words(timed: TimedFault) -> str:

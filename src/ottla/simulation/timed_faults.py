@@ -1,7 +1,7 @@
-"""The faults of a run on its clock: each begun, counted where it really struck, and healed.
+"""The faults of a run on its clock: each begun, counted when it really fired, and healed.
 
 `fired` counts what really happened: a broker that was down already cannot be killed, a cut link counts the messages
-that did not pass. Whatever strikes nothing says why in `missed`; without a reason it had to strike.
+that did not pass. A fault that never fires says why in `missed`; without a reason it had to fire.
 
 In a mild plan what may cost a broker keeps out of the way of a power cut: as long as the controller still believes that
 a broker has what it has lost, another's end could make that one lead, and what was acked would be gone, as it would be
@@ -37,11 +37,11 @@ class TimedFaults:
         self._is_mild = run.plan.severity != SEVERE
         self._effects: dict[int, Effect] = {}
         self._ended: dict[int, None] = {}
-        # Those that strike requests and were not alone in force, and those that began when nobody wrote any more.
+        # Those that apply to requests and were not alone in force, and those that began when nobody wrote any more.
         self._beside_others: dict[int, None] = {}
         self._came_late: dict[int, None] = {}
         self.missed = [_NEVER_BEGAN] * len(faults)
-        self._world.faults.broker_struck = self._broker_struck
+        self._world.faults.on_broker_affected = self._broker_affected
 
     def begin(self) -> None:
         """Put every fault on the clock."""
@@ -51,7 +51,7 @@ class TimedFaults:
 
     @property
     def fired(self) -> list[int]:
-        """How often each fault has struck by now."""
+        """How often each fault has fired by now."""
         effects = self._effects
         return [effects[number].fired if number in effects else 0 for number in range(len(self._faults))]
 
@@ -84,8 +84,8 @@ class TimedFaults:
         self._world.scheduler.after(timed.lasts_us, self._end, number)
 
     def _note_company(self, number: int, timed: TimedFault) -> None:
-        if timed.fault.strikes_requests:
-            others = [each for each in self._in_force() if self._faults[each].fault.strikes_requests]
+        if timed.fault.applies_to_requests:
+            others = [each for each in self._in_force() if self._faults[each].fault.applies_to_requests]
             if others:
                 self._beside_others |= dict.fromkeys([*others, number])
 
@@ -100,24 +100,24 @@ class TimedFaults:
         if effect is None:
             return
         fault = self._faults[number].fault
-        if isinstance(fault, BrokerFault) and fault.strikes_requests and effect.fired:
-            # A broker that it has struck is down for as long again as it lasts, from then on.
+        if isinstance(fault, BrokerFault) and fault.applies_to_requests and effect.fired:
+            # An affected broker is down for as long again as the fault lasts, from then on.
             self._world.plan.heal(effect.fault_id)
         else:
             effect.heal()
         if fault.waits and not effect.missed and not effect.fired:
-            self.missed[number] = self._why_nothing_was_struck(number, effect)
+            self.missed[number] = self._why_it_never_fired(number, effect)
         else:
             self.missed[number] = effect.missed
 
-    def _broker_struck(self, effect: Effect, broker_id: int) -> None:
+    def _broker_affected(self, effect: Effect, broker_id: int) -> None:
         number = next(number for number, each in self._effects.items() if each is effect)
         self._world.scheduler.after(self._faults[number].lasts_us, effect.heal)
 
-    def _why_nothing_was_struck(self, number: int, effect: Effect) -> str:
-        """Of what waits for something to strike; "" where that came, and was not struck."""
+    def _why_it_never_fired(self, number: int, effect: Effect) -> str:
+        """Of a fault that waits; "" where what it applies to came, and it did not fire."""
         fault = effect.fault
-        if not isinstance(fault, RequestFault) or not fault.strikes_requests:
+        if not isinstance(fault, RequestFault) or not fault.applies_to_requests:
             if number in self._came_late:
                 return _ALL_WERE_DONE
             return _NOBODY_CONNECTED if fault.kind == "half_open" else _NOTHING_PASSED

@@ -1,4 +1,4 @@
-"""When what is said in a run as its plan has it: nobody could strike what has not begun, or is over.
+"""When what is said in a run as its plan has it: no fault applies to what has not begun, or is over.
 
 The times are those of the plan alone: pauses added up. Producers do not wait for acknowledgements, so this is when
 requests come, until something goes wrong; then they come later. Where leaders are is known from how controllers

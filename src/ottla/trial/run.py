@@ -102,7 +102,7 @@ class _Faults:
             brokers = dict(zip(ROLES, (part["leader"], *followers), strict=False))
             fault = fault.but(broker_id=brokers[planned.role])
         names_topic = "topic" in fault.fields() and getattr(fault, "topic", None) is not None
-        is_about_produce = fault.strikes_requests and getattr(fault, "api", None) in (None, "Produce")
+        is_about_produce = fault.applies_to_requests and getattr(fault, "api", None) in (None, "Produce")
         return fault.but(topic=TOPIC) if is_about_produce and not names_topic else fault
 
     def _end(self, index: int) -> None:

@@ -243,9 +243,9 @@ class BrokerEnd:
 
 @dataclass(slots=True, frozen=True)
 class FaultSeen:
-    """A fault that was planned, and how often it really struck; `must_fire`: without it the run proves nothing.
+    """A fault that was planned, and how often it really fired; `must_fire`: without it the run proves nothing.
 
-    `missed`: why one that need not strike found nothing to strike, where somebody knows.
+    `missed`: why one that need not fire had nothing to apply to, if that is known.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Every fault of a plan strikes, or says why there was nothing to strike; one that does neither is found."""
+"""Every fault of a plan fires, or says why it never did; one that does neither is found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOSE_REQUEST = timed("lose_request", 0, 2_000_000, times=1)
 KILL, PAUSE = {"broker_id": 1, "moment": "now"}, {"broker_id": 1, "moment": "now"}
 
 
-def struck(*faults: TimedFault) -> Plan:
+def planned(*faults: TimedFault) -> Plan:
     plan = draw(7, records=20, faults=0)
     plan.severity = SEVERE
     plan.faults = list(faults)
@@ -55,10 +55,10 @@ class Nothing:
     ],
 )
 def test_a_fault_that_does_nothing_is_found(fault: TimedFault, does: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert execute(struck(fault)).is_clean
+    assert execute(planned(fault)).is_clean
 
     monkeypatch.setattr(HostSite, does, lambda *_, **__: Nothing())
-    assert faultless(execute(struck(fault))) == [f"{fault.kind} never struck: {fault.fault} at 0 us"]
+    assert faultless(execute(planned(fault))) == [f"{fault.kind} never fired: {fault.fault} at 0 us"]
 
 
 @pytest.mark.parametrize(
@@ -75,33 +75,33 @@ def test_a_fault_that_does_nothing_is_found(fault: TimedFault, does: str, monkey
         ([timed("full_disk", 0, 0, broker_id=1)], "nothing came its way"),
     ],
 )
-def test_a_fault_that_finds_nothing_to_strike_says_why(faults: list[TimedFault], why: str) -> None:
-    plan = struck(*faults)
+def test_a_fault_that_never_fires_says_why(faults: list[TimedFault], why: str) -> None:
+    plan = planned(*faults)
     run = Run(plan)
     last = run.go().faults[-1]
     assert (last.fired, last.must_fire, last.missed) == (0, False, why)
     outcome = execute(plan)
     assert outcome.is_clean
     assert outcome.missed == {why: 1}
-    assert f"seen while looking for “{FAULTLESS}”: {last.kind} did not strike: {why}" in outcome.states
+    assert f"seen while looking for “{FAULTLESS}”: {last.kind} did not fire: {why}" in outcome.states
 
 
-def test_a_fault_whose_requests_come_and_are_not_struck_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert execute(struck(LOSE_REQUEST)).fired == {"lose_request": 1}
+def test_a_fault_whose_requests_come_and_that_does_not_fire_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert execute(planned(LOSE_REQUEST)).fired == {"lose_request": 1}
     monkeypatch.setattr(plans._Entry, "is_due", lambda entry: False)
-    (told,) = faultless(execute(struck(LOSE_REQUEST)))
-    assert told.startswith("lose_request never struck: lose_request(times=1)")
+    (told,) = faultless(execute(planned(LOSE_REQUEST)))
+    assert told.startswith("lose_request never fired: lose_request(times=1)")
 
 
 def test_who_is_not_connected_has_the_next_connection_half_open() -> None:
-    plan = struck(timed("half_open", 0, 10_000_000, client_id="r0"), timed("half_open", 0, 0, client_id="r0"))
+    plan = planned(timed("half_open", 0, 10_000_000, client_id="r0"), timed("half_open", 0, 0, client_id="r0"))
     plan.readers[0].pause_us = 500_000
     first, last = Run(plan).go().faults
     assert (first.fired, last.fired, last.missed) == (1, 0, "nobody was connected")
-    every = Run(struck(timed("half_open", 100_000, 0, client_id="p0"))).go().faults
+    every = Run(planned(timed("half_open", 100_000, 0, client_id="p0"))).go().faults
     assert every[0].fired > 1, "all of its connections at once"
 
 
 def test_two_faults_about_the_same_requests_excuse_each_other() -> None:
-    outcome = execute(struck(LOSE_REQUEST, timed("lose_request", 0, 2_000_000, times=500)))
+    outcome = execute(planned(LOSE_REQUEST, timed("lose_request", 0, 2_000_000, times=500)))
     assert outcome.is_clean
