@@ -84,3 +84,20 @@ def test_a_narrow_help_names_commands_arguments_and_options(
         "      Show a topic's partitions, and the",
         "      settings it has of its own.",
     ]
+
+
+def test_every_json_option_says_in_the_same_words_whether_it_takes_a_file() -> None:
+    options = {
+        path: param
+        for path in commands(typer.main.get_command(app))
+        for param in params(path)
+        if param.param_type_name == "option" and "--json" in param.opts
+    }
+    flags = {path for path, option in options.items() if option.is_flag}
+    assert {("cluster", "show"), ("serve",)} <= flags
+    assert {("trial",), ("simulate",), ("run",)} <= options.keys() - flags
+    for path, option in options.items():
+        words = (
+            "Print JSON to stdout instead of text; takes no FILE." if path in flags else "Also write JSON to this FILE"
+        )
+        assert (option.help or "").startswith(words), path

@@ -252,9 +252,9 @@ def test_the_cluster_s_clock_is_set_ahead_and_a_transaction_runs_into_its_timeou
             "/v1/brokers/1/kill",
             {"seed": 1},
             400,
-            "'seed' is not for /v1/brokers/{broker}/kill; it takes nothing.",
+            "/v1/brokers/{broker}/kill has no field 'seed'; its fields: none.",
         ),
-        ("POST", "/v1/brokers/1/power-off", {"sed": 1}, 400, "did you mean 'seed'? it takes seed."),
+        ("POST", "/v1/brokers/1/power-off", {"sed": 1}, 400, "did you mean 'seed'? its fields: seed."),
         (
             "POST",
             "/v1/brokers/1/power-off",
@@ -263,12 +263,12 @@ def test_the_cluster_s_clock_is_set_ahead_and_a_transaction_runs_into_its_timeou
             "seed='x' must be an integer from 0 to 9223372036854775807.",
         ),
         ("POST", "/v1/brokers/1/power-off?seed=1", None, 400, "takes its fields as a JSON object"),
-        ("POST", "/v1/brokers/1/explode", None, 404, "there is no /v1/brokers/1/explode; GET /v1 lists what there is."),
+        ("POST", "/v1/brokers/1/explode", None, 404, "there is no /v1/brokers/1/explode; GET /v1 lists all paths."),
         ("GET", "/", None, 404, "GET /v1 lists"),
         ("GET", "/v2/cluster", None, 404, "there is no /v2/cluster"),
         ("GET", "/v1/topics/" + "a" * 60_000, None, 404, f"there is no /v1/topics/{'a' * 189}; GET /v1 lists"),
-        ("GET", "/v1/brokers/1/kill", None, 405, "/v1/brokers/1/kill takes POST, not GET."),
-        ("PUT", "/v1/faults", None, 405, "/v1/faults takes GET, POST, DELETE, not PUT."),
+        ("GET", "/v1/brokers/1/kill", None, 405, "/v1/brokers/1/kill takes the method POST, not GET."),
+        ("PUT", "/v1/faults", None, 405, "/v1/faults takes the method GET, POST, DELETE, not PUT."),
         ("GET", "/v1/faults/999", None, 404, "there is no fault 999 in this cluster."),
         ("GET", "/v1/faults/all", None, 404, "there is no fault 'all'"),
         ("DELETE", "/v1/faults/999", None, 404, "there is no fault 999"),
@@ -295,7 +295,7 @@ def test_the_cluster_s_clock_is_set_ahead_and_a_transaction_runs_into_its_timeou
             "nth=True must be an integer from 1 to 2147483647",
         ),
         ("POST", "/v1/faults", {"kind": "lose_ack", "topic": "\ud800"}, 400, "must be a text"),
-        ("POST", "/v1/faults", {"kind": "lose_ack", "self": 1}, 400, "self=1 is not for it"),
+        ("POST", "/v1/faults", {"kind": "lose_ack", "self": 1}, 400, "it has no field self"),
         ("POST", "/v1/faults", {"kind": "isolate", "broker_id": 9}, 400, "there is no broker 9"),
         (
             "POST",
@@ -344,5 +344,5 @@ def test_a_bug_is_told_in_the_log_and_not_to_the_client(caplog: pytest.LogCaptur
     with pytest.raises(Refusal) as refused:
         carry_out(None, "GET", "/v1/cluster", {})  # type: ignore[arg-type]
     assert refused.value.status == 500
-    assert str(refused.value) == "the cluster could not do it: the log of `ottla serve` says why."
+    assert str(refused.value) == "the cluster failed to do it: the log of `ottla serve` says why."
     assert "AttributeError" in caplog.text

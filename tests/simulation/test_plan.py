@@ -81,8 +81,8 @@ def test_every_plan_that_reality_is_asked_about_survives_a_file() -> None:
         (fault_in("flood"), "fault 3 of 10: fault kind 'flood' is unknown; known kinds are refuse, lose_request"),
         (fault_in("kil"), "did you mean 'kill'?"),
         (fault_in("isolate"), "fault isolate: it needs broker_id, an integer from 0 to 2147483647"),
-        (fault_in("cut_power", twice=True), "fault cut_power: twice=True is not for it; it takes topic, partition"),
-        (fault_in("lose_ack", colour="red"), "fault lose_ack: colour='red' is not for it"),
+        (fault_in("cut_power", twice=True), "fault cut_power: it has no field twice; its fields: topic, partition"),
+        (fault_in("lose_ack", colour="red"), "fault lose_ack: it has no field colour"),
         (lambda plan: plan["faults"][2].pop("fault"), "fault 3 of 10: there is no 'fault' in it"),
         (lambda plan: plan["faults"][2].update(fault=3), "fault 3 of 10: fault is 3 and must be an object"),
         # Before brokers took their time, plans of format 1 did not say that they take none.

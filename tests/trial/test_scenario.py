@@ -60,9 +60,9 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
     ("old", "new", "words"),
     [
         ('"lose_ack"', '"lose_akc"', "mine.toml, line 6: fault kind 'lose_akc' is unknown; did you mean 'lose_ack'?"),
-        ("nth = 2", "nht = 2", "mine.toml, line 6: fault lose_ack: nht=2 is not for it; did you mean 'nth'?"),
+        ("nth = 2", "nht = 2", "mine.toml, line 6: fault lose_ack: it has no field nht; did you mean 'nth'?"),
         ("nth = 2", "nth = 0", "mine.toml, line 6: fault lose_ack: nth=0 must be an integer from 1 to 2147483647"),
-        ("records = 10", "recodrs = 10", "mine.toml, line 4: 'recodrs' is not for a trial; did you mean 'records'?"),
+        ("records = 10", "recodrs = 10", "mine.toml, line 4: a trial has no field 'recodrs'; did you mean 'records'?"),
         ("records = 10", "records = 0", "mine.toml, line 4: records is 0 and must be an integer from 1 to 200,000"),
         ("after_records = 3", "after_records = 11", "line 6: after_records is 11 and must be an integer from 0 to 10"),
         (
@@ -76,7 +76,7 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
         ('shows = ["duplicated"]', "", "no side has to show anything"),
         ('shows = ["duplicated"]', 'expect = "maybe"', "expect is 'maybe' and must be one of kept, broken"),
         ('title = "A trial"', "", "mine.toml: it needs a text 'title'"),
-        ("acks", '"bootstrap.servers"', "bootstrap_servers is not for a trial's producer: the trial gives it"),
+        ("acks", '"bootstrap.servers"', "bootstrap_servers cannot be set for a producer of a trial: the trial sets it"),
         ("[[fault]]", "[fault]", "fault must be tables, each under a line [[fault]]"),
         (
             'producer = { acks = "all", "enable.idempotence" = false }',

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ottla.cli.options import JSON_TO_STDOUT
 from ottla.cli.secret_file import read_secret_file
 from ottla.errors import UserMistake
 from ottla.remote.address import parse_address
@@ -34,7 +35,7 @@ TokenFile = Annotated[
         metavar="FILE",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+AsJson = Annotated[bool, typer.Option("--json", help=JSON_TO_STDOUT)]
 
 
 def remote_cluster(address: str | None, token_file: Path | None) -> RemoteCluster:

@@ -17,7 +17,7 @@ import typer
 
 from ottla.broker.log.survey import SEGMENT_KINDS, Damage, Kind, Row, Survey, kind_of
 from ottla.cli.characters import show_exactly
-from ottla.cli.options import whole
+from ottla.cli.options import JSON_TO_FILE, whole
 from ottla.cli.output import counted, has_colors
 from ottla.errors import UserMistake
 from ottla.printable import printable
@@ -62,9 +62,7 @@ def inspect(
     ] = None,
     json_file: Annotated[
         str | None,
-        typer.Option(
-            "--json", help="Also write all of it to this file; - is stdout, without the table.", metavar="FILE"
-        ),
+        typer.Option("--json", help=JSON_TO_FILE, metavar="FILE"),
     ] = None,
 ) -> None:
     """Show what a segment, an index or a producer snapshot holds, and where it is damaged.

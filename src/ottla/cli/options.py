@@ -60,6 +60,9 @@ Port = Annotated[
     ),
 ]
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+# What --json means is not the same everywhere: some commands print an answer, others write what a long run came to.
+JSON_TO_STDOUT = "Print JSON to stdout instead of text; takes no FILE."
+JSON_TO_FILE = "Also write JSON to this FILE; - prints it to stdout instead of text."
+Json = Annotated[bool, typer.Option("--json", help=JSON_TO_STDOUT)]
 
 DEFAULT_BOOTSTRAP = f"localhost:{DEFAULT_PORT}"

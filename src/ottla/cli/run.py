@@ -25,7 +25,7 @@ def run(
         ),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Also write the figures to this file.", metavar="FILE")
+        Path | None, typer.Option("--json", help="Also write JSON to this FILE.", metavar="FILE")
     ] = None,
     port: Port = 0,
 ) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.control import TOKEN_VARIABLE, read_token
-from ottla.cli.options import DEFAULT_PORT, DataDir, Port, whole
+from ottla.cli.options import DEFAULT_PORT, JSON_TO_STDOUT, DataDir, Port, whole
 from ottla.cli.output import counted
 from ottla.cli.users import UsersFile, read_users
 from ottla.errors import OttlaError, UserMistake
@@ -88,7 +88,7 @@ def serve(
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Say where the brokers are as one line of JSON, for scripts.")
+        bool, typer.Option("--json", help=f"{JSON_TO_STDOUT} One line with the addresses of the brokers.")
     ] = False,
 ) -> None:
     """Run Kafka brokers here until Ctrl+C or SIGTERM: for tests, for learning, not for production.

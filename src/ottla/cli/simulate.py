@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.options import whole
+from ottla.cli.options import JSON_TO_FILE, whole
 from ottla.errors import UserMistake
 
 _SEEDS = 1_000
@@ -78,7 +78,7 @@ def simulate(
     ] = None,
     json_file: Annotated[
         str | None,
-        typer.Option("--json", help="Also write the outcome to this file; - is stdout, alone.", metavar="FILE"),
+        typer.Option("--json", help=JSON_TO_FILE, metavar="FILE"),
     ] = None,
 ) -> None:
     """Let a simulated cluster live through bad days, thousands of them, and judge what became of every record.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ottla.cli.options import JSON_TO_FILE
 from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def trial(
     shows: Annotated[bool, typer.Option("--show", help="Print the files of these trials, and run nothing.")] = False,
     json_file: Annotated[
         str | None,
-        typer.Option("--json", help="Also write the outcome to this file; - is stdout, alone.", metavar="FILE"),
+        typer.Option("--json", help=JSON_TO_FILE, metavar="FILE"),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what producer and brokers log.")] = False,
 ) -> None:

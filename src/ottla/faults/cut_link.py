@@ -17,8 +17,8 @@ _LASTS_US = 2_000_000
 class CutLink(Fault):
     """Two brokers, or a broker and the controller (-2), cannot reach each other.
 
-    A follower that cannot reach its leader leaves the ISR after at most `replica.lag.time.max.ms` (30 s). Until then,
-    sends with `acks=all` wait; a lower value of this broker setting makes the wait shorter.
+    A leader takes a follower that cannot reach it out of the ISR after 1 to 1.5 times `replica.lag.time.max.ms` (30 s).
+    Until then sends with `acks=all` wait; a lower value of this broker setting makes the wait shorter.
     """
 
     kind = "cut_link"

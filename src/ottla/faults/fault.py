@@ -67,8 +67,8 @@ class Fault:
             if name not in fields:
                 near = nearest_name(name, fields, alike=_ALIKE)
                 hint = f" did you mean {near!r}?" if near is not None else ""
-                takes = ", ".join(fields) or "nothing"
-                raise self.wrong(f"{name}={given[name]!r} is not for it;{hint} it takes {takes}")
+                known = ", ".join(fields) or "none"
+                raise self.wrong(f"it has no field {name};{hint} its fields: {known}")
         for name, field in fields.items():
             value = given.get(name)
             if value is None and field not in self.wanted:

@@ -1,8 +1,8 @@
 """The API that a served cluster has for programs of any language: version 1, JSON, one table of routes.
 
 What it answers and refuses does not depend on HTTP's own matters, which are those of `http_connection.py`. A refusal is
-one sentence, the same that Python raises: 400 what was given makes no sense, 404 there is no such thing, 405 not this
-method, 409 it cannot be done as things stand, 503 the cluster is not there any more, 504 it did not happen in time.
+one sentence, the same that Python raises: 400 a field is wrong, 404 there is no such thing, 405 not this method, 409 it
+cannot be done in the present state, 503 the cluster has ended, 504 it did not happen in time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.remote.route import Asked, Refusal, Route
 logger = logging.getLogger("ottla.remote")
 
 VERSION = 1
-# Of topics; longer names are those of nothing, and need not be repeated.
+# Topic names are at most so long; a longer part of a path names nothing.
 _NAME_MAX = 249
 
 
@@ -43,7 +43,7 @@ def carry_out(cluster: Cluster, method: str, target: str, body: Mapping[str, Any
     try:
         url = urlsplit(target)
     except ValueError:
-        raise Refusal(400, "the address of the request is none.") from None
+        raise Refusal(400, "the request has no valid URL.") from None
     route, path = find_route(method, url.path)
     given = {**_query(route, url.query), **body}
     route.check(given)
@@ -55,7 +55,7 @@ def carry_out(cluster: Cluster, method: str, target: str, body: Mapping[str, Any
         raise Refusal(_status(error, cluster), str(error)) from None
     except Exception:
         logger.exception("%s %s failed", method, url.path)
-        raise Refusal(500, "the cluster could not do it: the log of `ottla serve` says why.") from None
+        raise Refusal(500, "the cluster failed to do it: the log of `ottla serve` says why.") from None
 
 
 def find_route(method: str, path: str) -> tuple[Route, dict[str, str]]:
@@ -63,23 +63,23 @@ def find_route(method: str, path: str) -> tuple[Route, dict[str, str]]:
     parts = [unquote(part) for part in path.strip("/").split("/")]
     found = [(route, places) for route in ROUTES if (places := route.match(parts)) is not None]
     if not found or max(map(len, parts)) > _NAME_MAX:
-        raise Refusal(404, f"there is no {path:.200}; GET /v1 lists what there is.")
+        raise Refusal(404, f"there is no {path:.200}; GET /v1 lists all paths.")
     for route, places in found:
         if route.method == method:
             return route, places
     allowed = ", ".join(route.method for route, _ in found)
-    raise Refusal(405, f"{path:.200} takes {allowed}, not {method}.", Allow=allowed)
+    raise Refusal(405, f"{path:.200} takes the method {allowed}, not {method}.", Allow=allowed)
 
 
 def _query(route: Route, query: str) -> dict[str, Any]:
     if not query:
         return {}
     if route.method != "GET":
-        raise Refusal(400, f"{route.path} takes its fields as a JSON object in the body, not in the address.")
+        raise Refusal(400, f"{route.path} takes its fields as a JSON object in the body, not in the URL.")
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=20)
     except ValueError:
-        raise Refusal(400, "what stands behind ? is not NAME=VALUE, several with &.") from None
+        raise Refusal(400, "the query of the URL is not NAME=VALUE, or several of them joined by &.") from None
     fields = route.fields()
     return {name: fields[name].read(text) if name in fields else text for name, text in pairs}
 

@@ -1,4 +1,4 @@
-"""Routes about brokers and the cluster as a whole: how things stand, and killing, pausing, stopping and starting."""
+"""Routes about brokers and the cluster as a whole: their state, and killing, pausing, stopping and starting."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _metrics(cluster: Cluster, asked: Asked) -> dict[str, Any]:
 def _show_clock(cluster: Cluster, asked: Asked) -> dict[str, Any]:
     clock = cluster.clock
     if clock is None:
-        raise Refusal(409, "this cluster goes by the machine's clock, which cannot be set ahead.")
+        raise Refusal(409, "this cluster uses the clock of the machine, which cannot be set ahead.")
     return {"time_ms": clock.wall_ms()}
 
 
@@ -98,13 +98,15 @@ ROUTES = (
         "/v1/brokers/{broker}/power-off",
         _on_broker(lambda cluster, broker_id, asked: cluster.power_off(broker_id, seed=asked.given.get("seed"))),
         "cut the power of a broker: what was not synced to its disk is lost",
-        optional=(SEED._replace(says="the same seed leaves the same part of the same writes; by chance unless given"),),
+        optional=(
+            SEED._replace(says="with the same seed the same bytes of the same writes are lost; random unless given"),
+        ),
     ),
     Route(
         "POST",
         "/v1/brokers/{broker}/pause",
         _on_broker(lambda cluster, broker_id, _: cluster.pause(broker_id)),
-        "freeze a broker: connections stay open, nothing is answered",
+        "freeze a broker: connections stay open, and nothing is answered",
     ),
     Route(
         "POST",
@@ -116,7 +118,7 @@ ROUTES = (
         "POST",
         "/v1/brokers/{broker}/stop",
         _on_broker(lambda cluster, broker_id, _: cluster.stop(broker_id)),
-        "shut a broker down in order: others lead first",
+        "shut a broker down in order: its partitions get other leaders first",
     ),
     Route(
         "POST",
@@ -124,7 +126,7 @@ ROUTES = (
         _on_broker(lambda cluster, broker_id, _: cluster.start(broker_id)),
         "start a broker that is down",
     ),
-    Route("GET", "/v1/metrics", _metrics, "what each running broker counts, under Kafka's JMX names"),
-    Route("GET", "/v1/clock", _show_clock, "the time that the cluster shows, in milliseconds since 1970"),
+    Route("GET", "/v1/metrics", _metrics, "the metrics of each running broker, under the names of Kafka's JMX beans"),
+    Route("GET", "/v1/clock", _show_clock, "the time of the cluster's clock, in milliseconds since 1970"),
     Route("POST", "/v1/clock", _advance_clock, "set the cluster's clock ahead", wanted=(_ADVANCE,)),
 )

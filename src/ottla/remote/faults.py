@@ -85,7 +85,7 @@ def _heal_all(cluster: Cluster, asked: Asked) -> dict[str, Any]:
 
 
 ROUTES = (
-    Route("GET", "/v1/faults", _list, "the faults in force, and all kinds there are with their fields"),
+    Route("GET", "/v1/faults", _list, "the faults in force, and all kinds with their fields"),
     Route(
         "POST",
         "/v1/faults",

@@ -82,8 +82,8 @@ class Route(NamedTuple):
             if field is None:
                 near = nearest_name(name, fields)
                 hint = f" did you mean {near!r}?" if near is not None else ""
-                takes = ", ".join(fields) or "nothing"
-                raise Refusal(400, f"{name!r:.60} is not for {self.path};{hint} it takes {takes}.")
+                known = ", ".join(fields) or "none"
+                raise Refusal(400, f"{self.path} has no field {name!r:.60};{hint} its fields: {known}.")
             if not field.may.holds(value):
                 raise Refusal(400, f"{name}={value!r:.60} must be {field.may.words}.")
         for field in self.wanted:

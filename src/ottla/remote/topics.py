@@ -19,16 +19,18 @@ def _are_configs(value: Any) -> bool:
     return isinstance(value, dict) and all(type(each) is str for each in value.values())
 
 
-_PARTITIONS = Field("partitions", whole(1), "how many; 1 unless given")
-_REPLICAS = Field("replication_factor", whole(1), "how many replicas; 3, or as many as there are brokers")
+_PARTITIONS = Field("partitions", whole(1), "how many partitions; 1 unless given")
+_REPLICAS = Field(
+    "replication_factor", whole(1), "how many replicas; unless given 3, or fewer if there are fewer brokers"
+)
 _CONFIGS = Field("configs", May("an object of texts", _are_configs), "topic settings by Kafka's names")
 _GROUP = Field("group", TEXT, "the id of a consumer group")
 _TRANSACTIONAL_ID = Field("transactional_id", TEXT, "the transactional id of a producer")
-_AWAIT = Field("await", one_of((LEADER, ISR)), "answer when somebody leads, or when enough replicas are in sync")
-_OTHER_THAN = Field("other_than", whole(0), "with await=leader: another broker than this one")
-_SIZE = Field("size", whole(1), "with await=isr: so many replicas; all unless given")
-_UNCLEAN = Field("unclean", YES_OR_NO, "whether a replica that is not in sync may lead where no other can")
-_NEW_LEADER = BROKER._replace(says="who is to lead; any other replica in sync unless given")
+_AWAIT = Field("await", one_of((LEADER, ISR)), "answer when there is a leader, or when enough replicas are in the ISR")
+_OTHER_THAN = Field("other_than", whole(0), "with await=leader: wait for a leader that is not this broker")
+_SIZE = Field("size", whole(1), "with await=isr: how many replicas; all unless given")
+_UNCLEAN = Field("unclean", YES_OR_NO, "whether a replica that is not in the ISR may lead if no other can")
+_NEW_LEADER = BROKER._replace(says="the new leader; any other replica in the ISR unless given")
 
 
 def described_partition(partition: int, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,46 +113,46 @@ ROUTES = (
         "POST",
         "/v1/topics",
         _create,
-        "make a topic",
+        "create a topic",
         wanted=(TOPIC,),
         optional=(_PARTITIONS, _REPLICAS, _CONFIGS),
         status=201,
     ),
-    Route("GET", "/v1/topics/{topic}", _show_topic, "what each replica of a topic holds, all of one moment"),
+    Route("GET", "/v1/topics/{topic}", _show_topic, "the state of each replica of a topic, all at one moment"),
     Route("DELETE", "/v1/topics/{topic}", _delete, "delete a topic with all its records"),
     Route(
         "GET",
         "/v1/partitions/{topic}/{partition}",
         _show_partition,
-        "who leads a partition, and who is in sync",
+        "the leader of a partition, and its ISR",
         optional=(_AWAIT, _OTHER_THAN, _SIZE, TIMEOUT),
     ),
     Route(
         "POST",
         "/v1/partitions/{topic}/{partition}/move-leader",
         _move_leader,
-        "let another replica in sync lead",
+        "let another replica of the ISR lead",
         optional=(_NEW_LEADER,),
     ),
     Route(
         "POST",
         "/v1/partitions/{topic}/{partition}/elect-leader",
         _elect_leader,
-        "let the first replica lead",
+        "let the preferred leader (the first replica) lead",
         optional=(_UNCLEAN,),
     ),
     Route(
         "GET",
         "/v1/coordinator",
         _show_coordinator,
-        "who coordinates a group, or the transactions of an id",
+        "the coordinator of a group, or of a transactional id",
         optional=(_GROUP, _TRANSACTIONAL_ID),
     ),
     Route(
         "POST",
         "/v1/coordinator/move",
         _move_coordinator,
-        "let another broker coordinate it",
+        "let another broker be the coordinator",
         optional=(_GROUP, _TRANSACTIONAL_ID),
     ),
 )

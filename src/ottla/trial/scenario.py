@@ -189,7 +189,7 @@ class _Reading:
                 near = nearest_name(name, known)
                 hint = f" did you mean {near!r}?" if near is not None else ""
                 place = line or self.line_of(rf"^\s*(\[+\s*)?{re.escape(name)}\b")
-                raise self.wrong(f"{name!r} is not for {whose};{hint} it takes {', '.join(sorted(known))}", place)
+                raise self.wrong(f"{whose} has no field {name!r};{hint} its fields: {', '.join(sorted(known))}", place)
 
     def text_of(self, given: Mapping[str, Any], name: str, line: int | None = None) -> str:
         value = given.get(name)
@@ -260,7 +260,7 @@ class _Reading:
         producer = self.settings(given, "producer", "producer", line)
         mine = _NOT_GIVEN & {*producer}
         if mine:
-            raise self.wrong(f"{mine.pop()} is not for a trial's producer: the trial gives it", line)
+            raise self.wrong(f"{mine.pop()} cannot be set for a producer of a trial: the trial sets it", line)
         return Side(
             name=name,
             claims=claims,
