@@ -4,8 +4,8 @@
     python -m tools.mutate mutants [--seed 1] [--each 5] [--seeds 100] [--first-seed 0] [--list] [file ...]
 
 `weaknesses` are the guarantees of `tools/mutation/weaknesses.py`, taken out one by one. Seed after seed is drawn, as
-`ottla simulate` does, until `--enough` of them have convicted a weakness or `--seeds` were looked at. Printed is one
-line of the table in docs/simulation.md for each: one seed in how many convicts it, which, and what is found in them. A
+`ottla simulate` does, until a weakness was found in `--enough` of them or `--seeds` were looked at. Printed is one
+line of the table in docs/simulation.md for each: in how many seeds it is found, in which, and as what. A
 seed in which something is found with the unchanged source as well is named, and the exit status is 1.
 
 `mutants` are mechanical changes (`tools/mutation/mechanical.py`), `--each` of every file, drawn by `--seed`. Each goes

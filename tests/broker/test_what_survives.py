@@ -16,7 +16,7 @@ import pytest
 from .world import TOPIC, World, batch_of, produce_request, records_of
 
 GUIDE = Path(__file__).parents[2] / "docs" / "embedded-cluster.md"
-HEADING = "## What survives what"
+HEADING = "## Which acknowledged records are kept"
 SEEDS = range(30)
 RECORDS = 8
 SESSION_MS = 1500  # the default of broker.session.timeout.ms
@@ -158,7 +158,7 @@ def all_without_power(story: Story) -> None:
 
 
 ROWS: dict[str, Callable[[Story], None]] = {
-    "the leader is killed and comes back before anybody else leads": killed_and_back,
+    "the leader is killed and starts again before another broker leads": killed_and_back,
     "the leader is killed and another one leads": killed_and_replaced,
     "one broker loses power": one_without_power,
     "all brokers are killed at once": all_killed,

@@ -53,7 +53,7 @@ def serve(
         list[str] | None,
         typer.Option(
             "--listener",
-            help="A way in instead of --port (again for more); what stands behind @ is what clients are told.",
+            help="A listener in place of --port (again for more); the address after @ is the one that clients are told.",
             metavar="NAME=PROTOCOL://HOST:PORT[@HOST:PORT]",
         ),
     ] = None,

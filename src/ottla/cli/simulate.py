@@ -1,4 +1,4 @@
-"""`ottla simulate`: thousands of bad days of a cluster, each by its seed, judged."""
+"""`ottla simulate`: thousands of simulated runs of a cluster with faults, each by its seed, checked."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def simulate(
         typer.Option("--json", help=JSON_TO_FILE, metavar="FILE"),
     ] = None,
 ) -> None:
-    """Let a simulated cluster live through bad days, thousands of them, and judge what became of every record.
+    """Run a simulated cluster with faults, thousands of times, and check what became of every record.
 
-    A seed stands for one run of the shipped code of producers, readers and brokers in a world where network, disks
-    and clocks are made up: 200 records, two producers, three brokers, ten things that go wrong. The same seed gives
-    the same run on every machine.
+    A seed stands for one run: the shipped code of producers, readers and brokers on a simulated network, disk and
+    clock, with 200 records, two producers, three brokers and ten faults. The same seed gives the same run on every
+    machine.
 
     For example: `ottla simulate --seeds 10000`, and for one that failed `ottla simulate --seed 4711 --story why.html`
 

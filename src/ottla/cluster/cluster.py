@@ -40,7 +40,7 @@ class Cluster:
 
     `brokers`: how many, with ids from 1. `data_dir`: where the logs are kept; a temporary folder, removed at the
     end, where it is None. `port`: broker 1 listens there, the next ones on the ports after it; 0 takes free ports.
-    `listeners`: several ways in, by name, instead of the one on `port`; see `Listener`.
+    `listeners`: several listeners, by name, instead of the one on `port`; see `Listener`.
     `in_process`: run the brokers in a thread of this program, to debug them. `settings`: broker settings by Kafka's
     names, with dots or underscores (`log.segment.bytes`, `log_segment_bytes`). `clock`: an ottla.Clock that brokers
     and controller go by.

@@ -20,10 +20,10 @@ from ottla.simulation.plan import SEVERE, TimedFault
 if TYPE_CHECKING:
     from ottla.simulation.run import Run
 
-_NEVER_BEGAN = "all healed before its time"
+_NEVER_BEGAN = "all faults were healed before it began"
 _PUT_OFF = "in a mild plan not beside a power cut"
 _NOBODY_CONNECTED = "nobody was connected"
-_NOTHING_PASSED = "nothing came its way"
+_NOTHING_PASSED = "nothing passed that it applies to"
 _ALL_WERE_DONE = "all producers were done"
 
 
@@ -125,11 +125,11 @@ class TimedFaults:
         if matched < (fault.nth or fault.every or 1):
             if number in self._came_late:
                 return _ALL_WERE_DONE
-            return "too few of its requests came" if matched else "none of its requests came"
+            return "too few matching requests came" if matched else "no matching request came"
         if fault.probability is not None:
-            return "chance spared its requests"
+            return "by chance it fired for none of its requests"
         if not fault.is_before_append:
-            return "none of its requests came to an answer"
+            return "no matching request got an answer"
         return "another fault was in force" if number in self._beside_others else ""
 
     def _is_put_off(self, timed: TimedFault) -> bool:
