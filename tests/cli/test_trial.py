@@ -58,7 +58,7 @@ def test_a_trial_that_is_not_as_expected_ends_with_1(tmp_path: Path) -> None:
         ((), "which trial? `ottla trial --list` shows all"),
         (("lost-akc",), "there is no trial 'lost-akc'; did you mean 'lost-ack'?"),
         (("none.toml",), "none.toml cannot be read: No such file or directory"),
-        (("--show", "all"), "--show prints a trial that comes with ottla, and 'all' is none"),
+        (("--show", "all"), "--show prints a trial that comes with ottla, and 'all' is not one"),
         (("lost-ack", "--json", "/none/outcome.json"), "/none"),
     ],
 )

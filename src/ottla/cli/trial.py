@@ -1,4 +1,4 @@
-"""`ottla trial`: prove by experiment what a delivery guarantee is worth."""
+"""`ottla trial`: show by experiment what a delivery guarantee promises, and what it does not."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def trial(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what producer and brokers log.")] = False,
 ) -> None:
-    """Break a cluster on purpose, and see which delivery guarantee holds.
+    """Put faults in force in a cluster, and see which delivery guarantee holds.
 
-    Each trial sends the same records under several settings to an embedded cluster, while the same things go wrong, and
-    holds what the producer was told against what is stored. One side lacks the guarantee: where nothing is found there,
-    the trial proves nothing, and says so.
+    Each trial sends the same records to an embedded cluster under several settings, with the same faults, and compares
+    what the producer was told with what is stored. One side lacks the guarantee. If nothing is found there, the trial
+    proves nothing, and says so.
 
-    A trial is a short TOML file. `ottla trial --show lost-ack > mine.toml` is a beginning for one of your own.
+    A trial is a short TOML file. Begin one of your own with `ottla trial --show lost-ack > mine.toml`.
 
         ottla trial lost-ack
         ottla trial all --json outcome.json
         ottla trial mine.toml
 
-    Exit status: 0 when everything was as expected, 1 when it was not, 2 when something that was given cannot be used.
+    Exit status: 0 if everything was as expected, 1 if it was not, 2 if a file, a name or an option cannot be used.
     """
     from ottla.screen import open_console
 
@@ -55,11 +55,11 @@ def trial(
 
         scenarios = [load_shipped(name) for name in shipped_names()]
         if json_file is not None:
-            raise UserMistake("--list shows the trials, and --json is about their outcome: give one of them")
+            raise UserMistake("--list shows the trials, and --json writes their outcome: give one of them")
         show_list(console, scenarios)
         return
     if not names:
-        raise UserMistake("which trial? `ottla trial --list` shows all; `ottla trial lost-ack` is a beginning")
+        raise UserMistake("which trial? `ottla trial --list` shows all; begin with `ottla trial lost-ack`")
     if shows:
         for name in names:
             typer.echo(_text_of(name), nl=False)
@@ -85,7 +85,7 @@ def _text_of(name: str) -> str:
     from ottla.trial.scenario import shipped_text
 
     if name.endswith(".toml") or name == _ALL:
-        raise UserMistake(f"--show prints a trial that comes with ottla, and {name!r} is none: ottla trial --list")
+        raise UserMistake(f"--show prints a trial that comes with ottla, and {name!r} is not one: `ottla trial --list` shows all")
     return shipped_text(name)
 
 
@@ -119,7 +119,7 @@ def _run(scenarios: list[Scenario], json_file: str | None) -> int:
 
 
 def _log(verbose: bool) -> None:
-    """What goes wrong here is meant to, so nobody needs a warning of it unless asked for."""
+    """The faults are meant to happen, so their warnings are shown only with --verbose."""
     logger = logging.getLogger("ottla")
     logger.propagate = False
     logger.addHandler(logging.StreamHandler() if verbose else logging.NullHandler())
