@@ -53,7 +53,7 @@ def serve(
         list[str] | None,
         typer.Option(
             "--listener",
-            help="A listener in place of --port (again for more); the address after @ is the one that clients are told.",
+            help="A listener instead of --port (again for more); clients are told the address after @.",
             metavar="NAME=PROTOCOL://HOST:PORT[@HOST:PORT]",
         ),
     ] = None,
