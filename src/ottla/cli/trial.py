@@ -86,7 +86,7 @@ def _text_of(name: str) -> str:
 
     if name.endswith(".toml") or name == _ALL:
         raise UserMistake(
-            f"--show prints a trial that comes with ottla, and {name!r} is not one: see `ottla trial --list`"
+            f"--show prints a trial that comes with ottla, and {name!r} is not one: `ottla trial --list`"
         )
     return shipped_text(name)
 
