@@ -10,6 +10,7 @@ import pytest
 from tests.tap.talk import answered, asked, batch, conversation, heard, produce, produced
 
 from ottla.errors import UserMistake
+from ottla.tap.byte_source import ByteSource
 from ottla.tap.capture import CaptureReader, CaptureWriter
 from ottla.tap.exchange import Entry, Way, to_plain
 
@@ -31,7 +32,7 @@ def written(path: Path, entries: list[Entry]) -> Path:
 def test_entries_come_back_as_they_were_written(tmp_path: Path) -> None:
     path = written(tmp_path / "a.capture", some_entries())
     with path.open("rb") as file:
-        reader = CaptureReader(file, "a.capture")
+        reader = CaptureReader(ByteSource(file), "a.capture")
         assert list(reader.entries()) == some_entries()
         assert reader.head == {"ottla_capture": 1, "upstream": "kafka:9092"}
         assert reader.cut_off is None
@@ -55,7 +56,7 @@ def test_wherever_a_capture_is_cut_off_its_whole_lines_are_read(tmp_path: Path) 
     data = written(tmp_path / "a.capture", some_entries()).read_bytes()
     ends = [number for number, byte in enumerate(data, 1) if byte == 10]
     for size in range(len(data)):
-        reader = CaptureReader(io.BytesIO(data[:size]), "it")
+        reader = CaptureReader(ByteSource(io.BytesIO(data[:size])), "it")
         lines = sum(end <= size for end in ends)
         assert list(reader.entries()) == some_entries()[: max(0, lines - 1)]
         position = max([0, *(end for end in ends if end <= size)])
@@ -67,7 +68,7 @@ def test_what_is_written_later_is_read_later(tmp_path: Path) -> None:
     path = tmp_path / "a.capture"
     first, *others = some_entries()
     with CaptureWriter(path) as writer, path.open("rb") as file:
-        reader = CaptureReader(file, "it")
+        reader = CaptureReader(ByteSource(file), "it")
         assert list(reader.entries()) == []
         writer.write(first)
         assert list(reader.entries()) == [first]
@@ -92,7 +93,7 @@ def test_what_is_written_later_is_read_later(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_is_no_entry_is_told_with_its_number(line: bytes, why: str) -> None:
-    reader = CaptureReader(io.BytesIO(b'{"ottla_capture":1}\n' + line), "it")
+    reader = CaptureReader(ByteSource(io.BytesIO(b'{"ottla_capture":1}\n' + line)), "it")
     with pytest.raises(UserMistake, match=why):
         list(reader.entries())
 
@@ -107,7 +108,7 @@ def test_a_line_that_is_no_entry_is_told_with_its_number(line: bytes, why: str) 
 )
 def test_a_file_that_is_no_capture_of_ours_is_refused(first: bytes, why: str) -> None:
     with pytest.raises(UserMistake, match=why):
-        list(CaptureReader(io.BytesIO(first), "it").entries())
+        list(CaptureReader(ByteSource(io.BytesIO(first)), "it").entries())
 
 
 def test_fields_that_came_later_are_passed_over() -> None:
@@ -118,4 +119,4 @@ def test_fields_that_came_later_are_passed_over() -> None:
     plain["exchange"]["weather"] = "fine"
     path.write(json.dumps(plain).encode() + b"\n")
     path.seek(0)
-    assert list(CaptureReader(path, "it").entries()) == [entry]
+    assert list(CaptureReader(ByteSource(path), "it").entries()) == [entry]

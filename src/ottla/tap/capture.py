@@ -11,16 +11,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from ottla.errors import UserMistake
+from ottla.tap.byte_source import ByteSource
 from ottla.tap.exchange import Entry, UnreadableEntry, from_plain, to_plain
 
 FORMAT = 1
 _FORMAT_FIELD = "ottla_capture"
 BEGINNING = b'{"ottla_capture":'
-# A line that is longer holds no exchange: frames have at most 256 MiB each, and base64 makes a third more of them.
-LINE_BYTES_MAX = 1 << 30
 
 
 class CutOff(NamedTuple):
@@ -74,22 +73,22 @@ class CaptureReader:
     an entry; a last line without its end is no error, since it may still be under way: `cut_off` tells of it.
     """
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self._file = file
+    def __init__(self, source: ByteSource, name: str) -> None:
+        self._source = source
         self._name = name
-        self._rest = b""
         self._number = 0
-        self._position = 0
         self.head: dict[str, Any] | None = None
 
     @property
     def cut_off(self) -> CutOff | None:
         """The last line where it has no end."""
-        return CutOff(self._number + 1, self._position, len(self._rest)) if self._rest else None
+        source = self._source
+        return CutOff(self._number + 1, source.position, source.rest_bytes) if source.rest_bytes else None
 
     def entries(self) -> Iterator[Entry]:
         """All entries whose lines are whole and were not given yet."""
-        while line := self._line():
+        while (line := self._source.line()) is not None:
+            self._number += 1
             plain = self._parsed(line)
             if self.head is None:
                 self._read_head(plain)
@@ -98,16 +97,6 @@ class CaptureReader:
                 yield from_plain(plain)
             except UnreadableEntry as error:
                 raise UserMistake(f"{self._name}, line {self._number}: {error}") from None
-
-    def _line(self) -> bytes:
-        """The next whole line with its end; empty where there is none yet."""
-        self._rest += self._file.readline(LINE_BYTES_MAX)
-        if not self._rest.endswith(b"\n"):
-            return b""
-        line, self._rest = self._rest, b""
-        self._number += 1
-        self._position += len(line)
-        return line
 
     def _parsed(self, line: bytes) -> Any:
         try:

@@ -35,6 +35,7 @@ _HEADER_BYTES_MIN = 10
 _VERSION_MAX = 63
 _TLS_RECORDS = (0x14, 0x15, 0x16, 0x17)
 _TLS_MAJOR = 0x03
+_TLS_MINOR_MAX = 4
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class _Asked:
     content: Content
     request_class: type[Any] | None
     unread: str | None = None
+    missing_bytes: int = 0
     frame: bytes | None = None
     is_secret: bool = False
     is_token: bool = False
@@ -94,6 +96,8 @@ class Conversation:
         self._is_begun = is_begun
         self._expects_tokens = False
         self._is_tls = False
+        # Whether a frame was read.
+        self._has_spoken = False
         self._last_us = 0
 
     def receive(self, way: Way, data: bytes | bytearray | memoryview, now_us: int) -> list[Entry]:
@@ -125,9 +129,9 @@ class Conversation:
         if path.is_given_up or not path.stream.is_in_step:
             path.passed_over += count
             return []
-        found: list[Entry] = [self._remark(RemarkKind.LOST, way, count, f"{count:,} bytes were not captured")]
-        for frame in path.stream.skip(count):
-            found += self._take(way, frame, now_us)
+        found = [entry for frame in path.stream.skip(count) for entry in self._take(way, frame, now_us)]
+        if not self._paths[way].stream.is_in_step:
+            found.append(self._remark(RemarkKind.LOST, way, count, f"{count:,} bytes were not captured"))
         return found
 
     def take_request(self, frame: memoryview, now_us: int) -> list[Entry]:
@@ -170,6 +174,7 @@ class Conversation:
             found: list[Entry] = []
             self._give_up(self._paths[Way.TO_BROKER], bytes(frame.seen[:LENGTH_BYTES]), found, frame.size_bytes)
             return found
+        self._has_spoken = True
         asked, message = self._decoded(header, frame, now_us)
         if header.request_api_key == _SASL_HANDSHAKE and header.request_api_version == 0:
             self._expects_tokens = True
@@ -202,6 +207,7 @@ class Conversation:
             content=content,
             request_class=REQUESTS.get(key) if _is_known(header) else None,
             unread=unread,
+            missing_bytes=frame.missing_bytes,
             frame=bytes(frame.seen) if self._payloads and not is_secret else None,
             is_secret=is_secret,
         )
@@ -221,9 +227,11 @@ class Conversation:
         if asked is None:
             return [self._unasked(correlation_id, frame, now_us)]
         self._asked.remove(asked)
+        self._has_spoken = True
         missing = _missing(frame)
         if missing is not None:
             asked.unread = asked.unread or missing
+            asked.missing_bytes += frame.missing_bytes
         elif asked.request_class is not None:
             try:
                 version = asked.header.request_api_version
@@ -251,6 +259,7 @@ class Conversation:
             response_us=response_us,
             request_bytes=asked.request_bytes,
             response_bytes=response_bytes,
+            missing_bytes=asked.missing_bytes,
             api_key=header.request_api_key,
             api=asked.api,
             version=header.request_api_version,
@@ -274,6 +283,7 @@ class Conversation:
             outcome=Outcome.UNASKED,
             response_us=now_us,
             response_bytes=frame.size_bytes,
+            missing_bytes=frame.missing_bytes,
             correlation_id=correlation_id,
         )
 
@@ -299,20 +309,14 @@ class Conversation:
 
     def _finds_step(self, path: _Path, data: memoryview, found: list[Entry]) -> bool:
         """Whether these bytes begin with a frame, as far as can be told: the way is read on from here."""
-        if self._is_tls or not (
-            self._begins_request(data) if path.way is Way.TO_BROKER else self._begins_response(data)
-        ):
+        if begins_tls(data):
+            self._give_up(path, bytes(data[:LENGTH_BYTES]), found, 0)
+            return False
+        if not (begins_request(data) if path.way is Way.TO_BROKER else self._begins_response(data)):
             return False
         self._tell_passed_over(path, found)
         path.stream = FrameStream()
         return True
-
-    def _begins_request(self, data: memoryview) -> bool:
-        length = int.from_bytes(data[:LENGTH_BYTES], "big")
-        if not _HEADER_BYTES_MIN <= length <= FRAME_BYTES_MAX:
-            return False
-        header = _header_in(data[LENGTH_BYTES : LENGTH_BYTES + length])
-        return header is not None and _is_known(header) and (header.client_id or "").isprintable()
 
     def _begins_response(self, data: memoryview) -> bool:
         length = int.from_bytes(data[:LENGTH_BYTES], "big")
@@ -333,9 +337,12 @@ class Conversation:
             found.append(self._remark(RemarkKind.BEGINNING_UNSEEN, path.way, count, what))
 
     def _give_up(self, path: _Path, begin: bytes, found: list[Entry], size_bytes: int = LENGTH_BYTES) -> None:
-        """The way cannot be read on; where it is TLS, neither can the other."""
+        """The way cannot be read on; nor can the other, where it is TLS or nobody has spoken Kafka yet."""
         path.is_given_up = True
-        if len(begin) >= 2 and begin[0] in _TLS_RECORDS and begin[1] == _TLS_MAJOR:
+        if not self._has_spoken:
+            for each in self._paths.values():
+                each.is_given_up = True
+        if begins_tls(begin):
             is_first = not self._is_tls
             self._is_tls = True
             for each in self._paths.values():
@@ -345,6 +352,30 @@ class Conversation:
             return
         what = f"not the Kafka protocol: {begin!r} where a frame should begin"
         found.append(self._remark(RemarkKind.NOT_KAFKA, path.way, size_bytes, what))
+
+
+def begins_request(data: memoryview) -> bool:
+    """Whether these bytes begin with a request in a version that is known here, as far as they can tell."""
+    length = int.from_bytes(data[:LENGTH_BYTES], "big")
+    if not _HEADER_BYTES_MIN <= length <= FRAME_BYTES_MAX:
+        return False
+    frame = data[LENGTH_BYTES : LENGTH_BYTES + length]
+    header = _header_in(frame)
+    if header is None or not _is_known(header) or not (header.client_id or "").isprintable():
+        return False
+    if len(frame) < length:
+        # An answer may look like a request without a client id.
+        return bool(header.client_id)
+    try:
+        decode_request(frame, lenient=True)
+    except ProtocolError:
+        return False
+    return True
+
+
+def begins_tls(data: bytes | memoryview) -> bool:
+    """Whether these bytes begin like a record of TLS (RFC 8446, 5.1)."""
+    return len(data) >= 3 and data[0] in _TLS_RECORDS and data[1] == _TLS_MAJOR and data[2] <= _TLS_MINOR_MAX
 
 
 def _header_in(frame: memoryview) -> RequestHeader | None:

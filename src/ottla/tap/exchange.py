@@ -106,8 +106,9 @@ class Exchange:
     """One request with its answer.
 
     `request_us` and `response_us` are when the last byte of each was seen. Sizes count whole frames with their length
-    fields. `error` is the first error that concerns no partition, `errors` has all of the exchange. `unread` says why
-    the request or the answer could not be decoded. `committed` is EndTxn's: True commits, False aborts.
+    fields; `missing_bytes` of them were not captured. `error` is the first error that concerns no partition, `errors`
+    has all of the exchange. `unread` says why the request or the answer could not be decoded. `committed` is EndTxn's:
+    True commits, False aborts.
     """
 
     connection: int
@@ -118,6 +119,7 @@ class Exchange:
     response_us: int | None = None
     request_bytes: int | None = None
     response_bytes: int | None = None
+    missing_bytes: int = 0
     api_key: int | None = None
     api: str | None = None
     version: int | None = None
