@@ -119,8 +119,12 @@ def _show_all(file: BinaryIO, name: str, shown: _Shown, *, is_live: bool, follow
         shown.say(recording)
         raise
     except (KeyboardInterrupt, Ended) as interruption:
+        if not is_live:
+            raise
+        # What waits for its answer is worth seeing.
+        shown.entries(recording.end())
         shown.say(recording)
-        if not is_live or isinstance(interruption, Ended):
+        if isinstance(interruption, Ended):
             raise
         return
     shown.entries(recording.end())
@@ -202,7 +206,7 @@ class _Shown:
             # A word that is longer than a line (a topic's name) is broken rather than lost.
             width = max(self._columns, _COLUMNS_MIN)
             line = "\n".join(textwrap.wrap(line, width, subsequent_indent=_FOLDED_INDENT, break_on_hyphens=False))
-        typer.secho(line, fg=color if self._has_colors else None)
+        typer.echo(typer.style(line, fg=color) if self._has_colors and color else line)
 
     def _print_json(self, entry: Entry) -> None:
         plain = to_plain(entry)

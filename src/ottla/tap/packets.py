@@ -6,6 +6,7 @@ says, which drops the padding of short Ethernet frames; `missing_bytes` tells ho
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from struct import error, unpack_from
 from typing import NamedTuple
@@ -88,7 +89,7 @@ def _ipv4(data: memoryview) -> Segment | None:
         return None
     # 0 where the network card was to cut the packet up: it is as long as it was captured.
     size = (total or len(data)) - header_bytes
-    return _tcp(str(IPv4Address(bytes(data[12:16]))), str(IPv4Address(bytes(data[16:20]))), data[header_bytes:], size)
+    return _tcp(_address(bytes(data[12:16])), _address(bytes(data[16:20])), data[header_bytes:], size)
 
 
 def _ipv6(data: memoryview) -> Segment | None:
@@ -107,8 +108,13 @@ def _ipv6(data: memoryview) -> Segment | None:
         kind = data[begin]
         begin += length
         size -= length
-    source, target = (f"[{IPv6Address(bytes(data[at : at + 16]))}]" for at in (8, 24))
-    return _tcp(source, target, data[begin:], size)
+    return _tcp(_address(bytes(data[8:24])), _address(bytes(data[24:40])), data[begin:], size)
+
+
+@lru_cache(maxsize=4096)
+def _address(raw: bytes) -> str:
+    """An address as it stands in front of a port; a recording has few of them, each many times."""
+    return str(IPv4Address(raw)) if len(raw) == 4 else f"[{IPv6Address(raw)}]"
 
 
 def _tcp(source: str, target: str, data: memoryview, size: int) -> Segment | None:
