@@ -105,6 +105,12 @@ def test_a_capture_of_tcpdump_is_shown_a_line_for_each_exchange(name: str) -> No
     assert re.findall(r" connection from .* \((.*)\)", done.stdout) == ["shop", "bank", "consumer-1"]
 
 
+def test_the_guide_shows_what_is_printed() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tap.md").read_text()
+    (example,) = [block for block in re.findall(r"```\n(.*?)```", page, flags=re.DOTALL) if "connection from" in block]
+    assert tap(LOOPBACK).stdout.startswith(example)
+
+
 def test_packets_that_were_cut_short_are_told_and_lose_no_exchange() -> None:
     done = tap(CAPTURES / "snapped.pcap")
     assert done.returncode == 0

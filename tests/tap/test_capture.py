@@ -87,6 +87,7 @@ def test_what_is_written_later_is_read_later(tmp_path: Path) -> None:
         (b'{"exchange": {"client": "a"}}\n', "line 2: not what Exchange is written as: .*missing"),
         (b'{"exchange": {"client": 7}}\n', "line 2: not what Exchange is written as: 7 is no str"),
         (b'{"exchange": {"request_us": true}}\n', "True is no int"),
+        (b'{"exchange": {"request_us": ' + b"9" * 100 + b"}}\n", "a number of more than 64 bits"),
         (b'{"exchange": {"outcome": "perhaps"}}\n', "'perhaps' is not a valid Outcome"),
         (b'{"exchange": {"request_frame": "!"}}\n', "line 2: not what Exchange is written as"),
         (b'{"exchange": {"partitions": 4}}\n', "4 is no list"),

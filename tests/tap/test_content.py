@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.tap.talk import answered, asked, batch, conversation, exchanges, heard
 
 from ottla.protocol.apis import REQUESTS, RESPONSES
@@ -36,6 +39,7 @@ from ottla.protocol.messages.write_txn_markers import (
 )
 from ottla.tap.api_names import API_NAMES
 from ottla.tap.exchange import Exchange, Outcome, Way, from_plain, to_plain
+from ottla.tap.lines import exchange_line, remark_line
 
 ALL_VERSIONS = [
     (key, version) for key in REQUESTS for version in range(REQUESTS[key].MIN_VERSION, REQUESTS[key].MAX_VERSION + 1)
@@ -164,3 +168,26 @@ def test_whose_coordinator_is_asked_for(key_type: int, expected: tuple[str | Non
 def test_topics_named_in_a_list_are_told() -> None:
     seen = exchange(DeleteTopicsRequest(topic_names=["a", "b"]), None, 5)
     assert [(part.topic, part.partition) for part in seen.partitions] == [("a", None), ("b", None)]
+
+
+DEFAULT_FRAMES = [
+    (asked(REQUESTS[key](acks=1) if key == 0 else REQUESTS[key](), version), answered(RESPONSES[key](), version))  # type: ignore[call-arg]
+    for key, version in ALL_VERSIONS
+]
+
+
+@given(st.sampled_from(DEFAULT_FRAMES), st.lists(st.tuples(st.booleans(), st.integers(0), st.integers(0, 255))))
+def test_damaged_requests_and_answers_become_lines_all_the_same(
+    frames: tuple[bytes, bytes], damages: list[tuple[bool, int, int]]
+) -> None:
+    damaged = [bytearray(frame) for frame in frames]
+    for is_answer, place, byte in damages:
+        frame = damaged[is_answer]
+        # Their lengths and the answer's correlation id stay.
+        frame[8 + place % (len(frame) - 8)] = byte
+    entries = heard(conversation(), (Way.TO_BROKER, bytes(damaged[0])), (Way.TO_CLIENT, bytes(damaged[1])))
+    assert entries
+    for entry in entries:
+        line = exchange_line(entry) if isinstance(entry, Exchange) else remark_line(entry)
+        assert line.isprintable()
+        assert from_plain(json.loads(json.dumps(to_plain(entry)))) == entry

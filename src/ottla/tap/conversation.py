@@ -36,6 +36,7 @@ _VERSION_MAX = 63
 _TLS_RECORDS = (0x14, 0x15, 0x16, 0x17)
 _TLS_MAJOR = 0x03
 _TLS_MINOR_MAX = 4
+_TLS_RECORD_BYTES_MAX = (1 << 14) + 2048
 
 
 @dataclass(slots=True)
@@ -309,7 +310,7 @@ class Conversation:
 
     def _finds_step(self, path: _Path, data: memoryview, found: list[Entry]) -> bool:
         """Whether these bytes begin with a frame, as far as can be told: the way is read on from here."""
-        if begins_tls(data):
+        if not self._has_spoken and begins_tls(data):
             self._give_up(path, bytes(data[:LENGTH_BYTES]), found, 0)
             return False
         if not (begins_request(data) if path.way is Way.TO_BROKER else self._begins_response(data)):
@@ -375,7 +376,9 @@ def begins_request(data: memoryview) -> bool:
 
 def begins_tls(data: bytes | memoryview) -> bool:
     """Whether these bytes begin like a record of TLS (RFC 8446, 5.1)."""
-    return len(data) >= 3 and data[0] in _TLS_RECORDS and data[1] == _TLS_MAJOR and data[2] <= _TLS_MINOR_MAX
+    if len(data) < 3 or data[0] not in _TLS_RECORDS or data[1] != _TLS_MAJOR or data[2] > _TLS_MINOR_MAX:
+        return False
+    return len(data) < 5 or 0 < int.from_bytes(data[3:5], "big") <= _TLS_RECORD_BYTES_MAX
 
 
 def _header_in(frame: memoryview) -> RequestHeader | None:

@@ -16,6 +16,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from ottla.errors import OttlaError
 
+_NUMBER_BITS = 64
+
 
 class UnreadableEntry(OttlaError):
     """JSON that is not what an exchange or a remark is written as."""
@@ -55,7 +57,8 @@ class Batch:
     """One record batch (message format 2, KIP-98), as its header tells it.
 
     `sha256` covers what the batch's CRC covers: everything from the attributes to the end. So it stays the same when a
-    broker writes offset and leader epoch into the batch, and a batch that was produced has the hash it is fetched with.
+    broker writes offset and leader epoch into the batch, and a batch that was produced has the hash it is fetched with,
+    unless the broker sets timestamps (LogAppendTime) or compresses anew.
     `is_intact` says whether the CRC is right. Both are None where nobody asked for hashes.
     """
 
@@ -227,6 +230,8 @@ def _checked(kind: type[Any], value: Any) -> Any:
     # True is an int to Python, and no number in JSON.
     if type(value) is not kind:
         raise TypeError(f"{value!r:.40} is no {kind.__name__}")
+    if kind is int and value.bit_length() > _NUMBER_BITS:
+        raise ValueError("a number of more than 64 bits")
     return value
 
 

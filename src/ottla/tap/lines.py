@@ -85,7 +85,7 @@ def _parts(exchange: Exchange, parts: Sequence[PartitionPart]) -> Iterator[str]:
 
 
 def _part(exchange: Exchange, part: PartitionPart) -> Iterator[str]:
-    topic = part.topic if part.topic is not None else f"topic id {part.topic_id}"
+    topic = part.topic if part.topic is not None else f"topic id {part.topic_id or '-'}"
     yield topic if part.partition is None else f"{topic}-{part.partition}"
     if exchange.api in _OFFSET_IS_ASKED and part.offset is not None:
         yield f"from {part.offset}"
@@ -119,7 +119,7 @@ def _result(exchange: Exchange) -> Iterator[str]:
     if exchange.outcome is Outcome.UNANSWERED:
         yield "NO ANSWER"
     elif exchange.outcome is Outcome.UNASKED:
-        yield f"answer {exchange.correlation_id} of {exchange.response_bytes:,} bytes, whose request was not seen"
+        yield f"answer {exchange.correlation_id} of {exchange.response_bytes or 0:,} bytes, whose request was not seen"
     if exchange.unread is not None:
         yield f"({exchange.unread})"
 
