@@ -99,6 +99,7 @@ def test_topic_ids_have_names_once_an_answer_told_them() -> None:
     before, _, after = exchanges(heard(told, *pieces))
     assert before.partitions[0].topic_id == after.partitions[0].topic_id == "AAECAwQFBgcICQoLDA0ODw"
     assert (before.partitions[0].topic, after.partitions[0].topic) == (None, "orders")
+    assert from_plain(to_plain(before)) == before
 
 
 def test_who_a_producer_is_comes_from_the_answer() -> None:

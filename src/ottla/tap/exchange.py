@@ -85,7 +85,7 @@ class PartitionPart:
     whole batch of format 2: brokers cut the last batch of a Fetch answer off where their limit is.
     """
 
-    topic: str | None
+    topic: str | None = None
     topic_id: str | None = None
     partition: int | None = None
     offset: int | None = None
