@@ -309,7 +309,10 @@ def test_a_growing_capture_is_followed(tmp_path: Path, kind: str) -> None:
     data, path = whole.read_bytes(), tmp_path / "growing"
     expected = tap(whole).stdout.splitlines()
     path.write_bytes(data[:10])
-    process = subprocess.Popen([*COMMAND, str(path), "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # Without a buffer, whose lines `select` would not see.
+    process = subprocess.Popen(
+        [*COMMAND, str(path), "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    )
     assert process.stdout is not None
     seen = []
     with path.open("ab", buffering=0) as file:
@@ -327,7 +330,10 @@ def test_a_growing_capture_is_followed(tmp_path: Path, kind: str) -> None:
 
 def test_a_capture_that_becomes_shorter_while_it_is_followed_is_told(tmp_path: Path) -> None:
     path = ours(tmp_path / "a.capture")
-    process = subprocess.Popen([*COMMAND, str(path), "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # Without a buffer, whose lines `select` would not see.
+    process = subprocess.Popen(
+        [*COMMAND, str(path), "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    )
     assert process.stdout is not None
     process.stdout.readline()
     os.truncate(path, 10)
