@@ -13,6 +13,7 @@ from ottla.cli.run import run
 from ottla.cli.serve import serve
 from ottla.cli.simulate import simulate
 from ottla.cli.sink import sink
+from ottla.cli.tap import tap
 from ottla.cli.topics import topics
 from ottla.cli.trial import trial
 
@@ -33,7 +34,7 @@ app = typer.Typer(
 app.add_typer(topics, name="topics")
 app.add_typer(cluster, name="cluster")
 app.add_typer(sink, name="sink")
-for command in (run, trial, serve, produce, read, inspect, simulate):
+for command in (run, trial, serve, produce, read, inspect, tap, simulate):
     app.command(cls=Command)(command)
 
 
