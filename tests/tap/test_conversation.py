@@ -116,7 +116,7 @@ def test_an_answer_that_is_no_answer_is_told() -> None:
     [
         (0, 2, "Produce", "requests of this version are not decoded"),
         (3, 60, "Metadata", "requests of this version are not decoded"),
-        (55, 0, "DescribeQuorum", "requests of this API are not decoded"),
+        (29, 0, "DescribeAcls", "requests of this API are not decoded"),
     ],
 )
 def test_what_is_not_decoded_is_told_with_its_name(api_key: int, version: int, name: str, why: str) -> None:
