@@ -45,7 +45,7 @@ _CLASSES = {
 _STYLE = """
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .3rem; border-top: 2px solid var(--lane); padding-top: 1rem; }
 h3 { font-size: 1.05rem; margin: 2rem 0 .3rem; } h4 { font-size: .95rem; margin: 1rem 0 .2rem; }
-h1, h2, h3 { overflow-wrap: anywhere; }
+h1, h2, h3, p { overflow-wrap: anywhere; }
 :root { --good: #3c6b1e; } @media (prefers-color-scheme: dark) { :root { --good: #a3cf7d; } }
 .verdict { color: var(--good); font-weight: 600; } .verdict.bad { color: var(--bad); }
 table { border-collapse: collapse; width: 100%; margin: .6rem 0 1rem; }
@@ -53,10 +53,11 @@ th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px so
   overflow-wrap: break-word; }
 .wide { overflow-x: auto; }
 th { color: var(--dim); font-weight: 600; font-size: .85rem; } .number { text-align: right; white-space: nowrap; }
+@media (min-width: 60rem) { .word, td .verdict { white-space: nowrap; } }
 .hangup .dot { background: var(--bad); }
 ul.found, ul.found ul { margin: .2rem 0 1rem; padding-left: 1.2rem; }
 ul.found ul { color: var(--dim); margin-bottom: .5rem; } ul.found li { overflow-wrap: anywhere; }
-.back { font-weight: 400; font-size: .85rem; margin-left: .5rem; }
+.back { font-weight: 400; font-size: .85rem; }
 .row, .finding { scroll-margin-top: 4rem; }
 .leader .words, .flush .words { color: var(--arrow); }
 .skip { position: absolute; left: -99rem; } .skip:focus { position: static; }
@@ -81,6 +82,18 @@ _KEY = (
     ("evidence", "dot", "about an anomaly"),
     ("finding", "dot", "anomaly"),
 )
+_NUMBER, _WORD = ' class="number"', ' class="word"'
+_CELLS = {
+    "trial": "",
+    "side": "",
+    "claimed": _WORD,
+    "seen": _WORD,
+    "sent": _NUMBER,
+    "acked": _NUMBER,
+    "stored": _NUMBER,
+    "found": "",
+    "verdict": "",
+}
 _DRAWING = (
     "A column is a row of the timeline, not a length of time. A bar is a batch from its request to its answer, with "
     "its base sequence (without idempotence: the number of its first record). Bars above each other were in flight at "
@@ -115,9 +128,7 @@ def _verdict(number: int, outcome: TrialOutcome) -> str:
 
 
 def _table(outcomes: Sequence[TrialOutcome]) -> str:
-    heads = ("trial", "side", "claimed", "seen", "sent", "acked", "stored", "found", "verdict")
-    numbers = ("sent", "acked", "stored")
-    titles = "".join(f'<th scope="col"{_right(each in numbers)}>{each}</th>' for each in heads)
+    titles = "".join(f'<th scope="col"{_CELLS[each]}>{each}</th>' for each in _CELLS)
     rows = []
     for number, outcome in enumerate(outcomes, 1):
         for count, side in enumerate(outcome.sides, 1):
@@ -134,15 +145,11 @@ def _table(outcomes: Sequence[TrialOutcome]) -> str:
                 _word(side),
             )
             told = "".join(
-                f'<td data-label="{head}"{_right(head in numbers)}>{cell}</td>'
-                for head, cell in zip(heads, cells, strict=True)
+                f'<td data-label="{head}"{kind}>{cell}</td>'
+                for (head, kind), cell in zip(_CELLS.items(), cells, strict=True)
             )
             rows.append(f"<tr>{told}</tr>")
     return f'<div class="wide"><table><thead><tr>{titles}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-
-
-def _right(is_number: bool) -> str:
-    return ' class="number"' if is_number else ""
 
 
 def _word(side: SideOutcome) -> str:

@@ -119,9 +119,11 @@ class _Faults:
             self._begun[index].heal()
 
     def outcomes(self) -> tuple[FaultOutcome, ...]:
-        """How often each was there: 0 for one that never began."""
+        """Each as it was put in force, and how often it was there: 0 for one that never began."""
         return tuple(
-            FaultOutcome(planned.fault, self._begun[index].fired if index in self._begun else 0)
+            FaultOutcome(self._begun[index].what, self._begun[index].fired)
+            if index in self._begun
+            else FaultOutcome(planned.fault, 0)
             for index, planned in enumerate(self._planned)
         )
 
