@@ -191,6 +191,20 @@ def test_a_page_stays_small_where_every_request_is_special() -> None:
     assert "7 more were seen and are not told here" in page
 
 
+def test_changes_of_many_leaders_are_folded() -> None:
+    roles = [
+        {"order": each, "at_us": each, "kind": "leads", "broker": 0, "partition": each, "leader": -1, "was": -1}
+        | {"epoch": 0, "isr": [3]}
+        for each in range(100)
+    ]
+    recorded = Recorded.read({"exchanges": [], "events": roles, "watermarks": [], "left_out": 0})
+    rows = timeline_of(replace(side_of([]), recorded=recorded)).rows
+    assert rows[0].words == "partition 0 has no leader; in sync: 3"
+    assert [row.words for row in rows if row.kind == FOLD] == [
+        "92 changes more of who leads a partition, or is in sync"
+    ]
+
+
 def test_an_anomaly_of_which_no_request_is_known_stands_at_the_end() -> None:
     timeline = timeline_of(side_of([exchange(number) for number in range(3)], lost(99)))
     assert timeline.rows[-1].finding is timeline.findings[0]

@@ -24,6 +24,7 @@ from ottla.trial.timeline import (
     FOLD,
     LEADER,
     NO_ANSWER,
+    PRODUCER,
     Finding,
     Row,
     Timeline,
@@ -32,6 +33,8 @@ from ottla.trial.timeline import (
 
 # So many partitions are drawn; the rows tell of all.
 _DRAWN_MAX = 6
+# With more lanes there is no room for a word above one.
+_LANES_WIDE = 5
 _CLASSES = {
     ANSWER: "answer",
     NO_ANSWER: "hangup",
@@ -220,7 +223,8 @@ def _timeline(place: str, side: SideOutcome, timeline: Timeline) -> str:
     more = len(timeline.partitions) - _DRAWN_MAX
     rest = f"<p>{_plural(more, 'more partition')} not drawn; the rows below tell of all.</p>" if more > 0 else ""
     lanes = {name: number for number, name in enumerate(timeline.lanes)}
-    names = [(name, name if name == timeline.lanes[0] else name.removeprefix("broker ")) for name in lanes]
+    producer = PRODUCER if len(lanes) <= _LANES_WIDE else PRODUCER[0].upper()
+    names = [(name, producer if name == PRODUCER else name.removeprefix("broker ")) for name in lanes]
     rows = "\n".join(_row(place, places[id(row)], row, timeline, lanes) for row in timeline.rows)
     return f"""<p><a class="skip" href="#{place}end">Skip the timeline of {shown(side.side.name)}</a></p>
 {drawings}

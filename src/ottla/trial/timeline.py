@@ -130,6 +130,7 @@ def tell(outcome: SideOutcome, brokers: int) -> Timeline | None:
     findings = _findings(outcome.anomalies, recorded)
     rows = _with_findings(rows, findings)
     rows = _fold(rows, lambda row: row.is_plain and row.exchange is not None and _batch(row.exchange) not in resent)
+    rows = _fold(rows, lambda row: row.kind == LEADER)
     if len(rows) > ROWS_MAX:
         rows = _fold(rows, lambda row: row.kind in (REQUEST, ANSWER, NO_ANSWER) and not row.is_evidence)
     if len(rows) > ROWS_MAX:
@@ -209,9 +210,12 @@ def _ids(brokers: Sequence[int]) -> str:
 
 def _records(each: Exchange) -> str:
     if each.first < 0:
-        return f"{each.count} record{'' if each.count == 1 else 's'} to partition {each.partition}"
+        return f"{each.count} record{'' if each.count == 1 else 's'} for partition {each.partition}"
     numbers = f"record {each.first}" if each.count == 1 else f"records {each.first} to {each.last}"
-    return f"{numbers} to partition {each.partition}"
+    if each.last - each.first + 1 != each.count:
+        # Of several partitions, each has only some of the numbers.
+        numbers = f"{each.count} records from {each.first} to {each.last}"
+    return f"{numbers} for partition {each.partition}"
 
 
 def _fate(each: Exchange) -> str:
@@ -248,10 +252,10 @@ def _event_words(each: Mapping[str, Any]) -> tuple[str, str]:
     if kind == STARTS:
         return BROKER, f"broker {broker} starts"
     in_sync = f"in sync: {', '.join(map(str, each['isr'])) or 'nobody'}"
-    if each["leader"] == each["was"]:
-        return LEADER, f"partition {each['partition']}: {in_sync}"
     if each["leader"] < 0:
         return LEADER, f"partition {each['partition']} has no leader; {in_sync}"
+    if each["leader"] == each["was"]:
+        return LEADER, f"partition {each['partition']}: {in_sync}"
     return LEADER, f"broker {each['leader']} leads partition {each['partition']} in epoch {each['epoch']}; {in_sync}"
 
 
@@ -330,6 +334,8 @@ def _folded(run: Sequence[Row]) -> Row:
     answered = [row.exchange for row in run if row.kind == ANSWER and row.exchange is not None]
     requests = sum(row.kind == REQUEST for row in run)
     said = f"{len(run):,} rows are folded here"
+    if all(row.kind == LEADER for row in run):
+        said = f"{len(run):,} changes more of who leads a partition, or is in sync"
     if all(row.is_plain for row in run) and answered:
         first, last = answered[0], answered[-1]
         said = f"{requests:,} requests more, {len(answered):,} answered, each at the first attempt"
