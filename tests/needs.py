@@ -1,7 +1,7 @@
 """Tests that need a tool are skipped where it is missing, unless OTTLA_REQUIRE says that it has to be there.
 
-OTTLA_REQUIRE=kafka,kcat,spark names tools, separated by commas: Apache Kafka's jars and a Java to run them, kcat, a
-Java for PySpark and Spark's connector. Where one of them is missing, its tests fail.
+OTTLA_REQUIRE=kafka,kcat,spark,chromium names tools, separated by commas: Apache Kafka's jars and a Java to run them,
+kcat, a Java for PySpark and Spark's connector, the distribution's Chromium. Where one is missing, its tests fail.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-TOOLS = {"kafka", "kcat", "spark"}
+TOOLS = {"kafka", "kcat", "spark", "chromium"}
 
 
 def required() -> set[str]:

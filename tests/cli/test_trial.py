@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,16 @@ def test_a_trial_that_is_shown_and_kept_can_be_run(tmp_path: Path) -> None:
     assert outcome["sides"][0]["faults"][0]["fired"] == 1
 
 
+def test_a_report_and_a_junit_file_are_written(tmp_path: Path) -> None:
+    report, junit = tmp_path / "report.html", tmp_path / "junit.xml"
+    done = trial("lost-ack", "--report", report, "--junit", junit)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"The report is {report}." in done.stdout
+    assert "<title>lost-ack: as expected</title>" in report.read_text()
+    assert ElementTree.parse(junit).getroot().get("failures") == "0"
+    assert sorted(tmp_path.iterdir()) == [junit, report]
+
+
 def test_a_trial_that_is_not_as_expected_ends_with_1(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(trial("--show", "lost-ack").stdout.replace("nth = 2", "nth = 9000"))
@@ -60,6 +71,9 @@ def test_a_trial_that_is_not_as_expected_ends_with_1(tmp_path: Path) -> None:
         (("none.toml",), "none.toml cannot be read: No such file or directory"),
         (("--show", "all"), "--show prints a trial that comes with ottla, and 'all' is not one"),
         (("lost-ack", "--json", "/none/outcome.json"), "/none"),
+        (("lost-ack", "--report", "/none/report.html"), "the report cannot be written to /none/report.html"),
+        (("lost-ack", "--junit", "/none/junit.xml"), "the JUnit file cannot be written to /none/junit.xml"),
+        (("--list", "--report", "report.html"), "--list shows the trials, and --report is about their outcome"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(arguments: tuple[str, ...], words: str) -> None:

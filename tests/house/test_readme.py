@@ -51,7 +51,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
         }
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL), ids=range(4))
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL), ids=range(5))
 def test_a_block_of_the_guide_to_the_cluster_runs(block: str) -> None:
     exec(compile(block, "embedded-cluster.md", "exec"), {})
 

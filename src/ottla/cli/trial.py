@@ -30,6 +30,18 @@ def trial(
         str | None,
         typer.Option("--json", help=JSON_TO_FILE, metavar="FILE"),
     ] = None,
+    report_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            help="Also write a page to this file: verdicts, evidence, and a timeline of each side.",
+            metavar="FILE.html",
+        ),
+    ] = None,
+    junit_file: Annotated[
+        Path | None,
+        typer.Option("--junit", help="Also write the outcome as JUnit XML to this file.", metavar="FILE.xml"),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what producer and brokers log.")] = False,
 ) -> None:
     """Put faults in force in a cluster, and see which delivery guarantee holds.
@@ -42,6 +54,7 @@ def trial(
 
         ottla trial lost-ack
         ottla trial all --json outcome.json
+        ottla trial all --report report.html --junit junit.xml
         ottla trial mine.toml
 
     Exit status: 0 if everything was as expected, 1 if it was not, 2 if a file, a name or an option cannot be used.
@@ -54,8 +67,9 @@ def trial(
         from ottla.trial.scenario import load_shipped, shipped_names
 
         scenarios = [load_shipped(name) for name in shipped_names()]
-        if json_file is not None:
-            raise UserMistake("--list shows the trials, and --json writes their outcome: give one of them")
+        for option, given in (("--json", json_file), ("--report", report_file), ("--junit", junit_file)):
+            if given is not None:
+                raise UserMistake(f"--list shows the trials, and {option} writes their outcome: give one of them")
         show_list(console, scenarios)
         return
     if not names:
@@ -66,7 +80,7 @@ def trial(
         return
     scenarios = _wanted(names)
     _log(verbose)
-    raise typer.Exit(_run(scenarios, json_file))
+    raise typer.Exit(_run(scenarios, json_file, report_file, junit_file))
 
 
 def _wanted(names: list[str]) -> list[Scenario]:
@@ -91,7 +105,7 @@ def _text_of(name: str) -> str:
     return shipped_text(name)
 
 
-def _run(scenarios: list[Scenario], json_file: str | None) -> int:
+def _run(scenarios: list[Scenario], json_file: str | None, report_file: Path | None, junit_file: Path | None) -> int:
     from ottla.screen import open_console, showing_steps
     from ottla.trial.report import show_outcome, show_scenario, show_summary
     from ottla.trial.run import run_scenario
@@ -102,11 +116,15 @@ def _run(scenarios: list[Scenario], json_file: str | None) -> int:
     console.quiet = json_file == _STDOUT
     if json_file not in (None, _STDOUT):
         check_place(Path(str(json_file)), what="the outcome", option="--json")
+    if report_file is not None:
+        check_place(report_file, what="the report", option="--report")
+    if junit_file is not None:
+        check_place(junit_file, what="the JUnit file", option="--junit")
     outcomes = []
     for scenario in scenarios:
         show_scenario(console, scenario)
         with showing_steps(console) as steps:
-            outcome = run_scenario(scenario, steps.step)
+            outcome = run_scenario(scenario, steps.step, is_recorded=report_file is not None)
         show_outcome(console, outcome)
         outcomes.append(outcome)
     if len(outcomes) > 1:
@@ -117,6 +135,15 @@ def _run(scenarios: list[Scenario], json_file: str | None) -> int:
             typer.echo(text, nl=False)
         else:
             write_whole(Path(json_file), text, what="the outcome", option="--json")
+    if junit_file is not None:
+        from ottla.trial.junit import as_junit
+
+        write_whole(junit_file, as_junit(outcomes), what="the JUnit file", option="--junit")
+    if report_file is not None:
+        from ottla.trial.report_page import as_report
+
+        write_whole(report_file, as_report(outcomes), what="the report", option="--report")
+        console.print(f"The report is {report_file}.", soft_wrap=True, highlight=False)
     return 0 if all(each.passed for each in outcomes) else 1
 
 

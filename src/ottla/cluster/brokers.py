@@ -11,7 +11,7 @@ import itertools
 import logging
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.events import BrokerAddress, ClusterImage, HangUp, RequestReceived
 from ottla.broker.settings import BrokerSettings
@@ -27,6 +27,9 @@ from ottla.host.host import DOWN, PAUSED, RUNNING, Host
 from ottla.host.machine import Machine
 from ottla.host.site import HostSite
 from ottla.sockets.event_loop import EventLoop
+
+if TYPE_CHECKING:
+    from ottla.cluster.recorder import Recorder
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -87,12 +90,24 @@ class EmbeddedBrokers:
         self.host.failed = self._failed
         self.host.fell = self._fell
         self.host.starting = self._reopen
-        self.host.started = self.clients.broker_started
+        self.host.started = self._started
         self._site = HostSite(self.host, self.clients, rng)
         self.faults = FaultsInForce(self.host, self._site, faults)
+        # Notes what happens to a topic, where somebody asked for that.
+        self.recorder: Recorder | None = None
         # Told when the cluster's metadata have changed.
         self.published: Callable[[], None] = _nothing
         self.host.links.published = self._image_published
+
+    def record(self, topic: str, number_header: str) -> None:
+        """Have a recorder note what happens to a topic from now on; UserMistake where one is at work."""
+        if self.recorder is not None:
+            raise UserMistake("a recorder is at work in this cluster already: one can be.")
+        from ottla.cluster.recorder import Recorder
+
+        self.recorder = Recorder(self.host, self.faults, topic, number_header)
+        for server in self.servers():
+            server.record(self.recorder)
 
     def boot(self) -> None:
         """Start all brokers and the controller; OSError, UserMistake."""
@@ -174,20 +189,32 @@ class EmbeddedBrokers:
                 door.socket.close()
 
     def _image_published(self, image: ClusterImage) -> None:
+        if self.recorder is not None:
+            self.recorder.image_published(image)
         self.published()
         self._site.image_published()
 
     def _open_doors(self, machine: BrokerMachine) -> BrokerServer:
         doors = self.doors[machine.broker_id]
-        return BrokerServer(self.schedule, self._loop, machine, doors, self._numbers.__next__, self.clients)
+        server = BrokerServer(self.schedule, self._loop, machine, doors, self._numbers.__next__, self.clients)
+        if self.recorder is not None:
+            server.record(self.recorder)
+        return server
 
     def _reopen(self, broker_id: int) -> None:
         """Listen again before a broker that was down is started; UserMistake where another program has a port now."""
         for door in self.doors[broker_id]:
             door.reopen()
 
+    def _started(self, broker_id: int) -> None:
+        self.clients.broker_started(broker_id)
+        if self.recorder is not None:
+            self.recorder.broker_started(broker_id)
+
     def _fell(self, broker_id: int, kind: str) -> None:
         """Refuse whoever comes to a broker that has ended, and keep its ports."""
+        if self.recorder is not None:
+            self.recorder.broker_fell(broker_id, kind)
         for door in self.doors[broker_id]:
             door.shut()
 

@@ -215,6 +215,24 @@ class Cluster:
             raise ConfigError(f"broker {broker_id!r} is not running, only {', '.join(map(str, found)) or 'none'}")
         return found[broker_id]
 
+    def record(self, topic: str, number_header: str = "") -> None:
+        """Have the brokers note from now on what happens to a topic; `recorded` tells it, and a test may look at that.
+
+        `number_header`: the name of a header by which records tell their numbers, eight bytes each. UserMistake where
+        something is recorded already.
+        """
+        check_arguments(topic=topic)
+        self._ask("record", topic=topic, number_header=number_header)
+
+    def recorded(self) -> dict[str, Any] | None:
+        """What was noted since `record`, None without it: exchanges, events, watermarks and how much was left_out.
+
+        An exchange is a batch of a Produce request, with what became of it: where it was appended, how it was answered,
+        and which running brokers held and had synced it then. At most 50,000 are kept, and 5,000 events.
+        """
+        found: dict[str, Any] | None = self._ask("recorded")
+        return found
+
     def brokers(self) -> dict[int, str]:
         """What each broker is: "running", "paused" or "down", by id."""
         return {int(broker_id): state for broker_id, state in self._ask("brokers").items()}

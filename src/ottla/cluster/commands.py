@@ -81,6 +81,8 @@ class Commands:
             "heal_fault": self._heal_fault,
             "count_fault": self._count_fault,
             "await_fault": self._await_fault,
+            "record": self._record,
+            "recorded": self._recorded,
         }
 
     def handle(self, command: str, fields: dict[str, Any], answer: Answer) -> None:
@@ -201,6 +203,16 @@ class Commands:
         self._running().host.links.order(
             request, lambda response: answer(UserMistake(ALL_DOWN) if response is None else outcome(response))
         )
+
+    # Recording.
+
+    def _record(self, answer: Answer, topic: str, number_header: str) -> None:
+        self._running().record(topic, number_header)
+        answer(None)
+
+    def _recorded(self, answer: Answer) -> None:
+        recorder = self._running().recorder
+        answer(None if recorder is None else recorder.told())
 
     # Breaking brokers.
 
@@ -368,13 +380,19 @@ class Commands:
             else:
                 answer(effect.fault_id)
 
+        if brokers.recorder is not None:
+            brokers.recorder.fault_begins(made)
         try:
             brokers.faults.add(made, began)
         except OSError as error:
             raise OttlaError(f"the fault cannot be put into effect: {error.strerror}") from error
 
     def _heal_fault(self, answer: Answer, fault_id: int) -> None:
-        self._running().faults.heal(fault_id)
+        brokers = self._running()
+        effect = brokers.faults.effect(fault_id)
+        if brokers.recorder is not None and not effect.is_over:
+            brokers.recorder.fault_healed(effect.fault)
+        brokers.faults.heal(fault_id)
         self._count_fault(answer, fault_id)
         # Whoever waits for it to fire waits in vain from now on.
         self._look_at_faults()
@@ -408,6 +426,8 @@ class Commands:
             self._loop.call_later(patience_s, late)
 
     def _look_at_faults(self) -> None:
+        if self._brokers is not None and self._brokers.recorder is not None:
+            self._brokers.recorder.look_at_faults()
         if self._fault_watches:
             self._fault_watches[:] = [look for look in self._fault_watches if not look()]
 

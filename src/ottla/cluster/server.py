@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker import metric_beans
 from ottla.broker.core import BrokerCore
-from ottla.broker.events import ConnectionLost, RequestReceived
+from ottla.broker.events import ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.client_connection import ClientConnection, Clients
 from ottla.cluster.loop_schedule import LoopSchedule
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.authentication import Users
     from ottla.cluster.client_network import EmbeddedClients
+    from ottla.cluster.recorder import Recorder
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -114,7 +115,7 @@ class BrokerServer:
         self.broker_id = machine.broker_id
         # Runs an action when no core is at work.
         self.post = schedule.post
-        self._arrive = machine.arrive
+        self._arrive: Callable[[Any], None] = machine.arrive
         self._next_number = next_number
         self._schedule = schedule
         self._network = clients
@@ -131,14 +132,35 @@ class BrokerServer:
         self._refusal_timer: Timer | None = None
         self._full = False
         self.clients = Clients()
-        self.respond = self.clients.respond
-        self.hang_up = self.clients.hang_up
+        self.respond: Callable[[Respond], None] = self.clients.respond
+        self.hang_up: Callable[[HangUp], None] = self.clients.hang_up
         self._doors = doors
         self._accepting = False
         self._closed = False
         # By their numbers: whose connections fall silent (None: everybody's), and who is told of each.
         self._silences: dict[int, tuple[str | None, Callable[[int], None]]] = {}
         self._accept_on()
+
+    def record(self, recorder: Recorder) -> None:
+        """From now on let it see each request before the broker does, and each answer before its client does."""
+        broker_id, arrive, clients = self.broker_id, self._arrive, self.clients
+
+        def arrive_recorded(event: Any) -> None:
+            recorder.arriving(broker_id, event)
+            arrive(event)
+            recorder.arrived()
+
+        def respond_recorded(response: Respond) -> None:
+            recorder.answering(broker_id, response)
+            clients.respond(response)
+
+        def hang_up_recorded(output: HangUp) -> None:
+            recorder.hanging_up(broker_id, output)
+            clients.hang_up(output)
+
+        self._arrive = arrive_recorded
+        self.respond = respond_recorded
+        self.hang_up = hang_up_recorded
 
     def receive(self, event: Any) -> None:
         """Hand an event of one of the clients to the core."""

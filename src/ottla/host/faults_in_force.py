@@ -6,7 +6,7 @@ the broker's core says so (`FaultFired`) and it is done here. All others are beg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ottla.errors import ConfigError
 from ottla.faults.broker_fault import BrokerFault
@@ -73,6 +73,11 @@ class FaultsInForce:
         if found is None:
             raise ConfigError(f"there is no fault with id {fault_id}; ids come from add()")
         return found
+
+    @property
+    def effects(self) -> Iterable[Effect]:
+        """All of them, healed or not, in the order in which they were added."""
+        return self._effects.values()
 
     def counts(self, fault_id: int) -> dict[str, int]:
         """How often it has fired, and how many requests it was about; of others what fired is all it was about."""

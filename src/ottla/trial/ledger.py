@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.audit.history import Sent
+from ottla.clock import MACHINE
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, NO_PARTITION, UNKNOWN
 
@@ -15,6 +16,8 @@ class SideLedger:
         self.partition: list[int] = []
         self.offset: list[int] = []
         self.error: list[str] = []
+        # (when, how many records had been handed over): the producer had been told of all of them.
+        self.flushes: list[tuple[int, int]] = []
         self._key_crc: list[int] = []
         self._value_crc: list[int] = []
 
@@ -39,6 +42,10 @@ class SideLedger:
     def tell_unknown(self, number: int, partition: int, error: str) -> None:
         """Nobody knows."""
         self.partition[number], self.error[number] = partition, error
+
+    def note_flush(self) -> None:
+        """All records handed over so far have an outcome."""
+        self.flushes.append((MACHINE.now_us(), len(self.outcome)))
 
     def sent_to(self, partition: int) -> Sent:
         """The rows of one partition."""

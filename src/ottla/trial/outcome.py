@@ -7,7 +7,9 @@ from typing import Any
 
 from ottla.audit.findings import Anomaly
 from ottla.audit.ledgers.verdict import Verdict
+from ottla.audit.promises import PROMISES
 from ottla.faults.fault import Fault
+from ottla.trial.recorded import Recorded
 from ottla.trial.scenario import BROKEN, KEPT, Scenario, Side
 
 
@@ -21,11 +23,13 @@ class FaultOutcome:
 
 @dataclass(slots=True, frozen=True)
 class SideOutcome:
-    """What was found of one side."""
+    """What was found of one side; `recorded`: what its brokers saw, where that was asked for."""
 
     side: Side
     verdict: Verdict
     faults: tuple[FaultOutcome, ...]
+    recorded: Recorded | None = None
+    seconds: float = 0.0
 
     @property
     def found(self) -> dict[str, int]:
@@ -41,6 +45,15 @@ class SideOutcome:
     def seen(self) -> str:
         """The guarantee that was seen: KEPT or BROKEN."""
         return BROKEN if self.broken else KEPT
+
+    @property
+    def guarantee_seen(self) -> str:
+        """The strongest guarantee that forbids nothing of what was found; "none" where each forbids some of it."""
+        in_flight = int(self.side.producer.get("max_in_flight_requests_per_connection", 5))
+        for promise in reversed(PROMISES.values()):
+            if not {*self.found} & {*promise.forbids(max_in_flight=in_flight, is_redelivered=False)}:
+                return promise.guarantee
+        return "none"
 
     @property
     def void(self) -> tuple[str, ...]:
@@ -59,6 +72,21 @@ class SideOutcome:
         return not self.void and not self.missing and self.seen == self.side.expect
 
     @property
+    def wrong(self) -> str:
+        """What is not as expected; "" where all is."""
+        if self.is_as_expected:
+            return ""
+        if self.void:
+            return f"{self.side.name}: void"
+        missing = "".join(f", nothing {kind}" for kind in self.missing)
+        return f"{self.side.name}: expected {self.side.expect}, seen {self.seen}{missing}"
+
+    @property
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """All pieces of evidence that were kept of each kind."""
+        return tuple(piece for finding in self.verdict.audit.findings for piece in finding.evidence)
+
+    @property
     def evidence(self) -> tuple[Anomaly, ...]:
         """One piece for each kind that was found."""
         return self.verdict.evidence
@@ -70,6 +98,7 @@ class SideOutcome:
             "claims": self.side.claims,
             "expected": self.side.expect,
             "seen": self.seen,
+            "guarantee_seen": self.guarantee_seen,
             "as_expected": self.is_as_expected,
             "found": self.found,
             "missing": list(self.missing),
@@ -96,6 +125,16 @@ class TrialOutcome:
     def passed(self) -> bool:
         """Every side as expected."""
         return all(each.is_as_expected for each in self.sides)
+
+    @property
+    def conclusion(self) -> str:
+        """What it comes to, in a sentence."""
+        wrong = [each.wrong for each in self.sides if each.wrong and (self.is_controlled or each.side.is_control)]
+        if not self.is_controlled:
+            return f"This trial proves nothing: a control is not as expected ({', '.join(wrong)})."
+        if wrong:
+            return f"Not as expected: {', '.join(wrong)}."
+        return "As expected: every control shows what it lacks, and every other side kept its guarantee."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

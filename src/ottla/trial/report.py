@@ -80,19 +80,4 @@ def _show_evidence(console: Console, side: SideOutcome) -> None:
 
 
 def _conclusion(outcome: TrialOutcome) -> Text:
-    if not outcome.is_controlled:
-        wrong = ", ".join(_wrong(each) for each in outcome.sides if each.side.is_control and not each.is_as_expected)
-        return Text(f"This trial proves nothing: a control is not as expected ({wrong}).", "bold red")
-    if outcome.passed:
-        return Text(
-            "As expected: every control shows what it lacks, and every other side kept its guarantee.", "bold green"
-        )
-    wrong = ", ".join(_wrong(each) for each in outcome.sides if not each.is_as_expected)
-    return Text(f"Not as expected: {wrong}.", "bold red")
-
-
-def _wrong(side: SideOutcome) -> str:
-    if side.void:
-        return f"{side.side.name}: void"
-    missing = "".join(f", nothing {kind}" for kind in side.missing)
-    return f"{side.side.name}: expected {side.side.expect}, seen {side.seen}{missing}"
+    return Text(outcome.conclusion, "bold green" if outcome.passed else "bold red")

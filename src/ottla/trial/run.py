@@ -8,6 +8,7 @@ Everything is bounded: records by the scenario, waiting by `delivery_timeout_ms`
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from ottla.evidence.times import RunClock
 from ottla.ledger.schema import NO_PARTITION, SEQUENCE_HEADER, pack_sequence
 from ottla.trial.ledger import SideLedger
 from ottla.trial.outcome import FaultOutcome, SideOutcome, TrialOutcome
+from ottla.trial.recorded import Recorded
 from ottla.trial.scenario import ROLES, Scenario, Side, TimedFault
 
 if TYPE_CHECKING:
@@ -41,34 +43,40 @@ _BATCH_BYTES = 2_000
 _IN_FLIGHT = "max_in_flight_requests_per_connection"
 _PATIENCE_S = 30.0
 _SEED = 4711
+EVIDENCE_MAX = 100
+"""Pieces of evidence kept for each kind of anomaly: a report shows them all."""
 
 
 Stepping = Callable[..., AbstractContextManager[Any]]
 """`stepping(words, total, unit)` shows one step of the work; it is told `advance()` for each record."""
 
 
-def run_scenario(scenario: Scenario, stepping: Stepping) -> TrialOutcome:
-    """All sides, one after the other."""
+def run_scenario(scenario: Scenario, stepping: Stepping, *, is_recorded: bool = False) -> TrialOutcome:
+    """All sides, one after the other; `is_recorded`: with what the brokers saw of each, for a report."""
     sides = []
     for side in scenario.sides:
         with stepping(side.name, scenario.records, "records") as step:
-            sides.append(_run_side(scenario, side, step.advance))
+            sides.append(_run_side(scenario, side, step.advance, is_recorded=is_recorded))
     return TrialOutcome(scenario, tuple(sides))
 
 
-def _run_side(scenario: Scenario, side: Side, advance: Callable[[], None]) -> SideOutcome:
+def _run_side(scenario: Scenario, side: Side, advance: Callable[[], None], *, is_recorded: bool) -> SideOutcome:
+    began_s = time.monotonic()
     with Cluster(scenario.brokers, settings=dict(scenario.settings) or None) as cluster:
         cluster.create_topic(TOPIC, partitions=scenario.partitions, configs=dict(side.topic) or None)
+        if is_recorded:
+            cluster.record(TOPIC, SEQUENCE_HEADER)
         faults = _Faults(cluster, scenario.faults)
         ledger = _send(cluster, scenario, side, faults, advance)
         faults.heal()
         for partition in range(scenario.partitions):
             cluster.await_leader(TOPIC, partition, timeout=_PATIENCE_S)
             cluster.await_isr(TOPIC, partition, timeout=_PATIENCE_S)
+        recorded = Recorded.read(cluster.recorded(), ledger.flushes)
         histories = _read(cluster, scenario, side, ledger)
-    audit = add_audits(audit_partition(history) for history in histories)
+    audit = add_audits((audit_partition(history, EVIDENCE_MAX) for history in histories), EVIDENCE_MAX)
     verdict = judge(side.claims, audit, shows=side.shows, max_in_flight=int(side.producer.get(_IN_FLIGHT, 5)))
-    return SideOutcome(side, verdict, faults.outcomes())
+    return SideOutcome(side, verdict, faults.outcomes(), recorded, time.monotonic() - began_s)
 
 
 class _Faults:
@@ -111,9 +119,11 @@ class _Faults:
             self._begun[index].heal()
 
     def outcomes(self) -> tuple[FaultOutcome, ...]:
-        """How often each was there: 0 for one that never began."""
+        """Each as it was put in force, and how often it was there: 0 for one that never began."""
         return tuple(
-            FaultOutcome(planned.fault, self._begun[index].fired if index in self._begun else 0)
+            FaultOutcome(self._begun[index].what, self._begun[index].fired)
+            if index in self._begun
+            else FaultOutcome(planned.fault, 0)
             for index, planned in enumerate(self._planned)
         )
 
@@ -147,6 +157,7 @@ def _send(
                 ledger.tell_failed(number, partition, str(error))
             if scenario.flush_every and (number + 1) % scenario.flush_every == 0:
                 _await_all(producer)
+                ledger.note_flush()
             advance()
         faults.pass_record(scenario.records)
         _await_all(producer)

@@ -1,0 +1,77 @@
+"""The outcome of trials as JUnit XML, which continuous integration shows as tests: a suite a trial, a case a side.
+
+The form is the one that Jenkins and GitLab read: suites with counts and seconds, cases with `classname`, `name` and
+`time`, and a `failure` with one sentence as its message. A side that is void or a control that shows nothing is a
+failure, too: its trial proves nothing. XML 1.0 has no place for most control characters, so they are spelled out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.sax.saxutils import escape, quoteattr
+
+from ottla.trial.outcome import SideOutcome, TrialOutcome
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def as_junit(outcomes: Sequence[TrialOutcome]) -> str:
+    """The whole file."""
+    counts = _counts([side for outcome in outcomes for side in outcome.sides])
+    suites = "\n".join(_suite(outcome) for outcome in outcomes)
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="ottla trial" {counts}>\n{suites}\n</testsuites>\n'
+    )
+
+
+def failure_of(side: SideOutcome) -> tuple[str, str] | None:
+    """What kind of failure a side is, and why, in a sentence; None where all is as expected."""
+    if side.void:
+        return "void", f"This side proves nothing: {'; '.join(side.void)}."
+    if side.missing:
+        shown = ", ".join(side.missing)
+        return "missing control", f"Nothing was {shown}, and something had to be: the faults had no effect."
+    if not side.is_as_expected:
+        expected, found = side.side.expect, side.verdict.seen
+        return "not as expected", f"{side.side.claims} was expected to be {expected}, and is {side.seen}: {found}."
+    return None
+
+
+def _suite(outcome: TrialOutcome) -> str:
+    name = _attribute(outcome.scenario.name)
+    cases = "\n".join(_case(name, side) for side in outcome.sides)
+    return f" <testsuite name={name} {_counts(outcome.sides)}>\n{cases}\n </testsuite>"
+
+
+def _case(suite: str, side: SideOutcome) -> str:
+    opened = f"  <testcase classname={suite} name={_attribute(side.side.name)} time={_seconds([side])}>"
+    failure = failure_of(side)
+    failed = ""
+    if failure is not None:
+        kind, why = failure
+        details = "\n".join(f"{piece.kind}: {piece.detail}" for piece in side.evidence)
+        failed = f"\n   <failure type={_attribute(kind)} message={_attribute(why)}>{_text(details)}</failure>"
+    claimed = f"claimed {side.side.claims}, seen {side.guarantee_seen}: {side.verdict.seen}"
+    return f"{opened}{failed}\n   <system-out>{_text(claimed)}</system-out>\n  </testcase>"
+
+
+def _counts(sides: Sequence[SideOutcome]) -> str:
+    failures = sum(failure_of(side) is not None for side in sides)
+    return f'tests="{len(sides)}" failures="{failures}" errors="0" time={_seconds(sides)}'
+
+
+def _seconds(sides: Sequence[SideOutcome]) -> str:
+    return f'"{sum(side.seconds for side in sides):.3f}"'
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_allowed(text), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+
+
+def _text(text: str) -> str:
+    return escape(_allowed(text), {"\r": "&#13;"})
+
+
+def _allowed(text: str) -> str:
+    return _NOT_XML.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
