@@ -244,7 +244,7 @@ class Recorder:
             before, fired = self._struck.get(effect.fault_id, 0), effect.fired
             if fired > before:
                 self._struck[effect.fault_id] = fired
-                if effect.fault.strikes_requests or not before:
+                if effect.fault.applies_to_requests or not before:
                     self._note(STRIKES, broker=self._at_work, fault=effect.fault_id, words=effect.fault.kind)
 
     def fault_begins(self, fault: Fault) -> None:
