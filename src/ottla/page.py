@@ -7,7 +7,7 @@ names stay in sight. Nothing is fetched and no script runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from ottla.printable import printable
@@ -72,11 +72,29 @@ pre { overflow-x: auto; font: .8rem/1.4 ui-monospace, monospace; background: var
   .head .words { display: none; }
   .head .names { font-size: .7rem; letter-spacing: -.02em; }
 }
+:root { --good: #3c6b1e; } @media (prefers-color-scheme: dark) { :root { --good: #a3cf7d; } }
+.verdict { color: var(--good); font-weight: 600; } .verdict.bad { color: var(--bad); }
+table { border-collapse: collapse; width: 100%; margin: .6rem 0 1rem; }
+th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--lane); vertical-align: top;
+  overflow-wrap: break-word; }
+.wide { overflow-x: auto; }
+th { color: var(--dim); font-weight: 600; font-size: .85rem; } .number { text-align: right; white-space: nowrap; }
+@media (min-width: 60rem) { .word, td .verdict { white-space: nowrap; } }
+@media (max-width: 45rem) {
+  thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
+  table, tbody, tr, td { display: block; }
+  tr { border-bottom: 2px solid var(--lane); padding: .4rem 0; }
+  td { overflow-wrap: anywhere; border: 0; padding: .05rem 0; }
+  td::before { content: attr(data-label) ": "; color: var(--dim); }
+  .number { text-align: left; }
+}
 """
+NUMBER, WORD = "number", "word"
+"""Kinds of columns of a `table`: right-aligned, and not broken where there is room; "" for all others."""
 
 
-def as_document(title: str, body: str, *, lanes: int, style: str = "") -> str:
-    """The whole page; `body` is HTML, with a timeline of so many lanes, `style` comes behind the style of all pages."""
+def as_document(title: str, body: str, *, lanes: int = 1, style: str = "") -> str:
+    """The whole page; `body` is HTML, with timelines of so many lanes, `style` comes behind the style of all pages."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -95,6 +113,18 @@ def as_document(title: str, body: str, *, lanes: int, style: str = "") -> str:
 def shown(text: str) -> str:
     """Text of others as HTML: shown as it is, with control characters spelled out."""
     return escape(printable(text, besides="\n"))
+
+
+def table(columns: Mapping[str, str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of these columns (heading -> kind) with cells of HTML; on narrow screens each row is a list."""
+    kinds = {head: f' class="{kind}"' if kind else "" for head, kind in columns.items()}
+    heads = "".join(f'<th scope="col"{kind}>{shown(head)}</th>' for head, kind in kinds.items())
+    told = []
+    for row in rows:
+        cells = zip(kinds.items(), row, strict=True)
+        told.append("".join(f'<td data-label="{shown(head)}"{kind}>{cell}</td>' for (head, kind), cell in cells))
+    body = "".join(f"<tr>{each}</tr>" for each in told)
+    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def head_row(names: Sequence[tuple[str, str]]) -> str:

@@ -165,6 +165,7 @@ def test_json_that_cannot_be_written(program: Program) -> None:
     assert "there is no folder" in program.refused("run", "--json", "absent/figures.json")
     assert "is a folder" in program.refused("run", "--json", ".")
     assert "cannot be written" in program.refused("run", "--json", "/proc/figures.json")
+    assert "the report cannot be written" in program.refused("run", "--report", "absent/report.html")
 
 
 def test_no_java(program: Program) -> None:

@@ -67,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ended = ottla(
             folder,
             *("run", "--input", "orders.csv", "--key", "customer"),
-            *("--data-dir", KEPT, "--json", f"figures-{number}.json"),
+            *("--data-dir", KEPT, "--json", f"figures-{number}.json", "--report", f"report-{number}.html"),
         )
         assert (ended.returncode, ended.stderr) == (0, ""), ended
         (folder / f"shown-{number}.txt").write_text(ended.stdout)
@@ -77,6 +77,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def figures(folder: Path, number: int = 1) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((folder / f"figures-{number}.json").read_text())
     return content
+
+
+def test_a_report_is_written_that_begins_with_the_verdict(folder: Path) -> None:
+    page = (folder / "report-1.html").read_text()
+    assert '<p class="verdict">Every guarantee did what it promises' in page
+    assert "The sixteen groups of guarantees" in page
 
 
 def test_each_guarantee_shows_what_it_is_worth(folder: Path) -> None:

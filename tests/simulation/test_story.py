@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
 import pytest
 from tools.mutation.weaknesses import weakened
@@ -15,6 +14,8 @@ from ottla.simulation.plan import BEGIN, COMMIT, CRASH, PAUSE, SEND, Act, Plan, 
 from ottla.simulation.run import execute
 from ottla.simulation.story import FAULT, FINDING, FOLD, Story, as_text, fault_words, tell
 from ottla.simulation.story_page import as_page
+
+from ..page import Page
 
 TOPIC = TopicPlan("t0", 1, 3, {"min_insync_replicas": 2})
 LOSE_ACK = TimedFault(make_fault("lose_ack", times=1), 0, 5_000_000)
@@ -124,50 +125,21 @@ def test_what_was_found_ends_the_story_and_marks_what_it_is_about() -> None:
     assert as_text(story)[-1].endswith("◀")
 
 
-class Page(HTMLParser):
-    """Every tag that is opened is closed; nothing is fetched from anywhere; links lead to places on the page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.fetched: list[str] = []
-        self.links: list[str] = []
-        self.ids: list[str] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-        places = [value or "" for name, value in attrs if name in ("src", "href")]
-        self.links += [place.removeprefix("#") for place in places if place.startswith("#")]
-        self.fetched += [place for place in places if not place.startswith("#")]
-        self.ids += [value or "" for name, value in attrs if name == "id"]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
 def test_the_page_has_every_line_and_needs_nothing_else() -> None:
     story = tell(small(*sends(7), transactional_id=None, client_id="<b>&"))
     page = as_page(story)
-    parsed = Page()
-    parsed.feed(page)
+    parsed = Page(page)
     assert parsed.open == []
     assert parsed.fetched == []
     assert not re.search(r"https?:|@import|url\(|<script", page)
-    text = "".join(parsed.text)
+    text = "".join(parsed.words)
     assert [told for told in words(story) if told not in text] == []
     assert "<b>&" in text
     assert page.count('<li class="row') == len(story.lines)
 
 
 def page_of(story: Story) -> Page:
-    parsed = Page()
-    parsed.feed(as_page(story))
-    return parsed
+    return Page(as_page(story))
 
 
 def test_what_was_found_leads_to_its_rows() -> None:

@@ -16,7 +16,7 @@ from ottla.trial.recorded import Recorded
 from ottla.trial.report_page import as_report
 from ottla.trial.timeline import ANSWER, FAULT, FINDING, FOLD, NO_ANSWER, REQUEST, ROWS_MAX, Timeline, tell
 
-from .page import Page
+from ..page import Page
 from .recorded_trials import HOSTILE, lost_ack, missing_control, power_cut, void_and_hostile
 
 TRIALS = (lost_ack, power_cut, void_and_hostile, missing_control)

@@ -27,6 +27,12 @@ def run(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write JSON to this FILE.", metavar="FILE")
     ] = None,
+    report_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", help="Also write a page to this file: verdict, figures, evidence.", metavar="FILE.html"
+        ),
+    ] = None,
     port: Port = 0,
 ) -> None:
     """Send a file three times while acknowledgements get lost, and see what each guarantee is worth.
@@ -44,4 +50,4 @@ def run(
     """
     from ottla.showcase.run import RunOptions, run_showcase
 
-    raise typer.Exit(run_showcase(RunOptions(input_file, key, data_dir, json_file, port)))
+    raise typer.Exit(run_showcase(RunOptions(input_file, key, data_dir, json_file, report_file, port)))

@@ -139,6 +139,21 @@ class RunOutcome:
         as_expected = all(verdict.passed for verdict in self.judged) and not self.violated
         return 0 if as_expected and not self.void and not self.miscounted else 1
 
+    @property
+    def conclusion(self) -> str:
+        """What it comes to, in a sentence."""
+        if self.void:
+            return f"This run is void: {'; '.join(self.void)}."
+        if self.exit_status == 0:
+            took = f" in {self.seconds:.0f} s" if self.seconds else ""
+            return (
+                f"Every guarantee did what it promises{took}: only exactly-once stored each record once, and Spark "
+                "streamed each on once, killed in the act."
+            )
+        broken = [verdict.guarantee for verdict in self.judged if not verdict.passed]
+        broken += [f"group {verdict.group.number} ({verdict.group.name})" for verdict in self.violated]
+        return f"Not as promised: {', '.join(broken)}." if broken else "The counts do not agree."
+
     def figures(self) -> dict[str, object]:
         """What `--json` writes: the table's figures under the names of `audit.ledgers.figures.Figures`."""
         ordered = sorted(self.verdicts, key=lambda verdict: verdict.guarantee != "exactly-once")

@@ -32,6 +32,7 @@ _FIGURES = (
     ("duplicated", "duplicated"),
     ("reordered", "out of\norder"),
 )
+TOO_FEW_REQUESTS = "The input makes too few Produce requests for that: 25 rows are the least, 500 are plenty."
 _HEADING_COLUMNS = max(len(heading) for _, heading in _FIGURES)
 _GROUP_STYLES = {HELD: "green", HELD_IN_PART: "green", NOT_JUDGED: "dim", VIOLATED: "bold red"}
 _ANOMALIES = ("lost", "duplicated", "reordered", "altered")
@@ -162,12 +163,20 @@ def _percent(share: float) -> str:
 
 def _show_faults(console: Console, outcome: RunOutcome) -> None:
     _heading(console, "Broken on purpose")
+    for guarantee, fired in faults_told(outcome):
+        _item(console, guarantee, Text(fired))
+
+
+def faults_told(outcome: RunOutcome) -> list[tuple[str, str]]:
+    """What was broken on purpose: (guarantee, which faults fired, and how often)."""
+    told = []
     for guarantee, kinds in outcome.fired.items():
         fired = ", ".join(f"{times:,} × {FAULT_WORDS.get(kind, kind)}" for kind, times in kinds.items())
-        _item(console, guarantee, Text(fired))
+        told.append((guarantee, fired))
     if outcome.streamed.killed:
         words = f"{outcome.streamed.killed} × Spark's driver killed, its batch decided and nothing of it committed"
-        _item(console, STREAMED, Text(words))
+        told.append((STREAMED, words))
+    return told
 
 
 def _show_answers(console: Console, outcome: RunOutcome) -> None:
@@ -215,24 +224,9 @@ def group_table(verdicts: Sequence[GroupVerdict]) -> Table:
 
 def _show_conclusion(console: Console, outcome: RunOutcome) -> None:
     console.print()
-    took = f" in {outcome.seconds:.0f} s" if outcome.seconds else ""
-    if outcome.void:
-        console.print(Text("This run is void: " + "; ".join(outcome.void) + ".", "bold red"))
-        if outcome.has_too_few_requests:
-            console.print("The input makes too few Produce requests for that: 25 rows are the least, 500 are plenty.")
-    elif outcome.exit_status == 0:
-        console.print(
-            Text(
-                f"Every guarantee did what it promises{took}: only exactly-once stored each record once, and Spark "
-                "streamed each on once, killed in the act.",
-                "bold green",
-            )
-        )
-    else:
-        broken = [verdict.guarantee for verdict in (*outcome.verdicts, outcome.streamed.verdict) if not verdict.passed]
-        broken += [f"group {verdict.group.number} ({verdict.group.name})" for verdict in outcome.violated]
-        words = f"Not as promised: {', '.join(broken)}." if broken else "The counts do not agree."
-        console.print(Text(words, "bold red"))
+    console.print(Text(outcome.conclusion, "bold green" if outcome.exit_status == 0 else "bold red"))
+    if outcome.void and outcome.has_too_few_requests:
+        console.print(TOO_FEW_REQUESTS)
     for sentence in outcome.miscounted:
         console.print(Text(sentence, "red"))
     if outcome.kept_in is not None:

@@ -33,7 +33,7 @@ from ottla.screen import Steps, open_console, showing_steps
 from ottla.showcase.folders import RunFolders, make_folders, temporary_folder
 from ottla.showcase.lanes import show_story
 from ottla.showcase.outcome import KILL_DRIVER, LOSE_ACK, LOSE_REQUEST, RunOutcome, Streamed
-from ottla.whole_file import check_place
+from ottla.whole_file import check_place, write_whole
 
 if TYPE_CHECKING:
     from ottla.audit.ledgers.verdict import Verdict
@@ -59,6 +59,7 @@ class RunOptions:
     key: str | None = None
     data_dir: Path | None = None
     json_file: Path | None = None
+    report_file: Path | None = None
     port: int = 0
 
 
@@ -71,6 +72,8 @@ def run_showcase(options: RunOptions) -> int:
     _check_installed()
     if options.json_file is not None:
         check_place(options.json_file, what="the figures", option="--json")
+    if options.report_file is not None:
+        check_place(options.report_file, what="the report", option="--report")
     source = open_source(options.input_file, options.key)
     from ottla.spark.java import check_bash, find_java
 
@@ -98,6 +101,10 @@ def run_showcase(options: RunOptions) -> int:
     show_report(console, outcome, next_commands(source, folders))
     if options.json_file is not None:
         write_json(options.json_file, outcome)
+    if options.report_file is not None:
+        from ottla.showcase.report_page import as_report
+
+        write_whole(options.report_file, as_report(outcome), what="the report", option="--report")
     return outcome.exit_status
 
 

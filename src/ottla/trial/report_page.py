@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ottla.page import as_document, drawn, head_row, key, shown
+from ottla.page import NUMBER, WORD, as_document, drawn, head_row, key, shown, table
 from ottla.trial.junit import failure_of
 from ottla.trial.outcome import SideOutcome, TrialOutcome
 from ottla.trial.report_chart import STYLE as CHART_STYLE
@@ -49,14 +49,6 @@ _STYLE = """
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .3rem; border-top: 2px solid var(--lane); padding-top: 1rem; }
 h3 { font-size: 1.05rem; margin: 2rem 0 .3rem; } h4 { font-size: .95rem; margin: 1rem 0 .2rem; }
 h1, h2, h3, p { overflow-wrap: anywhere; }
-:root { --good: #3c6b1e; } @media (prefers-color-scheme: dark) { :root { --good: #a3cf7d; } }
-.verdict { color: var(--good); font-weight: 600; } .verdict.bad { color: var(--bad); }
-table { border-collapse: collapse; width: 100%; margin: .6rem 0 1rem; }
-th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--lane); vertical-align: top;
-  overflow-wrap: break-word; }
-.wide { overflow-x: auto; }
-th { color: var(--dim); font-weight: 600; font-size: .85rem; } .number { text-align: right; white-space: nowrap; }
-@media (min-width: 60rem) { .word, td .verdict { white-space: nowrap; } }
 .hangup .dot { background: var(--bad); }
 ul.found, ul.found ul { margin: .2rem 0 1rem; padding-left: 1.2rem; }
 ul.found ul { color: var(--dim); margin-bottom: .5rem; } ul.found li { overflow-wrap: anywhere; }
@@ -65,14 +57,6 @@ ul.found ul { color: var(--dim); margin-bottom: .5rem; } ul.found li { overflow-
 .leader .words, .flush .words { color: var(--arrow); }
 .skip { position: absolute; left: -99rem; } .skip:focus { position: static; }
 :focus-visible { outline: 2px solid var(--arrow); outline-offset: 2px; }
-@media (max-width: 45rem) {
-  thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
-  table, tbody, tr, td { display: block; }
-  tr { border-bottom: 2px solid var(--lane); padding: .4rem 0; }
-  td { overflow-wrap: anywhere; border: 0; padding: .05rem 0; }
-  td::before { content: attr(data-label) ": "; color: var(--dim); }
-  .number { text-align: left; }
-}
 @media print { .head { position: static; } .chart { overflow: visible; } .row, li, tr { break-inside: avoid; }
   .chart svg { max-width: 100%; height: auto; } .skip { display: none; } }
 """
@@ -85,15 +69,14 @@ _KEY = (
     ("evidence", "dot", "about an anomaly"),
     ("finding", "dot", "anomaly"),
 )
-_NUMBER, _WORD = ' class="number"', ' class="word"'
 _CELLS = {
     "trial": "",
     "side": "",
-    "claimed": _WORD,
-    "seen": _WORD,
-    "sent": _NUMBER,
-    "acked": _NUMBER,
-    "stored": _NUMBER,
+    "claimed": WORD,
+    "seen": WORD,
+    "sent": NUMBER,
+    "acked": NUMBER,
+    "stored": NUMBER,
     "found": "",
     "verdict": "",
 }
@@ -131,7 +114,6 @@ def _verdict(number: int, outcome: TrialOutcome) -> str:
 
 
 def _table(outcomes: Sequence[TrialOutcome]) -> str:
-    titles = "".join(f'<th scope="col"{_CELLS[each]}>{each}</th>' for each in _CELLS)
     rows = []
     for number, outcome in enumerate(outcomes, 1):
         for count, side in enumerate(outcome.sides, 1):
@@ -147,12 +129,8 @@ def _table(outcomes: Sequence[TrialOutcome]) -> str:
                 shown(side.verdict.seen),
                 _word(side),
             )
-            told = "".join(
-                f'<td data-label="{head}"{kind}>{cell}</td>'
-                for (head, kind), cell in zip(_CELLS.items(), cells, strict=True)
-            )
-            rows.append(f"<tr>{told}</tr>")
-    return f'<div class="wide"><table><thead><tr>{titles}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+            rows.append(cells)
+    return table(_CELLS, rows)
 
 
 def _word(side: SideOutcome) -> str:

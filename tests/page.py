@@ -1,4 +1,4 @@
-"""A report's page as tests read it: its text, links and places, and whether it is well-formed."""
+"""A page that ottla writes as tests read it: its text, links and places, and whether it is well-formed."""
 
 from __future__ import annotations
 

@@ -1,0 +1,75 @@
+"""The report of a run as a page (`ottla.page`): the verdict first, then the figures, the evidence and the groups.
+
+It says what the terminal says. There is no timeline: a run sends too many batches for its brokers to record each
+(`ottla trial --report` has one).
+"""
+
+from __future__ import annotations
+
+from ottla.audit.groups import VIOLATED
+from ottla.audit.ledgers.verdict import Verdict
+from ottla.page import NUMBER, WORD, as_document, shown, table
+from ottla.showcase.outcome import RunOutcome
+from ottla.showcase.report import TOO_FEW_REQUESTS, answer_sentence, faults_told, verdict_word
+
+_FIGURES = ("sent", "acked", "failed", "unknown", "stored", "lost", "duplicated", "reordered")
+
+
+def as_report(outcome: RunOutcome) -> str:
+    """The whole page."""
+    is_good = outcome.exit_status == 0
+    title = f"{outcome.records:,} records of {outcome.shown}, three times"
+    notes = [*([TOO_FEW_REQUESTS] if outcome.void and outcome.has_too_few_requests else []), *outcome.miscounted]
+    faults = [(shown(guarantee), shown(struck)) for guarantee, struck in faults_told(outcome)]
+    answers = [(shown(each.guarantee), shown(answer_sentence(each))) for each in outcome.answers]
+    body = f"""<h1>{shown(title)}</h1>
+<p class="verdict{"" if is_good else " bad"}">{shown(outcome.conclusion)}</p>
+{"".join(f"<p>{shown(note)}</p>" for note in notes)}
+{_verdicts(outcome)}
+<h2>Evidence, one piece for each kind of anomaly</h2>
+{_evidence(outcome)}
+<h2>Broken on purpose</h2>
+{table({"guarantee": WORD, "faults": ""}, faults)}
+<h2>Asked of each topic: {shown(outcome.question)}</h2>
+{table({"guarantee": WORD, "answer": ""}, answers)}
+{_groups(outcome)}"""
+    return as_document(title, body)
+
+
+def _verdicts(outcome: RunOutcome) -> str:
+    """A row a topic, each a place that the evidence leads to."""
+    columns = {"claimed": WORD, "expected": "", "seen": ""} | dict.fromkeys(_FIGURES, NUMBER) | {"verdict": WORD}
+    return table(columns, [_verdict(number, each) for number, each in enumerate(outcome.judged)])
+
+
+def _verdict(number: int, verdict: Verdict) -> list[str]:
+    figures = [f"{getattr(verdict.figures, name):,}" for name in _FIGURES]
+    word = f'<span class="verdict{"" if verdict.passed else " bad"}">{shown(verdict_word(verdict).plain)}</span>'
+    name = f'<span id="topic-{number}">{shown(verdict.guarantee)}</span>'
+    return [name, shown(verdict.expected), shown(verdict.seen), *figures, word]
+
+
+def _evidence(outcome: RunOutcome) -> str:
+    items = []
+    for number, verdict in enumerate(outcome.judged):
+        link = f'<a href="#topic-{number}">{shown(verdict.guarantee)}</a>'
+        for piece in verdict.evidence:
+            example = outcome.examples.get(piece.sequence)
+            told = f"{link}: {shown(piece.kind)}: {shown(piece.detail)}, partition {piece.partition}"
+            items.append(f"<li>{told}{f'<br>{shown(example)}' if example else ''}</li>")
+    return f"<ul>{''.join(items)}</ul>" if items else "<p>No anomaly was found.</p>"
+
+
+def _groups(outcome: RunOutcome) -> str:
+    if not outcome.groups:
+        return ""
+    rows = []
+    for verdict in outcome.groups:
+        kind = "verdict bad" if verdict.word == VIOLATED else ""
+        word = f'<span class="{kind}">{shown(verdict.word)}</span>'
+        rows.append((str(verdict.group.number), word, shown(verdict.group.name), shown(verdict.why())))
+    found = table({"group": NUMBER, "verdict": WORD, "about": "", "found, or not seen": ""}, rows)
+    return (
+        "<h2>The sixteen groups of guarantees, by the checkers that judge the simulation</h2>"
+        f"{found}<p>Looked at: {shown(outcome.looked_at)}.</p>"
+    )
