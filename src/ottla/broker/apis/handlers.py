@@ -13,6 +13,8 @@ from ottla.broker.apis import (
     ADD_PARTITIONS_TO_TXN,
     ALTER_CONFIGS,
     API_VERSIONS,
+    CONSUMER_GROUP_DESCRIBE,
+    CONSUMER_GROUP_HEARTBEAT,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_GROUPS,
@@ -100,6 +102,8 @@ _ON_DEMAND = {
     DESCRIBE_PRODUCERS: "describe_producers",
     DESCRIBE_TRANSACTIONS: "describe_transactions",
     LIST_TRANSACTIONS: "list_transactions",
+    CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
+    CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
 }
 
 
