@@ -103,7 +103,7 @@ def settle(*members: Consumer) -> None:
             assert member.heartbeat() == 0
 
 
-def described(world: World, group_id: str = GROUP, *, version: int = 1) -> Any:
+def described(world: World, group_id: str = GROUP, *, version: int = 1, node: int | None = None) -> Any:
     """The group as ConsumerGroupDescribe tells it."""
     asked = ConsumerGroupDescribeRequest(group_ids=[group_id])
-    return world.ask(find_coordinator(world, group_id), asked, version=version).groups[0]
+    return world.ask(node or find_coordinator(world, group_id), asked, version=version).groups[0]

@@ -29,7 +29,11 @@ _PARTITION = PartitionImage(1, 0, (1,), (1,))
 
 @dataclass
 class Member:
-    """A client: `told` is the assignment it has heard of, `owned` what it has made of it so far."""
+    """A client: `told` is the assignment it has heard of last, `owned` what it has made of it so far.
+
+    It takes what it is given at once, and gives up what it must later. (Who says after an answer that it does not own
+    what it was given is taken at its word, by Apache Kafka as well: another may get it.)
+    """
 
     number: int
     topics: list[str]
@@ -78,7 +82,7 @@ class Story:
         self.version = 0
         self.counts: dict[str, int] = {"apples": 3}
         self.starts: dict[str, int] = {}
-        self.stored: dict[bytes, bytes | None] = {}
+        self.stored: dict[bytes, bytes] = {}
         self.members = [Member(n, ["apples"], "", n % 2 == 1) for n in range(4)]
         self.group = self.new_group()
 
@@ -94,8 +98,11 @@ class Story:
         return ClusterImage(self.version, "c", 0, (), topics)
 
     def write(self) -> None:
+        """Into a log that is compacted at once."""
         for key, value in unsaved_pairs(self.group):
-            self.stored[key] = value
+            self.stored.pop(key, None)
+            if value is not None:
+                self.stored[key] = value
         self.group.unsaved.clear()
 
     def restart(self) -> None:
@@ -135,6 +142,7 @@ class Story:
             member.told = {
                 (each.topic_id, index): None for each in answer.assignment.topic_partitions for index in each.partitions
             }
+            member.owned.update(member.told)
 
     def leave(self, member: Member, epoch: int) -> None:
         member.owned = {}

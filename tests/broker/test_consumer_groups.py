@@ -28,7 +28,7 @@ def test_the_first_member_gets_all_partitions_with_its_first_answer(shared: Worl
     only = Consumer(shared, "only")
     assert only.join() == 0
     assert only.answer is not None
-    assert (only.answer.member_id, only.epoch, only.indexes) == ("only", 1, [0, 1, 2, 3])
+    assert (only.answer.member_id, only.epoch, only.indexes) == ("only", 2, [0, 1, 2, 3])
     assert only.answer.heartbeat_interval_ms == 500
     assert only.heartbeat() == 0
     assert only.answer.assignment is None
@@ -38,16 +38,16 @@ def test_a_partition_goes_to_its_new_owner_when_the_old_one_has_given_it_up(shar
     first, second = Consumer(shared, "first"), Consumer(shared, "second")
     first.join()
     second.join()
-    assert (second.epoch, second.indexes) == (2, [])
+    assert (second.epoch, second.indexes) == (3, [])
     first.busy = True
     first.beat(2)
-    assert (first.epoch, first.indexes) == (1, [0, 1, 2, 3])
+    assert (first.epoch, first.indexes) == (2, [0, 1, 2, 3])
     second.beat(2)
     assert second.indexes == []
     first.busy = False
     first.owned = first.owned[:2]
     assert first.heartbeat() == 0
-    assert first.epoch == 2
+    assert first.epoch == 3
     second.beat(1)
     assert (first.indexes, second.indexes) == ([0, 1], [2, 3])
     assert described(shared).group_state == "Stable"
@@ -187,7 +187,7 @@ def test_the_assignor_that_most_members_ask_for_assigns(shared: World) -> None:
     settle(*members)
     assert sorted(members[0].owned) == [(TOPIC, 0), (TOPIC, 1), ("other", 0), ("other", 1)]
     told = described(shared)
-    assert (told.assignor_name, told.group_state, told.group_epoch, told.assignment_epoch) == ("range", "Stable", 2, 2)
+    assert (told.assignor_name, told.group_state, told.group_epoch, told.assignment_epoch) == ("range", "Stable", 3, 3)
 
 
 def test_groups_are_described_with_what_members_own_and_are_to_own(shared: World) -> None:
@@ -195,13 +195,13 @@ def test_groups_are_described_with_what_members_own_and_are_to_own(shared: World
     first.join()
     Consumer(shared, "second").join()
     told = described(shared)
-    assert (told.group_state, told.group_epoch, told.assignment_epoch) == ("Reconciling", 2, 2)
+    assert (told.group_state, told.group_epoch, told.assignment_epoch) == ("Reconciling", 3, 3)
     one, two = told.members
     assert (one.member_id, one.instance_id, one.rack_id, one.member_epoch, one.client_id) == (
         "first",
         "one",
         "here",
-        1,
+        2,
         "test",
     )
     assert one.subscribed_topic_names == [TOPIC]
@@ -262,7 +262,7 @@ def test_in_version_0_a_member_without_an_id_is_given_one(shared: World) -> None
         group_id=GROUP, rebalance_timeout_ms=1000, subscribed_topic_names=[TOPIC], topic_partitions=[]
     )
     answer = shared.ask(find_coordinator(shared), message, version=0)
-    assert (answer.error_code, len(answer.member_id), answer.member_epoch) == (0, 36, 1)
+    assert (answer.error_code, len(answer.member_id), answer.member_epoch) == (0, 36, 2)
 
 
 def test_without_group_version_there_are_no_consumer_groups() -> None:

@@ -69,12 +69,12 @@ def test_an_older_epoch_commits_what_the_member_owned_then_already(shared: World
     first.beat(1)
     first.beat(1)
     second.beat(1)
-    assert (first.indexes, second.indexes, first.epoch) == ([0, 1], [2, 3], 2)
-    assert commit_of(first, 5, generation_id_or_member_epoch=1, partition=0) == 0
-    assert commit_of(first, 5, generation_id_or_member_epoch=1, partition=2) == ErrorCode.STALE_MEMBER_EPOCH, (
+    assert (first.indexes, second.indexes, first.epoch) == ([0, 1], [2, 3], 3)
+    assert commit_of(first, 5, generation_id_or_member_epoch=2, partition=0) == 0
+    assert commit_of(first, 5, generation_id_or_member_epoch=2, partition=2) == ErrorCode.STALE_MEMBER_EPOCH, (
         "it does not own that one any more"
     )
-    assert commit_of(second, 5, generation_id_or_member_epoch=1, partition=2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit_of(second, 5, generation_id_or_member_epoch=2, partition=2) == ErrorCode.STALE_MEMBER_EPOCH
     assert commit_of(second, 6, partition=2) == 0
 
 
@@ -159,7 +159,7 @@ def test_a_group_is_deleted_when_nobody_is_in_it(shared: World) -> None:
     shared.pass_time(3000)
     assert described(shared).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert member.join() == 0
-    assert member.epoch == 1
+    assert member.epoch == 2
 
 
 def test_offsets_of_topics_that_members_read_are_not_deleted(shared: World) -> None:

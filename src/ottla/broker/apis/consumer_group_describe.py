@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe, versions 0 and 1: state, epochs and members of consumer groups (KIP-848).
 
 GROUP_ID_NOT_FOUND for groups nobody knows and for those of the classic protocol, which DescribeGroups describes. What a
-member owns is told without the partitions that it is asked to give up. Members' hosts are not known to a broker core
+member owns is told with the partitions that it is asked to give up. Members' hosts are not known to a broker core
 and are empty; authorized operations are not told, as by a broker without an authorizer. With the broker setting
 `group.version=0`: UNSUPPORTED_VERSION.
 """
@@ -63,7 +63,7 @@ def _told(broker: BrokerPort, group: ConsumerGroup) -> DescribedGroup:
                 client_id=member.client_id,
                 subscribed_topic_names=[*member.topic_names],
                 subscribed_topic_regex=member.topic_regex,
-                assignment=_assignment(broker, member.assigned),
+                assignment=_assignment(broker, [*member.assigned, *member.revoking]),
                 target_assignment=_assignment(broker, member.target),
                 member_type=_CONSUMER_MEMBER,
             )

@@ -71,7 +71,8 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str, settings: BrokerSettings, new_member_id: Callable[[], str]) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        # The first member begins epoch 2, as with Apache Kafka.
+        self.epoch = 1
         self.assignment_epoch = 0
         # Of the topics that members subscribe to, as the group's epoch knows them.
         self.metadata_hash = 0
