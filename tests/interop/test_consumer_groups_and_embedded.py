@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,6 +181,30 @@ def test_javas_console_consumer_reads_as_a_consumer_group_and_its_tool_describes
     assert sorted((int(row[2]), int(row[3]), int(row[5])) for row in rows) == [(n, 5, 0) for n in range(_PARTITIONS)]
     listed = java.run(tool, *where, "--list", "--type", "consumer").decode()
     assert topic in listed.split()
+
+
+@pytest.mark.kafka
+def test_javas_log_dump_understands_what_is_stored_of_a_consumer_group(java: Any, tmp_path: Path) -> None:
+    with Cluster(brokers=1, data_dir=tmp_path / "data") as cluster:
+        cluster.create_topic("read", partitions=_PARTITIONS)
+        member = Member(cluster, "readers", "read", **{"group.instance.id": "one"})
+        poll_until([member], lambda: member.share == ALL)
+        other = Member(cluster, "readers", "read")
+        poll_until([member, other], lambda: len(member.share) == len(other.share) == 2)
+        other.consumer.close()
+        member.consumer.close()
+    logs = sorted((tmp_path / "data" / "broker-1").glob("__consumer_offsets-*/*.log"))
+    files = ["--offsets-decoder", "--files", ",".join(map(str, logs))]
+    said = java.run("org.apache.kafka.tools.DumpLogSegments", *files).decode()
+    records = [json.loads(found) for found in re.findall(r"payload: (\{.*\})$", said, re.MULTILINE)]
+    keys = [json.loads(found) for found in re.findall(r"key: (\{.*\}) payload", said)]
+    assert {key["type"] for key in keys} == {"3", "5", "6", "7", "8"}
+    owned = [each["data"]["assignedPartitions"] for each in records if "assignedPartitions" in each["data"]]
+    assert [sorted(topic["partitions"]) for topic in owned[0]] == [ALL]
+    assert owned[0][0]["assignmentEpochs"] == [2] * _PARTITIONS
+    names = [each["data"]["instanceId"] for each in records if "instanceId" in each["data"]]
+    assert "one" in names
+    assert None in names
 
 
 @pytest.mark.kafka

@@ -23,13 +23,12 @@ LACKING = {
     "the controller is no Raft quorum": (55, 80, 81),
     "levels of features are broker settings": (57,),
     "brokers come and go with their cluster": (64,),
-    "groups use the classic protocol, not KIP-848's": (68, 69),
     "there are no settings of client metrics or groups to list": (74,),
     "there are no share groups": (76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92),
     "there are no Streams groups": (88, 89),
 }
-# The feature whose level decides what clients do; those of groups and of the controller have nothing to say here.
-FEATURES = {"transaction.version"}
+# The features whose levels decide what clients do; those of the controller and of other groups say nothing here.
+FEATURES = {"group.version", "transaction.version"}
 
 
 def told(address: str, version: int) -> Any:
