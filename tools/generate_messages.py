@@ -70,6 +70,8 @@ APIS = (
     "ListTransactions",
     "GetTelemetrySubscriptions",
     "PushTelemetry",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
     "DescribeTopicPartitions",
     "UpdateFeatures",
     "DescribeQuorum",

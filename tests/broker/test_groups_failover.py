@@ -72,5 +72,5 @@ def test_members_go_on_with_the_next_coordinator(replicated: World) -> None:
     assert (leader.heartbeat(), member.heartbeat()) == (0, 0)
     group = replicated.brokers[leader.node].groups.find(GROUP, replicated.now_us)
     assert group is not None
-    assert group.state is GroupState.STABLE
-    assert len(group.members) == 2
+    assert group.classic.state is GroupState.STABLE
+    assert len(group.classic.members) == 2

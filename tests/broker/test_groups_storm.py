@@ -47,11 +47,11 @@ def test_every_request_is_answered_and_the_group_comes_to_rest(delay_ms: int) ->
             act(rng, world, rng.choice(clients))
             group = world.brokers[1].groups.find(GROUP, world.now_us)
             if group is not None:
-                seen[group.state] = None
-                assert group.leader_id is None or group.leader_id in group.members
+                seen[group.classic.state] = None
+                assert group.classic.leader_id is None or group.classic.leader_id in group.classic.members
         world.pass_time(60_000)
         group = world.brokers[1].groups.find(GROUP, world.now_us)
-        assert group is None or group.state is GroupState.EMPTY
+        assert group is None or group.classic.state is GroupState.EMPTY
         assert world.brokers[1].purgatory.deadline_us() is None
         asked = world.last_connection
         assert [number for number in range(1, asked + 1) if len(world.answers.get(number, [])) != 1] == []

@@ -54,7 +54,7 @@ def test_a_heartbeat_looks_at_its_own_member(world: World) -> None:
     leader.sync(dict.fromkeys(members, b"x"))
     group = world.brokers[1].groups.find(GROUP, world.now_us)
     assert group is not None
-    counted = group.members = Counted(group.members)
+    counted = group.classic.members = Counted(group.classic.members)
     for _ in range(5):
         for member in members:
             assert member.heartbeat() == 0
@@ -64,7 +64,7 @@ def test_a_heartbeat_looks_at_its_own_member(world: World) -> None:
     for _ in range(4):
         world.pass_time(3000)
         members[0].heartbeat()
-    assert len(group.members) == 1
+    assert len(group.classic.members) == 1
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -94,7 +94,11 @@ def test_there_are_no_quotas_and_none_can_be_set(world: World, version: int) -> 
     [
         ("transaction.version", 2, None),
         ("transaction.version", 1, "transaction.version is 2, a broker setting: start the cluster with another one"),
-        ("share.version", 1, "this cluster has no feature 'share.version'; it has transaction.version"),
+        (
+            "share.version",
+            1,
+            "this cluster has no feature 'share.version'; it has group.version and transaction.version",
+        ),
     ],
 )
 def test_levels_of_features_are_broker_settings(

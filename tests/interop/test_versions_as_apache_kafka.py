@@ -21,12 +21,11 @@ LACKING = {
     "users are given with the listener": (50, 51),
     "the controller is no Raft quorum": (80, 81),
     "brokers come and go with their cluster": (64,),
-    "groups use the classic protocol, not KIP-848's": (68, 69),
     "there are no share groups": (76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92),
     "there are no Streams groups": (88, 89),
 }
-# The feature whose level decides what clients do; those of groups and of the controller have nothing to say here.
-FEATURES = {"transaction.version"}
+# The features whose levels decide what clients do; those of the controller and of other groups say nothing here.
+FEATURES = {"group.version", "transaction.version"}
 
 
 def told(address: str, version: int) -> Any:

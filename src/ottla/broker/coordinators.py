@@ -58,6 +58,7 @@ class Coordinators:
                 self._clock,
                 self._rng,
                 self._channel.answer,
+                lambda: self._replicas.image,
             )
         return self._groups
 

@@ -80,6 +80,10 @@ _OF_BROKER: dict[str, str] = {
     "group.min.session.timeout.ms": "The shortest session timeout a group member may ask for.",
     "group.max.session.timeout.ms": "The longest session timeout a group member may ask for.",
     "group.initial.rebalance.delay.ms": "How long a new group waits for more members before its first rebalance.",
+    "group.version": "Whether there are consumer groups in the sense of KIP-848: 1, or 0 for classic groups only.",
+    "group.consumer.session.timeout.ms": "How long a member of a consumer group may be silent before it is removed.",
+    "group.consumer.heartbeat.interval.ms": "How often members of consumer groups are told to send heartbeats.",
+    "group.consumer.max.size": "How many members a consumer group may have.",
 }
 
 

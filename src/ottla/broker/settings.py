@@ -192,6 +192,12 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     Setting("group.max.session.timeout.ms", INT, 1_800_000),
     # Kafka's default of 3000 spares big applications rebalances while they start; a test would wait for it each time.
     Setting("group.initial.rebalance.delay.ms", INT, 0),
+    # Kafka's feature of that name (KIP-848): with 1 there are consumer groups, with 0 classic ones only.
+    Setting("group.version", INT, 1, 0, 1),
+    Setting("group.consumer.session.timeout.ms", INT, 45_000, 1),
+    # Kafka's members heartbeat every five seconds, and a rebalance takes several heartbeats; a test should not wait.
+    Setting("group.consumer.heartbeat.interval.ms", INT, 500, 1),
+    Setting("group.consumer.max.size", INT, INT32_MAX, 1),
 )
 BROKER_SETTING_NAMES = tuple(setting.attribute for setting in BROKER_SETTINGS)
 
@@ -271,6 +277,10 @@ class BrokerSettings:
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
+    group_version: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_size: int
 
     def __init__(self, **given: Any) -> None:
         for setting in BROKER_SETTINGS:

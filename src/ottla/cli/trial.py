@@ -99,9 +99,7 @@ def _text_of(name: str) -> str:
     from ottla.trial.scenario import shipped_text
 
     if name.endswith(".toml") or name == _ALL:
-        raise UserMistake(
-            f"--show prints a trial that comes with ottla, and {name!r} is not one: `ottla trial --list`"
-        )
+        raise UserMistake(f"--show prints a trial that comes with ottla, and {name!r} is not one: `ottla trial --list`")
     return shipped_text(name)
 
 

@@ -47,6 +47,8 @@ TXN_OFFSET_COMMIT = 28
 DESCRIBE_PRODUCERS = 61
 DESCRIBE_TRANSACTIONS = 65
 LIST_TRANSACTIONS = 66
+CONSUMER_GROUP_HEARTBEAT = 68
+CONSUMER_GROUP_DESCRIBE = 69
 
 # API key -> (lowest, highest) version; what ApiVersions advertises and what the core accepts.
 VERSIONS: dict[int, tuple[int, int]] = {
@@ -95,4 +97,6 @@ VERSIONS: dict[int, tuple[int, int]] = {
     DESCRIBE_PRODUCERS: (0, 0),
     DESCRIBE_TRANSACTIONS: (0, 0),
     LIST_TRANSACTIONS: (0, 2),
+    CONSUMER_GROUP_HEARTBEAT: (0, 1),
+    CONSUMER_GROUP_DESCRIBE: (0, 1),
 }

@@ -2,16 +2,17 @@
 
 A request in a newer version is answered in version 0 with UNSUPPORTED_VERSION and the same list, so that the client
 can ask again (KIP-511), by the request channel or by whoever decodes frames (`spoken_versions.py`). A client's software
-name and version must look like names (KIP-511), else INVALID_REQUEST. One feature is advertised (KIP-584), from version
-3 on: `transaction.version`, in force as the broker setting of that name says; by it clients choose how they run
-transactions (KIP-890). That it goes from 0 to 2 is told from version 4 on: older clients stumble over a level of 0
-(KAFKA-17011).
+name and version must look like names (KIP-511), else INVALID_REQUEST. Two features are advertised (KIP-584), from
+version 3 on, in force as the broker settings of their names say: `transaction.version`, by which clients choose how
+they run transactions (KIP-890), and `group.version`, with which there are consumer groups (KIP-848). That they begin at
+0 is told from version 4 on: older clients stumble over a level of 0 (KAFKA-17011).
 """
 
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
+from ottla.broker.settings import BrokerSettings
 from ottla.broker.spoken_versions import spoken_versions
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
@@ -19,7 +20,8 @@ from ottla.protocol.messages.api_versions import ApiVersionsResponse, FinalizedF
 _NAMES_FROM_VERSION = 3
 _FEATURES_FROM_VERSION = 3
 _LEVEL_0_FROM_VERSION = 4
-_FEATURE = "transaction.version"
+# Feature -> its highest level.
+_FEATURES = {"group.version": 1, "transaction.version": 2}
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
@@ -32,14 +34,23 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         return
     answer = ApiVersionsResponse(api_keys=spoken_versions())
     if request.version >= _FEATURES_FROM_VERSION:
-        level = broker.settings.transaction_version
         if request.version >= _LEVEL_0_FROM_VERSION:
-            answer.supported_features = [SupportedFeatureKey(name=_FEATURE, min_version=0, max_version=2)]
+            answer.supported_features = [
+                SupportedFeatureKey(name=name, min_version=0, max_version=highest)
+                for name, highest in _FEATURES.items()
+            ]
         answer.finalized_features_epoch = max(0, broker.image.version)
-        if level:
-            in_force = FinalizedFeatureKey(name=_FEATURE, max_version_level=level, min_version_level=level)
-            answer.finalized_features = [in_force]
+        answer.finalized_features = [
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in feature_levels(broker.settings).items()
+            if level
+        ]
     broker.answer(request, answer, now_us)
+
+
+def feature_levels(settings: BrokerSettings) -> dict[str, int]:
+    """Feature -> the level in force."""
+    return {"group.version": settings.group_version, "transaction.version": settings.transaction_version}
 
 
 def _is_name(text: str) -> bool:

@@ -1,6 +1,7 @@
 """DescribeGroups, versions 0 to 6: state, protocol and members of groups.
 
-A group nobody knows is Dead, from version 6 on with GROUP_ID_NOT_FOUND. Members' metadata and assignments are told
+A group nobody knows is Dead, from version 6 on with GROUP_ID_NOT_FOUND, and so are consumer groups (KIP-848), which
+ConsumerGroupDescribe describes. Members' metadata and assignments are told
 while the group is stable. Members' hosts are not known to a broker core and are empty; authorized operations are not
 told, as by a broker without an authorizer.
 """
@@ -8,7 +9,8 @@ told, as by a broker without an authorizer.
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.coordinator import CoordinatedGroup
+from ottla.broker.groups.consumer_group import ConsumerGroup
+from ottla.broker.groups.group import Group
 from ottla.broker.groups.members import GroupRefusal, GroupState
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
@@ -28,16 +30,17 @@ def _describe(broker: BrokerPort, group_id: str, version: int, now_us: int) -> D
         group = broker.groups.find(group_id, now_us)
     except GroupRefusal as refusal:
         return DescribedGroup(group_id=group_id, error_code=refusal.error_code)
-    if group is not None:
-        return _told(group)
+    if group is not None and isinstance(group.members, Group):
+        return _told(group.members)
     dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     if version >= _NOT_FOUND_FROM_VERSION:
         dead.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        dead.error_message = f"there is no group {group_id!r}"
+        is_other = group is not None and isinstance(group.members, ConsumerGroup)
+        dead.error_message = f"{group_id!r} is a consumer group" if is_other else f"there is no group {group_id!r}"
     return dead
 
 
-def _told(group: CoordinatedGroup) -> DescribedGroup:
+def _told(group: Group) -> DescribedGroup:
     stable = group.state is GroupState.STABLE
     protocol = (group.protocol or "") if stable else ""
     return DescribedGroup(

@@ -14,6 +14,8 @@ from ottla.broker.apis import (
     ALTER_CLIENT_QUOTAS,
     ALTER_CONFIGS,
     API_VERSIONS,
+    CONSUMER_GROUP_DESCRIBE,
+    CONSUMER_GROUP_HEARTBEAT,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_GROUPS,
@@ -112,6 +114,8 @@ _ON_DEMAND = {
     DESCRIBE_QUORUM: "describe_quorum",
     UPDATE_FEATURES: "update_features",
     LIST_CONFIG_RESOURCES: "list_config_resources",
+    CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
+    CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
 }
 
 

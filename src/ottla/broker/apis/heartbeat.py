@@ -16,7 +16,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     message, error_code, group = request.message, 0, None
     try:
         group = broker.groups.known(message.group_id, now_us)
-        group.heartbeat(message.member_id, message.group_instance_id, message.generation_id, now_us)
+        group.classic.heartbeat(message.member_id, message.group_instance_id, message.generation_id, now_us)
     except GroupRefusal as refusal:
         error_code = refusal.error_code
     broker.answer(request, HeartbeatResponse(error_code=error_code), now_us)

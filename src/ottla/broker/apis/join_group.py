@@ -2,7 +2,8 @@
 
 The leader's answer lists all members. What decides stands in `ottla.broker.groups`. A session timeout outside
 `group.min.session.timeout.ms` and `group.max.session.timeout.ms` is INVALID_SESSION_TIMEOUT, an empty group id
-INVALID_GROUP_ID, no protocol that all members know INCONSISTENT_GROUP_PROTOCOL; from version 4 on new members are
+INVALID_GROUP_ID, no protocol that all members know INCONSISTENT_GROUP_PROTOCOL, as is a group whose members use the
+protocol of KIP-848 (a new member; others are UNKNOWN_MEMBER_ID there); from version 4 on new members are
 first told their id, with MEMBER_ID_REQUIRED. Members of more kinds than consumers (Kafka Connect) are welcome: what
 they say to each other is theirs.
 """
@@ -27,15 +28,17 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
             raise GroupRefusal(ErrorCode.INVALID_SESSION_TIMEOUT)
         if message.member_id:
             group = broker.groups.known(message.group_id, now_us)
+            members = group.classic
         else:
             if not message.protocol_type or not message.protocols:
                 raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            group = broker.groups.find_or_make(message.group_id, now_us)
+            group = broker.groups.classic_group(message.group_id, now_us)
+            members = group.classic
     except GroupRefusal as refusal:
         _refuse(broker, request, refusal, now_us)
         return
     try:
-        group.join(request, now_us)
+        members.join(request, now_us)
     except GroupRefusal as refusal:
         _refuse(broker, request, refusal, now_us)
     broker.groups.settle(group, now_us)

@@ -32,7 +32,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         try:
             if group is None:
                 raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID)
-            group.leave(each.member_id, each.group_instance_id, now_us)
+            group.classic.leave(each.member_id, each.group_instance_id, now_us)
         except GroupRefusal as refusal:
             error_code = refusal.error_code
         results.append(

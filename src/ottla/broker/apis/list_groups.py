@@ -1,4 +1,4 @@
-"""ListGroups, versions 0 to 5: the groups this broker coordinates, all of type "classic".
+"""ListGroups, versions 0 to 5: the groups this broker coordinates, of type "classic" or "consumer" (KIP-848).
 
 Filters by state (version 4) and type (version 5) are names in any case; names that no group has find nothing.
 """
@@ -10,8 +10,6 @@ from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.request import Request
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 
-CLASSIC = "classic"
-
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """List them."""
@@ -20,13 +18,13 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     try:
         groups = [
             ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type=CLASSIC,
+                group_id=members.group_id,
+                protocol_type=members.protocol_type or "",
+                group_state=members.state.value,
+                group_type=members.group_type,
             )
-            for group in broker.groups.all_groups(now_us)
-            if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+            for members in (group.members for group in broker.groups.all_groups(now_us))
+            if (not states or members.state.value.lower() in states) and (not types or members.group_type in types)
         ]
     except GroupRefusal as refusal:
         broker.answer(request, ListGroupsResponse(error_code=refusal.error_code), now_us)

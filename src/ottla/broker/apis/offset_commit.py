@@ -1,6 +1,8 @@
 """OffsetCommit, versions 2 to 10: offsets of a group, stored in `__consumer_offsets` before they are answered.
 
-By a member of the current generation, or, without a generation, while nobody is in the group. Partitions that do not
+By a member of the current generation, or, without a generation, while nobody is in the group. Members of consumer
+groups (KIP-848) commit from version 9 on, in their own epoch or an older one in which they owned the partitions
+already, else STALE_MEMBER_EPOCH. Partitions that do not
 exist get UNKNOWN_TOPIC_OR_PARTITION, metadata of more than `offset.metadata.max.bytes` OFFSET_METADATA_TOO_LARGE; the
 others are stored together. A generation of a group nobody knows is GROUP_ID_NOT_FOUND, before version 9
 ILLEGAL_GENERATION. `retention_time_ms` is ignored, as in Kafka since 2.1. Version 10 names topics by id; one that no
@@ -8,6 +10,8 @@ topic has is UNKNOWN_TOPIC_ID.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.members import GroupRefusal
@@ -55,7 +59,8 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
                 named = request.version >= _GROUP_MAY_BE_UNKNOWN_FROM_VERSION
                 raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION)
             group = broker.groups.find_or_make(message.group_id, now_us)
-        group.check_commit(message.member_id, message.group_instance_id, generation, now_us)
+        member = message.member_id, message.group_instance_id, generation
+        group.check_commit(member, topic_partitions(broker, offsets), request.version, now_us)
         if offsets:
             broker.groups.commit(group, offsets, answer, now_us)
         else:
@@ -64,6 +69,12 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         answer(refusal.error_code, now_us)
     if group is not None:
         broker.groups.settle(group, now_us)
+
+
+def topic_partitions(broker: BrokerPort, places: Iterable[tuple[str, int]]) -> list[tuple[bytes, int]]:
+    """Partitions of topics that there are, with the topics' ids in place of their names."""
+    topics = broker.image.topics
+    return [(topics[name].topic_id, index) for name, index in places]
 
 
 def offset_fault(broker: BrokerPort, place: tuple[str | None, int], metadata: str) -> int:

@@ -8,8 +8,9 @@ exist are UNKNOWN_TOPIC_OR_PARTITION; offsets that were never committed are dele
 from __future__ import annotations
 
 from ottla.broker.apis.port import BrokerPort
-from ottla.broker.groups.coordinator import CoordinatedGroup
-from ottla.broker.groups.members import GroupRefusal, GroupState
+from ottla.broker.groups.consumer_group import ConsumerGroup
+from ottla.broker.groups.coordinated_group import CoordinatedGroup
+from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.errors import MalformedMessage
@@ -30,7 +31,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         group = broker.groups.find(message.group_id, now_us)
         if group is None:
             raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state is not GroupState.EMPTY and group.protocol_type != _CONSUMERS:
+        if not group.members.is_empty and group.members.protocol_type != _CONSUMERS:
             raise GroupRefusal(ErrorCode.NON_EMPTY_GROUP)
         topics = [
             OffsetDeleteResponseTopic(
@@ -57,14 +58,16 @@ def _fault(broker: BrokerPort, group: CoordinatedGroup, topic: str, index: int) 
     image = broker.image.topics.get(topic)
     if image is None or not 0 <= index < len(image.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if group.state is not GroupState.EMPTY and _subscribed(group, topic):
+    if not group.members.is_empty and _subscribed(group, topic):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     return 0
 
 
 def _subscribed(group: CoordinatedGroup, topic: str) -> bool:
     """Whether a consumer subscribes to the topic; who cannot be understood may well do so."""
-    for member in group.members.values():
+    if isinstance(group.members, ConsumerGroup):
+        return group.members.subscribes_to(topic)
+    for member in group.members.members.values():
         for metadata in member.protocols.values():
             try:
                 decoder = Decoder(metadata)

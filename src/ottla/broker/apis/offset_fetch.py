@@ -2,9 +2,10 @@
 
 One group up to version 7, many from version 8 on; no topics (null, from version 2 on) means all that are committed.
 Unknown groups have committed nothing. Errors (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE) concern a whole group; in
-version 1 they stand with every partition. With `require_stable` (version 7 on, KIP-447) a partition whose offset an
-open transaction commits gets UNSTABLE_OFFSET_COMMIT: ask again when it is decided. The member id of version 9 belongs
-to the new group protocol and is not looked at. Version 10 names topics by id; one that no topic has is
+version 1 they stand with every partition. From version 9 on a member of a consumer group (KIP-848) says who it is: a
+stranger is UNKNOWN_MEMBER_ID, one with another epoch than its own STALE_MEMBER_EPOCH. Classic members are not asked.
+With `require_stable` (version 7 on, KIP-447) a partition whose offset an open transaction commits gets
+UNSTABLE_OFFSET_COMMIT: ask again when it is decided. Version 10 names topics by id; one that no topic has is
 UNKNOWN_TOPIC_ID.
 """
 
@@ -19,6 +20,7 @@ from ottla.broker.groups.offsets import CommittedOffset
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
@@ -43,18 +45,18 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         for each in message.groups:
             if by_id:
                 broker.topic_ids.name_all(each.topics or [], "name")
-            group = _group(broker, each.group_id, _asked(each.topics), message.require_stable, now_us)
+            group = _group(broker, each, message.require_stable, now_us)
             if by_id:
                 _put_ids(broker, group, each.topics)
             groups.append(group)
         broker.answer(request, OffsetFetchResponse(groups=groups), now_us)
         return
-    asked = _asked(message.topics)
-    found = _group(broker, message.group_id, asked, message.require_stable, now_us)
+    alone = OffsetFetchRequestGroup(group_id=message.group_id, topics=message.topics)
+    found = _group(broker, alone, message.require_stable, now_us)
     topics = [OffsetFetchResponseTopic(name=topic.name, partitions=_older(topic)) for topic in found.topics]
     if request.version < _ERROR_AT_TOP_FROM_VERSION:
         if found.error_code:
-            topics = [_failed(name, indexes, found.error_code) for name, indexes in asked or ()]
+            topics = [_failed(name, indexes, found.error_code) for name, indexes in _asked(message.topics) or ()]
         broker.answer(request, OffsetFetchResponse(topics=topics), now_us)
         return
     broker.answer(request, OffsetFetchResponse(topics=topics, error_code=found.error_code), now_us)
@@ -82,10 +84,13 @@ def _asked(topics: Iterable[object] | None) -> Asked | None:
 
 
 def _group(
-    broker: BrokerPort, group_id: str, asked: Asked | None, require_stable: bool, now_us: int
+    broker: BrokerPort, wanted: OffsetFetchRequestGroup, require_stable: bool, now_us: int
 ) -> OffsetFetchResponseGroup:
+    group_id, asked = wanted.group_id, _asked(wanted.topics)
     try:
         group = broker.groups.find(group_id, now_us)
+        if group is not None:
+            group.check_fetch(wanted.member_id, wanted.member_epoch)
     except GroupRefusal as refusal:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=refusal.error_code)
     offsets = group.offsets if group is not None else {}

@@ -17,7 +17,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Let the group take the request."""
     try:
         group = broker.groups.known(request.message.group_id, now_us)
-        group.sync(request, now_us)
+        group.classic.sync(request, now_us)
     except GroupRefusal as refusal:
         broker.answer(request, SyncGroupResponse(error_code=refusal.error_code), now_us)
         return

@@ -3,15 +3,16 @@
 Before they are stored the transaction's coordinator is asked: whether the group's partition of `__consumer_offsets` is
 in the transaction (AddOffsetsToTxn came before), or, from version 5 on (KIP-890), to add it. While a transaction is
 open there nobody needs to be asked; where it has ended before the answer came, the offsets are refused. From version 3
-on the group's member says who it is (KIP-447): a wrong generation is ILLEGAL_GENERATION, a stranger UNKNOWN_MEMBER_ID;
-who says nothing is not checked. Answered when the offsets are replicated; OffsetFetch tells them after the marker.
+on the group's member says who it is (KIP-447): a wrong generation is ILLEGAL_GENERATION, a stranger UNKNOWN_MEMBER_ID,
+and in a consumer group (KIP-848) an epoch in which it did not own the partitions STALE_MEMBER_EPOCH; who says nothing
+is not checked. Answered when the offsets are replicated; OffsetFetch tells them after the marker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ottla.broker.apis.offset_commit import offset_fault
+from ottla.broker.apis.offset_commit import offset_fault, topic_partitions
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.groups.members import GroupRefusal
 from ottla.broker.groups.offsets import CommittedOffset
@@ -62,7 +63,7 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         else:
             _store(broker, message, offsets, found.guard, answer, later_us)
 
-    refused = _refusal(broker, message, now_us)
+    refused = _refusal(broker, message, offsets, now_us)
     topic_image = broker.image.topics.get(OFFSETS_TOPIC)
     if refused or not offsets or topic_image is None:
         answer(refused, now_us)
@@ -108,13 +109,16 @@ def _is_verified(broker: BrokerPort, message: TxnOffsetCommitRequest, guard: int
     return _is_open(broker, message) or (producers is not None and producers.is_verified(message.producer_id, guard))
 
 
-def _refusal(broker: BrokerPort, message: TxnOffsetCommitRequest, now_us: int) -> int:
+def _refusal(
+    broker: BrokerPort, message: TxnOffsetCommitRequest, offsets: Mapping[Place, CommittedOffset], now_us: int
+) -> int:
     """The error code that keeps this member from committing; 0 for none."""
     try:
         group = broker.groups.find(message.group_id, now_us)
         if group is None:
             return ErrorCode.ILLEGAL_GENERATION if message.generation_id >= 0 else 0
-        group.check_transactional_commit(message.member_id, message.group_instance_id, message.generation_id)
+        member = message.member_id, message.group_instance_id, message.generation_id
+        group.check_transactional_commit(member, topic_partitions(broker, offsets))
     except GroupRefusal as refusal:
         return refusal.error_code
     return 0
@@ -129,7 +133,7 @@ def _store(
     now_us: int,
 ) -> None:
     """Store them, unless the transaction that was asked about under this guard has ended meanwhile; None: not asked."""
-    refused = _refusal(broker, message, now_us)  # The group may have gone on meanwhile.
+    refused = _refusal(broker, message, offsets, now_us)  # The group may have gone on meanwhile.
     if not refused and guard is not None and not _is_verified(broker, message, guard):
         refused = int(ErrorCode.INVALID_TXN_STATE)
     if refused:

@@ -6,24 +6,25 @@ answer; from version 2 on one that cannot be changed is the error of the whole r
 
 from __future__ import annotations
 
+from ottla.broker.apis.api_versions import feature_levels
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
 
-TRANSACTION_VERSION = "transaction.version"
 _WHOLE_FROM_VERSION = 2
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     """Look at each, and change none."""
-    level = broker.settings.transaction_version
+    levels = feature_levels(broker.settings)
     results = []
     for update in request.message.feature_updates:
-        if update.feature != TRANSACTION_VERSION:
-            detail = f"this cluster has no feature {update.feature!r}; it has {TRANSACTION_VERSION}"
+        level = levels.get(update.feature)
+        if level is None:
+            detail = f"this cluster has no feature {update.feature!r}; it has {' and '.join(levels)}"
         elif update.max_version_level != level:
-            detail = f"{TRANSACTION_VERSION} is {level}, a broker setting: start the cluster with another one"
+            detail = f"{update.feature} is {level}, a broker setting: start the cluster with another one"
         else:
             results.append(UpdatableFeatureResult(feature=update.feature, error_message=None))
             continue

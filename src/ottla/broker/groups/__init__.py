@@ -1,1 +1,1 @@
-"""Consumer groups of the classic protocol and their committed offsets; loaded when the first group is asked for."""
+"""Groups of both protocols (classic, KIP-848) and their committed offsets; loaded when the first one is asked for."""

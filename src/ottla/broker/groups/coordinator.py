@@ -1,10 +1,12 @@
-"""The groups this broker coordinates: those whose partition of `__consumer_offsets` it leads.
+"""The groups this broker coordinates, by either protocol: those whose partition of `__consumer_offsets` it leads.
 
 A group belongs to the partition that `partition_of_key` names. Its partition's log is the truth: a broker that
 begins to lead one reads it when it is first asked, and forgets what it read when it leads it no more, telling whoever
 waits NOT_COORDINATOR. Offsets count as committed (and are answered) when the high watermark has passed them, like
-acks=all, or the client hears COORDINATOR_NOT_AVAILABLE after `offsets.commit.timeout.ms`. Groups are written down
-when they become stable or empty, without waiting for followers: where that is lost, members join again.
+acks=all, or the client hears COORDINATOR_NOT_AVAILABLE after `offsets.commit.timeout.ms`. Groups of the classic
+protocol are written down when they become stable or empty, without waiting for followers: where that is lost, members
+join again. Of consumer groups (KIP-848) every change is written down and replicated before a member is told of it, so
+that no coordinator knows less than a member does. What cannot be written stays to be written with the next change.
 
 Offsets of a transaction (TxnOffsetCommit) wait for its marker: committed, they count as any others, unless a newer one
 of the same partition stands behind them in the log; aborted, they are forgotten. Until then who wants stable offsets is
@@ -16,21 +18,17 @@ Committed offsets of a topic go when the topic goes. They and empty groups do no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from random import Random
 from typing import Any
 
+from ottla.broker.events import ClusterImage
+from ottla.broker.groups.consumer_group import ConsumerGroup
+from ottla.broker.groups.consumer_member import JOINING_EPOCH
+from ottla.broker.groups.coordinated_group import CoordinatedGroup, Place
 from ottla.broker.groups.group import Group
-from ottla.broker.groups.members import GroupRefusal, GroupState
-from ottla.broker.groups.offsets import (
-    CommittedOffset,
-    StoredGroup,
-    group_key,
-    group_value,
-    offset_key,
-    offset_value,
-    read_entries,
-)
+from ottla.broker.groups.members import GroupRefusal
+from ottla.broker.groups.offsets import CommittedOffset, offset_key, offset_value
+from ottla.broker.groups.stored_groups import StoredGroups, Undecided
 from ottla.broker.internal_topics import InternalTopic, NotAppended, NotReplicated, Pair, replicated_batches
 from ottla.broker.log.end_markers import read_marker_record
 from ottla.broker.partition import Partition
@@ -42,51 +40,12 @@ from ottla.protocol.error_codes import ErrorCode
 from ottla.records.batch_header import CorruptBatch
 
 _MEMBER_ID_PREFIX_MAX = 1000
-Place = tuple[str, int]
-
-
-class CoordinatedGroup(Group):
-    """A group with its committed offsets; the purgatory wakes it when its own time has come."""
-
-    def __init__(self, coordinator: GroupCoordinator, partition: Partition, group_id: str) -> None:
-        delay_us = coordinator.settings.group_initial_rebalance_delay_ms * 1000
-        super().__init__(group_id, delay_us, coordinator.new_member_id)
-        self.bucket = -1
-        self.partition = partition
-        self.offsets: dict[Place, CommittedOffset] = {}
-        # Producer id -> what its open transaction commits, and where in the log that stands.
-        self.undecided: dict[int, dict[Place, tuple[CommittedOffset, int]]] = {}
-        # Where in the log each of `offsets` stands.
-        self._positions: dict[Place, int] = {}
-        self._coordinator = coordinator
-
-    def take(self, place: Place, committed: CommittedOffset, position: int) -> None:
-        """An offset counts from now on that stands at this position of the log, unless there is a newer one."""
-        if place not in self.offsets or position >= self._positions[place]:
-            self.offsets[place] = committed
-            self._positions[place] = position
-
-    def decide(self, producer_id: int, committed: bool) -> None:
-        """A producer's transaction is over."""
-        offsets = self.undecided.pop(producer_id, None)
-        if offsets is not None and committed:
-            for place, (offset, position) in offsets.items():
-                self.take(place, offset, position)
-
-    def is_unstable(self, place: Place) -> bool:
-        """Whether an open transaction commits an offset of this partition."""
-        return any(place in offsets for offsets in self.undecided.values())
-
-    def expire(self, now_us: int) -> None:
-        """Its deadline has come."""
-        self.time_passed(now_us)
-        self._coordinator.settle(self, now_us)
 
 
 class GroupCoordinator:
     """The groups of one broker; `topic` is `__consumer_offsets`.
 
-    `rng` draws the ids of members, `answer(request, message, now)` answers one.
+    `rng` draws the ids of members, `answer(request, message, now)` answers one, `image()` is the cluster as of now.
     """
 
     def __init__(
@@ -97,6 +56,7 @@ class GroupCoordinator:
         clock: WallClock,
         rng: Random,
         answer: Callable[[Request, Any, int], None],
+        image: Callable[[], ClusterImage],
     ) -> None:
         self.settings = settings
         self._topic = topic
@@ -104,6 +64,7 @@ class GroupCoordinator:
         self._clock = clock
         self._rng = rng
         self._answer = answer
+        self._image = image
         # Partition index -> (leader epoch it was loaded in, its groups)
         self._loaded: dict[int, tuple[int, dict[str, CoordinatedGroup]]] = {}
         # Partition index -> producer id -> the groups in which its open transaction commits offsets.
@@ -138,8 +99,45 @@ class GroupCoordinator:
         partition, groups = self.groups_beside(group_id, now_us)
         group = groups.get(group_id)
         if group is None:
-            group = groups[group_id] = CoordinatedGroup(self, partition, group_id)
+            group = groups[group_id] = self._make(partition, group_id, self._classic(group_id))
         return group
+
+    def classic_group(self, group_id: str, now_us: int) -> CoordinatedGroup:
+        """The group for somebody who joins it by the classic protocol, which may be new; GroupRefusal."""
+        group = self.find_or_make(group_id, now_us)
+        if isinstance(group.members, ConsumerGroup):
+            if not group.members.is_empty:
+                raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            group.become(self._classic(group_id))
+        return group
+
+    def consumer_group(self, group_id: str, now_us: int, *, joins: bool) -> CoordinatedGroup:
+        """The group for somebody who is in it by KIP-848; for one who `joins` it may be new. GroupRefusal."""
+        partition, groups = self.groups_beside(group_id, now_us)
+        group = groups.get(group_id)
+        if group is None:
+            if not joins:
+                raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, detail=f"there is no group {group_id!r}")
+            group = groups[group_id] = self._make(partition, group_id, self._consumers(group_id))
+        elif joins and isinstance(group.members, Group) and group.members.is_empty:
+            group.become(self._consumers(group_id))
+        return group
+
+    def heartbeat(self, request: Request, answer: Callable[[Any, int, int], None], now_us: int) -> None:
+        """A checked ConsumerGroupHeartbeat: call `answer(answer or None, error code, now)` once; GroupRefusal."""
+        message = request.message
+        group = self.consumer_group(message.group_id, now_us, joins=message.member_epoch == JOINING_EPOCH)
+        told = group.consumers.heartbeat(message, request.client_id or "", self._image(), now_us)
+        error_code = self._write_members(group, now_us)
+        self.settle(group, now_us)
+        if error_code:
+            answer(None, error_code, now_us)
+            return
+
+        def replicated(late_error: int, later_us: int) -> None:
+            answer(None if late_error else told, late_error, later_us)
+
+        self._await(group.partition, group.end_offset, _nothing, replicated, now_us)
 
     def all_groups(self, now_us: int) -> Iterator[CoordinatedGroup]:
         """Every group coordinated here; GroupRefusal."""
@@ -149,18 +147,28 @@ class GroupCoordinator:
 
     def settle(self, group: CoordinatedGroup, now_us: int) -> None:
         """Carry out what a group has decided: write it down, answer, and wake it in time."""
-        if group.changed:
-            group.changed = False
-            pair = (group_key(group.group_id), group_value(group, self._clock.ms(now_us)))
-            # Where it fails, members know what the group decided; a coordinator after this one has them join again.
-            with suppress(GroupRefusal):
-                self._append(group.partition, [pair], now_us)
-        for request, answer in group.take_answers():
-            self._answer(request, answer, now_us)
+        # Where it fails, classic members know what the group decided; a coordinator after this one has them join again.
+        self._write_members(group, now_us)
+        if isinstance(group.members, Group):
+            for request, answer in group.members.take_answers():
+                self._answer(request, answer, now_us)
         self._purgatory.remove(group)
-        deadline_us = group.deadline_us()
+        deadline_us = group.members.deadline_us()
         if deadline_us is not None:
             self._purgatory.add(group, deadline_us)
+
+    def _write_members(self, group: CoordinatedGroup, now_us: int) -> int:
+        """Write down what has changed about the members of a group; the error code where that cannot be, else 0."""
+        pairs = group.unsaved_pairs(self._clock.ms(now_us))
+        if isinstance(group.members, Group):
+            group.members.changed = False
+        if pairs:
+            try:
+                group.end_offset = self._append(group.partition, pairs, now_us)
+            except GroupRefusal as refusal:
+                return refusal.error_code
+            group.saved()
+        return 0
 
     def commit(
         self,
@@ -200,7 +208,7 @@ class GroupCoordinator:
         if found is not None and found[0] == partition.leader_epoch:
             self._decide(partition, producer_id, committed)
 
-    def _await_decision(self, group: CoordinatedGroup, producer_id: int) -> dict[Place, tuple[CommittedOffset, int]]:
+    def _await_decision(self, group: CoordinatedGroup, producer_id: int) -> Undecided:
         """What a producer's open transaction commits in this group."""
         self._awaiting.setdefault(group.partition.index, {}).setdefault(producer_id, {})[group.group_id] = group
         return group.undecided.setdefault(producer_id, {})
@@ -222,10 +230,10 @@ class GroupCoordinator:
 
     def delete(self, group: CoordinatedGroup, now_us: int) -> None:
         """Delete a group nobody is in, and its offsets; GroupRefusal."""
-        if group.state is not GroupState.EMPTY:
+        if not group.members.is_empty:
             raise GroupRefusal(ErrorCode.NON_EMPTY_GROUP)
         pairs: list[Pair] = [(offset_key(group.group_id, *place), None) for place in group.offsets]
-        self._append(group.partition, [*pairs, (group_key(group.group_id), None)], now_us)
+        self._append(group.partition, [*pairs, *group.deletion_pairs()], now_us)
         group.end(ErrorCode.UNKNOWN_MEMBER_ID)
         del self.groups_beside(group.group_id, now_us)[1][group.group_id]
         self.settle(group, now_us)
@@ -249,17 +257,18 @@ class GroupCoordinator:
                 self._awaiting.pop(index, None)
                 for group in groups.values():
                     group.end(ErrorCode.NOT_COORDINATOR)
-                    group.changed = False
                     self.settle(group, now_us)
         if gone and partitions:
             self._forget_topics(dict.fromkeys(gone), now_us)
 
     def new_member_id(self, prefix: str) -> str:
         """An id nobody has: what the client calls itself, and a random (version 4) uuid."""
+        return f"{prefix[:_MEMBER_ID_PREFIX_MAX]}-{self._new_uuid()}"
+
+    def _new_uuid(self) -> str:
         bits = self._rng.getrandbits(128) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
         digits = f"{bits:032x}"
-        uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-        return f"{prefix[:_MEMBER_ID_PREFIX_MAX]}-{uuid}"
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
     def _forget_topics(self, gone: dict[str, None], now_us: int) -> None:
         try:
@@ -286,58 +295,42 @@ class GroupCoordinator:
             return found[1]
         if not partition.open_log():
             raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        groups: dict[str, CoordinatedGroup] = {}
         self._awaiting.pop(partition.index, None)
         try:
-            self._load(partition, groups, now_us)
+            groups = self._load(partition, now_us)
         except NotReplicated as early:
             raise GroupRefusal(early.error_code) from early
         except (OSError, CorruptBatch) as error:
             raise GroupRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         self._loaded[partition.index] = (partition.leader_epoch, groups)
         for group in groups.values():
-            group.restore(list(group.members.values()), now_us)
+            group.restore(now_us)
             self.settle(group, now_us)
         return groups
 
-    def _load(self, partition: Partition, groups: dict[str, CoordinatedGroup], now_us: int) -> None:
+    def _load(self, partition: Partition, now_us: int) -> dict[str, CoordinatedGroup]:
+        def make(group_id: str, members: Group | ConsumerGroup) -> CoordinatedGroup:
+            return self._make(partition, group_id, members)
+
+        stored = StoredGroups(make, self._classic, self._consumers, self._await_decision)
         for header, records in replicated_batches(partition, now_us):
-            if header.is_control:
-                for record in records:
+            for record in records:
+                if header.is_control:
                     marker = read_marker_record(record)
                     if marker is not None:
                         self._decide(partition, header.producer_id, marker.committed)
-                continue
-            pairs = [(record.key, record.value) for record in records if record.key is not None]
-            for group_id, place, told in read_entries(iter(pairs)):
-                self._take_entry(partition, groups, group_id, place, told)
-                if header.is_transactional and place is not None and isinstance(told, CommittedOffset):
-                    undecided = self._await_decision(groups[group_id], header.producer_id)
-                    undecided[place] = told, header.last_offset + 1
-                elif place is not None and isinstance(told, CommittedOffset):
-                    groups[group_id].take(place, told, header.last_offset + 1)
+                elif record.key is not None:
+                    stored.take(header, record.key, record.value)
+        return stored.all_taken()
 
-    def _take_entry(
-        self,
-        partition: Partition,
-        groups: dict[str, CoordinatedGroup],
-        group_id: str,
-        place: Place | None,
-        told: CommittedOffset | StoredGroup | None,
-    ) -> None:
-        """What an entry says of a group itself, and offsets that are taken back."""
-        group = groups.get(group_id)
-        if group is None:
-            group = groups[group_id] = CoordinatedGroup(self, partition, group_id)
-        if place is None and told is None:
-            del groups[group_id]
-        elif place is None:
-            assert isinstance(told, StoredGroup)
-            group.protocol_type, group.generation = told.protocol_type or None, told.generation
-            group.protocol, group.leader_id = told.protocol, told.leader_id
-            group.members = {member.member_id: member for member in told.members}
-        elif told is None:
-            group.offsets.pop(place, None)
+    def _make(self, partition: Partition, group_id: str, members: Group | ConsumerGroup) -> CoordinatedGroup:
+        return CoordinatedGroup(group_id, partition, members, self.settle)
+
+    def _classic(self, group_id: str) -> Group:
+        return Group(group_id, self.settings.group_initial_rebalance_delay_ms * 1000, self.new_member_id)
+
+    def _consumers(self, group_id: str) -> ConsumerGroup:
+        return ConsumerGroup(group_id, self.settings, self._new_uuid)
 
     def _append(
         self, partition: Partition, pairs: list[Pair], now_us: int, *, producer: tuple[int, int] | None = None

@@ -36,6 +36,8 @@ class Group:
     `changed` is set when there is something new that a coordinator after this one should know.
     """
 
+    group_type = "classic"
+
     def __init__(self, group_id: str, initial_delay_us: int, new_member_id: Callable[[str], str]) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
@@ -56,6 +58,11 @@ class Group:
         self._new_member_id = new_member_id
         self._answers: list[tuple[Request, Any]] = []
         self._deadlines = Deadlines(self._deadline_of)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is in it."""
+        return self.state is GroupState.EMPTY
 
     # Requests.
 

@@ -1,6 +1,7 @@
 """What stands in the internal topic `__consumer_offsets`: committed offsets and groups, in Kafka's own layouts.
 
-A record's key begins with its version, which says what it is: 0 and 1 an offset (group, topic, partition), 2 a group.
+A record's key begins with its version, which says what it is: 0 and 1 an offset (group, topic, partition), 2 a group of
+the classic protocol (`consumer_records.py` knows those of KIP-848).
 Values are written in version 3, the one Kafka writes, and read in versions 0 to 3; a null value takes back what was
 said under the key. So Apache Kafka's tools read these logs.
 
@@ -17,13 +18,11 @@ Times are those of the broker's wall clock, in milliseconds since 1970.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
 from ottla.broker.groups.group import Group
 from ottla.broker.groups.members import Member
-from ottla.broker.internal_topics import Pair
 from ottla.broker.topic_names import OFFSETS_TOPIC
 from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.primitives import Decoder
@@ -100,21 +99,11 @@ def group_value(group: Group, now_ms: int) -> bytes:
 Entry = tuple[str, tuple[str, int] | None, CommittedOffset | StoredGroup | None]
 
 
-def read_entries(pairs: Iterator[Pair]) -> Iterator[Entry]:
+def read_entry(key: bytes, value: bytes | None) -> Entry | None:
     """(group, (topic, partition) or None for the group itself, what was said or None where it was taken back).
 
-    Records that are not understood, as newer ones may be, are passed over, as Kafka does.
+    None for records of other kinds; MalformedMessage for those that are not understood.
     """
-    for key, value in pairs:
-        try:
-            entry = _read_entry(key, value)
-        except MalformedMessage:
-            continue
-        if entry is not None:
-            yield entry
-
-
-def _read_entry(key: bytes, value: bytes | None) -> Entry | None:
     decoder = Decoder(key)
     version = decoder.int16()
     if version in _OFFSET_KEYS:

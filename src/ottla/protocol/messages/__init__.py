@@ -52,6 +52,8 @@ MODULES: dict[int, tuple[str, str]] = {
     63: ("broker_heartbeat", "BrokerHeartbeat"),
     65: ("describe_transactions", "DescribeTransactions"),
     66: ("list_transactions", "ListTransactions"),
+    68: ("consumer_group_heartbeat", "ConsumerGroupHeartbeat"),
+    69: ("consumer_group_describe", "ConsumerGroupDescribe"),
     71: ("get_telemetry_subscriptions", "GetTelemetrySubscriptions"),
     72: ("push_telemetry", "PushTelemetry"),
     74: ("list_config_resources", "ListConfigResources"),
