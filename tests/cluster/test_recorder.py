@@ -96,8 +96,8 @@ def test_the_end_of_a_leader_and_the_next_one_are_events() -> None:
             after = cluster.leader(TOPIC, 0)
         cluster.await_isr(TOPIC, 0)
         found = told(cluster)
-    struck, *others = found["exchanges"]
-    assert (struck["broker"], struck["ending"], struck["base_offset"]) == (leader, "broker ended", -1)
+    hit, *others = found["exchanges"]
+    assert (hit["broker"], hit["ending"], hit["base_offset"]) == (leader, "broker ended", -1)
     assert others[-1]["broker"] == after
     kinds = [each["kind"] for each in found["events"] if each["broker"] in (leader, after) or each["kind"] != "leads"]
     assert kinds.index("begins") < kinds.index("strikes") < kinds.index("down") < kinds.index("healed")

@@ -61,7 +61,7 @@ class Recorder:
         self._left_out = 0
         # (broker, connection) -> correlation id -> its batches; a broker that was started anew has new connections.
         self._open: dict[tuple[int, int], dict[int, list[_Exchange]]] = {}
-        self._struck: dict[int, int] = {}
+        self._fired: dict[int, int] = {}
         self._roles: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self._committed: dict[int, int] = {}
         # In which order things happened: several do in the same microsecond.
@@ -229,7 +229,7 @@ class Recorder:
     # ---- beside the brokers -------------------------------------------------------------------------------------
 
     def broker_acted(self, broker_id: int) -> None:
-        """A broker has done something: its high watermarks may have moved, and faults may have struck."""
+        """A broker has done something: its high watermarks may have moved, and faults may have fired."""
         self.look_at_faults()
         core: Any = self._host.brokers[broker_id].core
         for index, replica in core.topics.get(self._topic, {}).items():
@@ -239,11 +239,11 @@ class Recorder:
                     self._watermarks.append((self._host.schedule.now_us, index, replica.high_watermark))
 
     def look_at_faults(self) -> None:
-        """Note which have struck since the last look; of those that strike no requests only the first time."""
+        """Note which have fired since the last look; of those that apply to no requests only the first time."""
         for effect in self._faults.effects:
-            before, fired = self._struck.get(effect.fault_id, 0), effect.fired
+            before, fired = self._fired.get(effect.fault_id, 0), effect.fired
             if fired > before:
-                self._struck[effect.fault_id] = fired
+                self._fired[effect.fault_id] = fired
                 if effect.fault.applies_to_requests or not before:
                     self._note(STRIKES, broker=self._at_work, fault=effect.fault_id, words=effect.fault.kind)
 

@@ -20,7 +20,7 @@ def as_report(outcome: RunOutcome) -> str:
     is_good = outcome.exit_status == 0
     title = f"{outcome.records:,} records of {outcome.shown}, three times"
     notes = [*([TOO_FEW_REQUESTS] if outcome.void and outcome.has_too_few_requests else []), *outcome.miscounted]
-    faults = [(shown(guarantee), shown(struck)) for guarantee, struck in faults_told(outcome)]
+    faults = [(shown(guarantee), shown(fired)) for guarantee, fired in faults_told(outcome)]
     answers = [(shown(each.guarantee), shown(answer_sentence(each))) for each in outcome.answers]
     body = f"""<h1>{shown(title)}</h1>
 <p class="verdict{"" if is_good else " bad"}">{shown(outcome.conclusion)}</p>

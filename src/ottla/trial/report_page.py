@@ -246,7 +246,7 @@ def _settings(settings: Mapping[str, Any]) -> str:
 
 
 def _times(count: int) -> str:
-    return "struck once" if count == 1 else f"struck {count:,} times" if count else "never struck"
+    return "fired once" if count == 1 else f"fired {count:,} times" if count else "never fired"
 
 
 def _plural(count: int, what: str) -> str:
