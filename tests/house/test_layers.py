@@ -50,6 +50,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": CLIENT_SIDE | {"schemas", "ledger"},
     "host": {"broker", "protocol", "records", "faults"},
     "cluster": {"host", "broker", "protocol", "records", "faults", "sockets"},
+    # Of the client-side rooms what speaks to brokers: settings, name lookups and TLS of clients.
+    "proxy": {"protocol", "faults", "sockets", "connection", "client"},
     "remote": {"cluster", "faults", "sockets"},
     "sink": CLIENT_SIDE | {"client"},
     "spark": {"client", "schemas", "registry", "producer", "records", "sink"},
@@ -63,7 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "seeds": {"audit", "audit/chronicles", "simulation"},
     "showcase": REAL,
     "trial": REAL,
-    "cli": REAL | {"remote", "seeds", "showcase", "simulation", "trial"},
+    "cli": REAL | {"proxy", "remote", "seeds", "showcase", "simulation", "trial"},
 }
 
 PURE = CORES | JUDGES | {"evidence/decoded", "faults", "host", "simulation"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.cluster.cluster import Cluster
-from ottla.cluster.faults import Fault
 from ottla.errors import ConfigError, OttlaError
 from ottla.faults.fault import KINDS, fault_class, fault_from
 from ottla.faults.fields import Field, whole
+from ottla.faults.verbs import Fault
 from ottla.remote.route import DEFAULT_WAIT_S, TIMEOUT, Asked, Refusal, Route, described_field
 
 _AWAIT = Field("await", whole(1), "answer when the fault has struck so often; 504 where it has not in time")
