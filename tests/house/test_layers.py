@@ -49,6 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker": {"protocol", "records", "faults"},
     "client": CLIENT_SIDE | {"schemas", "ledger"},
     "host": {"broker", "protocol", "records", "faults"},
+    "tap": {"protocol", "records"},
     "cluster": {"host", "broker", "protocol", "records", "faults", "sockets"},
     # Of the client-side rooms what speaks to brokers: settings, name lookups and TLS of clients.
     "proxy": {"protocol", "faults", "sockets", "connection", "client"},
@@ -65,10 +66,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "seeds": {"audit", "audit/chronicles", "simulation"},
     "showcase": REAL,
     "trial": REAL,
-    "cli": REAL | {"proxy", "remote", "seeds", "showcase", "simulation", "trial"},
+    "cli": REAL | {"proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},
 }
 
-PURE = CORES | JUDGES | {"evidence/decoded", "faults", "host", "simulation"}
+PURE = CORES | JUDGES | {"evidence/decoded", "faults", "host", "simulation", "tap"}
 FORBIDDEN_MODULES = {"socket", "threading", "asyncio", "secrets", "select", "selectors", "subprocess"}
 # Files at the top that sleep, write or show something.
 FORBIDDEN_OURS = {"ottla.patience", "ottla.screen", "ottla.whole_file"}
