@@ -73,6 +73,13 @@ def proxy(
             metavar="FILE",
         ),
     ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", help="Write all requests and answers into this new file.", metavar="FILE"),
+    ] = None,
+    payloads: Annotated[
+        bool, typer.Option("--payloads", help="Record the bytes of requests and answers, too; without, their hashes.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Say where the proxy is as one line of JSON, for scripts.")
     ] = False,
@@ -95,6 +102,8 @@ def proxy(
     papers: dict[str, Any] = {"certificate": certificate, "private_key": private_key, "client_ca": client_ca}
     listener = _listener(listen, advertise, papers)
     settings = _upstream_settings(upstream_tls, upstream_config)
+    if payloads and record is None:
+        raise UserMistake("--payloads is for a recording: give --record FILE, too")
     handler = _tell_on(sys.stderr if as_json else sys.stdout)
     # Not an Event: its lock may be held by the very thread that the handler strikes.
     asked: list[int] = []
@@ -103,7 +112,9 @@ def proxy(
         asked.append(number)
 
     try:
-        with Proxy(upstream, listener=listener, upstream_settings=settings) as running:
+        with Proxy(
+            upstream, listener=listener, upstream_settings=settings, record=record, payloads=payloads
+        ) as running:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, leave)
             in_force = [running.faults.add(fault) for fault in planned]

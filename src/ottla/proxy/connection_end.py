@@ -11,13 +11,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ottla.errors import OttlaError
+from ottla.protocol.errors import FrameTooLarge
 from ottla.protocol.frames import FrameBuffer
 from ottla.sockets.event_loop import EventLoop
 
 # As socket.request.max.bytes of Apache Kafka; answers may be larger.
 REQUEST_BYTES_MAX = 104_857_600
 ANSWER_BYTES_MAX = 0x7FFFFFFF
+_TLS_RECORD = 0x1603  # how a TLS handshake begins, where the length of a frame is expected
+_BEGINS_TLS = "it begins with TLS, which is not spoken here"
 _BYTES_PER_TURN = 1 << 20
 _PIECES_PER_WRITE = 256
 
@@ -25,23 +27,23 @@ _PIECES_PER_WRITE = 256
 class ConnectionEnd:
     """Made around a socket, or what encrypts one; it owns the socket from then on.
 
-    `received(frames)` is told of whole frames, `lost(reason)` once of the end, `sent()` when all has left that was to
-    be sent. Nothing is read before `read_on`.
+    `received(frames)` is told of whole frames, `lost(reason, is_mistake)` once of the end, `sent()` when all has
+    left that was to be sent. Nothing is read before `read_on`.
     """
 
     def __init__(
         self,
         loop: EventLoop,
         sock: Any,
-        frame_bytes_max: int,
+        frames: FrameBuffer,
         received: Callable[[list[memoryview]], None],
-        lost: Callable[[str], None],
+        lost: Callable[[str, bool], None],
         sent: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._socket = sock
         self._is_plain = isinstance(sock, socket.socket)
-        self._frames = FrameBuffer(frame_bytes_max)
+        self._frames = frames
         self._received = received
         self._lost = lost
         self._sent = sent
@@ -86,7 +88,8 @@ class ConnectionEnd:
         except OSError as error:
             self._end(error.strerror or "connection lost")
             return
-        except OttlaError as error:
+        except Exception as error:
+            # Lost, whose home is only imported where there is TLS.
             self._end(str(error))
             return
         if bool(self._out) != self._is_writing:
@@ -148,7 +151,7 @@ class ConnectionEnd:
                 return
             except Exception as error:
                 # HandshakeFailed and Lost, whose homes are only imported where there is TLS.
-                self._end(str(error))
+                self._end(str(error), is_mistake=True)
                 return
             if not size:
                 self._end("")
@@ -156,8 +159,9 @@ class ConnectionEnd:
             self.read_bytes += size
             try:
                 frames = self._frames.advance(size)
-            except OttlaError as error:
-                self._end(str(error))
+            except FrameTooLarge as error:
+                is_tls = self._is_plain and error.size >> 16 == _TLS_RECORD
+                self._end(_BEGINS_TLS if is_tls else str(error), is_mistake=True)
                 return
             if frames:
                 self._received(frames)
@@ -184,8 +188,8 @@ class ConnectionEnd:
             left -= size
             out.popleft()
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, *, is_mistake: bool = False) -> None:
         """`reason`: "" where the other side has closed in order."""
         if not self.is_closed:
             self.close()
-            self._lost(reason)
+            self._lost(reason, is_mistake)

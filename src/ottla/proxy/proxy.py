@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from ottla.connection.security_settings import SECURITY_SETTINGS, SecuritySettings
@@ -44,6 +45,8 @@ class Proxy:
     address, and counts up; protocol SSL takes a certificate. SASL passes through, and is for the broker to judge.
     `upstream_settings`: how the brokers' listener is spoken to, by the clients' own names (`security.protocol`,
     `ssl.truststore.location`, ...).
+    `record`: a new file for a capture of all requests and answers, which `ottla tap` shows. Records are told by their
+    hashes there; `payloads` keeps the bytes of requests and answers, too.
 
     Raises ConfigError, Unreachable, NotKafka, or UserMistake where a port cannot be had.
     """
@@ -54,6 +57,8 @@ class Proxy:
         *,
         listener: Listener | None = None,
         upstream_settings: Mapping[str, Any] | None = None,
+        record: str | os.PathLike[str] | None = None,
+        payloads: bool = False,
     ) -> None:
         listener = Listener() if listener is None else listener
         if not isinstance(listener, Listener):
@@ -70,7 +75,15 @@ class Proxy:
         self._control: ControlClient | None = None
         self._loop = EventLoop()
         try:
-            self._server = ProxyServer(self._loop, listener, addresses, brokers, tls)
+            self._server = ProxyServer(
+                self._loop,
+                listener,
+                addresses,
+                brokers,
+                tls,
+                None if record is None else Path(record),
+                payloads=payloads,
+            )
         except BaseException:
             self._loop.close()
             raise

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.protocol.frames import FrameBuffer
 from ottla.proxy.addresses import Address, Node
 from ottla.proxy.connection_end import ANSWER_BYTES_MAX, REQUEST_BYTES_MAX, ConnectionEnd
 from ottla.proxy.events import CloseClient, CloseUpstream, Struck, ToClient, ToUpstream, Unseen
 from ottla.proxy.passage import Passage
-from ottla.proxy.upstream import Connecting
+from ottla.proxy.upstream import Connecting, shown
 from ottla.sockets.event_loop import Timer
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 # What may wait for one end before the other one is no longer read from.
 _QUEUED_BYTES_MAX = 4 << 20
-_TLS_RECORD = 0x1603  # how a TLS handshake begins, where the length of a frame is expected
 
 
 class Relay:
@@ -33,11 +33,14 @@ class Relay:
         self._server = server
         self._loop = server.loop
         self.passage = Passage(server.shared, lambda: max(-1, self.node().node_id))
+        frames = FrameBuffer(REQUEST_BYTES_MAX, server.stage)
         self._client = ConnectionEnd(
-            server.loop, sock, REQUEST_BYTES_MAX, self._requests, self._client_lost, self._client_caught_up
+            server.loop, sock, frames, self._requests, self._client_lost, self._client_caught_up
         )
         self._upstream: ConnectionEnd | None = None
         self._upstream_name = server.upstream_name(self.node())
+        recording = server.recording
+        self._recorded = None if recording is None else recording.of(number, peer, shown(local))
         self._timer: Timer | None = None
         self._is_deaf = self._is_named = False
         self.requests = 0
@@ -66,8 +69,9 @@ class Relay:
 
     def release(self, fault_id: int) -> None:
         """A fault was healed: what it held goes on."""
-        self.passage.release(fault_id, self._loop.now_us())
-        self._carry_out()
+        if self._upstream is not None:
+            self.passage.release(fault_id, self._loop.now_us())
+            self._carry_out()
 
     def close(self) -> None:
         """Close both ends at once."""
@@ -79,6 +83,8 @@ class Relay:
         self._client.close()
         if self._upstream is not None:
             self._upstream.close()
+        if self._recorded is not None:
+            self._recorded.end()
         self._server.forget(self)
 
     # ---- what the ends tell -------------------------------------------------------------------------------------
@@ -90,8 +96,9 @@ class Relay:
             self.close()
             return
         self._server.upstream_reached(self.node())
+        frames = FrameBuffer(ANSWER_BYTES_MAX, self._server.stage)
         self._upstream = ConnectionEnd(
-            self._loop, sock, ANSWER_BYTES_MAX, self._answers, self._upstream_lost, self._upstream_caught_up
+            self._loop, sock, frames, self._answers, self._upstream_lost, self._upstream_caught_up
         )
         self._upstream.read_on()
         self._client.read_on()
@@ -101,6 +108,8 @@ class Relay:
         self.requests += len(frames)
         self._server.requests += len(frames)
         for frame in frames:
+            if self._recorded is not None:
+                self._recorded.request(frame)
             self.passage.receive_request(frame, now_us)
         if not self._is_named and self.passage.client_id is not None:
             self._is_named = True
@@ -113,8 +122,8 @@ class Relay:
             self.passage.receive_answer(frame, now_us)
         self._carry_out()
 
-    def _client_lost(self, reason: str) -> None:
-        if reason and not self.requests:
+    def _client_lost(self, reason: str, is_mistake: bool) -> None:
+        if is_mistake:
             self._server.refused(self, reason)
         if self._upstream is None:
             self.close()
@@ -122,8 +131,10 @@ class Relay:
         self.passage.client_lost()
         self._carry_out()
 
-    def _upstream_lost(self, reason: str) -> None:
+    def _upstream_lost(self, reason: str, is_mistake: bool) -> None:
         told = f"{self._upstream_name} has closed the connection{f' ({reason})' if reason else ''}"
+        if is_mistake:
+            self._server.refused(self, told)
         self.passage.upstream_lost(told, self._loop.now_us())
         self._carry_out()
 
@@ -150,6 +161,8 @@ class Relay:
                 if type(output) is ToUpstream:
                     upstream.send(output.pieces)
                 elif type(output) is ToClient:
+                    if self._recorded is not None:
+                        self._recorded.answer(output.pieces)
                     client.send(output.pieces)
                 elif type(output) is Struck:
                     self._server.struck(self, output)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.errors import OttlaError, UserMistake
 from ottla.faults.fault import fault_from
 from ottla.faults.plan import FaultPlan
+from ottla.protocol.frames import STAGE_BYTES
 from ottla.proxy.addresses import Address, AddressBook, Node
 from ottla.proxy.events import Struck
 from ottla.proxy.faults_in_force import FaultsInForce
@@ -30,7 +31,9 @@ from ottla.sockets.refusal_log import RefusalLog
 
 if TYPE_CHECKING:
     import ssl
+    from pathlib import Path
 
+    from ottla.proxy.recording import Recording
     from ottla.sockets.listener import Listener
 
 logger = logging.getLogger("ottla.proxy")
@@ -70,10 +73,15 @@ class ProxyServer:
         bootstrap: list[Address],
         brokers: list[Broker],
         upstream_tls: ssl.SSLContext | None,
+        record: Path | None = None,
+        *,
+        payloads: bool = False,
     ) -> None:
         self.loop = loop
         self.upstream_tls = upstream_tls
         self.requests = self.connections = 0
+        # What all connections read into, one after the other.
+        self.stage = bytearray(STAGE_BYTES)
         self._listener = listener
         self._tls: ssl.SSLContext | None = None
         if listener.is_tls:
@@ -100,7 +108,14 @@ class ProxyServer:
         self.faults = FaultsInForce(plan, self, loop.now_us)
         # Those that wait until a fault has struck.
         self._watches: list[Callable[[], bool]] = []
+        self.recording: Recording | None = None
         try:
+            if record is not None:
+                from ottla.proxy.recording import Recording
+
+                names = self.shared.topic_names
+                about = {"upstream": ",".join(map(shown, bootstrap)), "seen_by": "ottla proxy"}
+                self.recording = Recording(record, payloads=payloads, topic_names=names, **about)
             self.bootstrap = [self.shared.book.add_bootstrap(address) for address in bootstrap]
             for broker in sorted(brokers):
                 self.shared.book.local_of(*broker)
@@ -122,6 +137,8 @@ class ProxyServer:
             self.loop.remove_reader(port)
             port.close()
         self._ports.clear()
+        if self.recording is not None:
+            self.recording.close()
         if self._refusal_timer is not None:
             self._refusal_timer.cancel()
         self.loop.remove_reader(self._bell)
