@@ -187,7 +187,7 @@ class Passage:
             try:
                 self._take(frame, now_us)
             except ProtocolError as error:
-                self._close(str(error), is_mistake=True)
+                self._close(f"a request cannot be read: {error}", is_mistake=True)
 
     def _take(self, frame: memoryview, now_us: int) -> None:
         if self._is_token(frame):
