@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
+from tests.markers import await_markers
 from tests.papers import Papers
 from tools.ports import free_ports
 
@@ -67,6 +68,7 @@ def test_librdkafka_in_a_transaction_loses_an_ack(cluster: ottla.Cluster, proxy:
             producer.produce(topic, b"%d" % number)
         producer.commit_transaction(_PATIENCE_S)
     assert (produced.fired, ended.fired) == (1, 1)
+    await_markers(cluster.bootstrap_servers, topic)
     table = ottla.read_table(cluster.bootstrap_servers, topic, isolation_level="read_committed")
     assert table.column("value").to_pylist() == expected()
 
