@@ -167,6 +167,8 @@ def test_every_kind_has_a_verb_and_every_verb_a_case() -> None:
         "find",
         "in_force",
         "heal",
+        "all",
+        "known_kinds",
         "remember_counts",
     }
     # Coordinators are moved as the leaders they are.

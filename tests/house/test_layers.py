@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cluster": {"host", "broker", "protocol", "records", "faults", "sockets"},
     # Of the client-side rooms what speaks to brokers: settings, name lookups and TLS of clients.
     "proxy": {"protocol", "faults", "sockets", "connection", "client", "tap"},
-    "remote": {"cluster", "faults", "sockets"},
+    "remote": {"cluster", "faults", "proxy", "sockets"},
     "sink": CLIENT_SIDE | {"client"},
     "spark": {"client", "schemas", "registry", "producer", "records", "sink"},
     "audit": {"ledger"},

@@ -8,12 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ottla
+from ottla.proxy.faults_in_force import KINDS
 from ottla.tap.capture import CaptureReader
 from ottla.tap.exchange import Exchange, Outcome
 
@@ -149,3 +152,35 @@ def test_a_capture_that_is_there_already_is_not_overwritten(cluster: ottla.Clust
     sentence = refused("--upstream", cluster.bootstrap_servers, "--record", str(capture))
     assert "is there already" in sentence
     assert capture.read_text() == "precious"
+
+
+def cluster_command(*arguments: str) -> str:
+    """What `ottla cluster` prints."""
+    command = [sys.executable, "-m", "ottla.cli", "cluster", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_faults_are_added_and_healed_from_outside(cluster: ottla.Cluster, topic: str) -> None:
+    running = Running("--upstream", cluster.bootstrap_servers, "--control", "0")
+    where = ("--address", running.told["control"])
+    added = json.loads(cluster_command("fault", "lose_ack", f"topic={topic}", "nth=1", "--json", *where))
+    with ottla.Producer(running.servers, linger_ms=0, enable_idempotence=False) as producer:
+        producer.send(topic, b"v").result(_TIMEOUT_S)
+    cluster_command("await-fired", str(added["id"]), *where)
+    host = running.told["control"]
+    with urllib.request.urlopen(f"http://{host}/v1/faults", timeout=_TIMEOUT_S) as answer:
+        told = json.load(answer)
+    assert [(each["fault"]["kind"], each["fired"]) for each in told["in_force"]] == [("lose_ack", 1)]
+    assert [each["kind"] for each in told["kinds"]] == [*KINDS]
+    with urllib.request.urlopen(f"http://{host}/v1/proxy", timeout=_TIMEOUT_S) as answer:
+        assert json.load(answer)["bootstrap_servers"] == running.servers
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"http://{host}/v1/topics", timeout=_TIMEOUT_S)
+    assert refused.value.code == 404
+    cluster_command("heal", str(added["id"]), *where)
+    assert ottla.read_table(cluster.bootstrap_servers, topic).num_rows == 2
+    status, said = running.end()
+    assert status == 0
+    assert "fault 1, lose ack of Produce" in said

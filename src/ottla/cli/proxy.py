@@ -7,12 +7,14 @@ import logging
 import signal
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.cli.control import TOKEN_VARIABLE, open_control
 from ottla.cli.output import counted
 from ottla.errors import ConfigError, UserMistake
 from ottla.printable import printable
@@ -80,6 +82,24 @@ def proxy(
     payloads: Annotated[
         bool, typer.Option("--payloads", help="Record the bytes of requests and answers, too; without, their hashes.")
     ] = False,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            "--control",
+            help="Let `ottla cluster fault`, and programs by HTTP, add and heal faults at this address; PORT alone is "
+            "one of 127.0.0.1, 0 a free one.",
+            metavar="[HOST:]PORT",
+        ),
+    ] = None,
+    control_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--control-token-file",
+            help="Whoever does so must know the token in this file; without it, the environment variable "
+            f"{TOKEN_VARIABLE} holds one.",
+            metavar="FILE",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Say where the proxy is as one line of JSON, for scripts.")
     ] = False,
@@ -97,6 +117,7 @@ def proxy(
     Exit status: 0 after Ctrl+C or SIGTERM, 2 when an address, a file or a port cannot be used.
     """
     from ottla.proxy.proxy import Proxy
+    from ottla.remote.api import PROXY_ROUTES
 
     planned = [] if faults is None else _read_faults(faults)
     papers: dict[str, Any] = {"certificate": certificate, "private_key": private_key, "client_ca": client_ca}
@@ -104,6 +125,7 @@ def proxy(
     settings = _upstream_settings(upstream_tls, upstream_config)
     if payloads and record is None:
         raise UserMistake("--payloads is for a recording: give --record FILE, too")
+    controlled = open_control(control, control_token_file)
     handler = _tell_on(sys.stderr if as_json else sys.stdout)
     # Not an Event: its lock may be held by the very thread that the handler strikes.
     asked: list[int] = []
@@ -112,26 +134,35 @@ def proxy(
         asked.append(number)
 
     try:
-        with Proxy(
-            upstream, listener=listener, upstream_settings=settings, record=record, payloads=payloads
-        ) as running:
+        with (
+            controlled or nullcontext(),
+            Proxy(upstream, listener=listener, upstream_settings=settings, record=record, payloads=payloads) as running,
+        ):
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, leave)
-            in_force = [running.faults.add(fault) for fault in planned]
-            _begin(running, upstream, in_force, as_json=as_json)
-            _wait(running, asked)
-        _sum_up(running, in_force)
+            for fault in planned:
+                running.faults.add(fault)
+            with nullcontext() if controlled is None else controlled.serving(running, PROXY_ROUTES):
+                address = None if controlled is None else controlled.address
+                _begin(running, upstream, address, as_json=as_json)
+                _wait(running, asked)
+            every = running.faults.all()
+        _sum_up(running, every)
     finally:
         logging.getLogger("ottla.proxy").removeHandler(handler)
 
 
-def _begin(running: Proxy, upstream: str, in_force: list[InForce], *, as_json: bool) -> None:
+def _begin(running: Proxy, upstream: str, control: str | None, *, as_json: bool) -> None:
+    in_force = running.faults.in_force()
     if as_json:
         told = running.describe()
+        told["control"] = control
         told["faults"] = [fault.what.to_dict() for fault in in_force]
         typer.echo(json.dumps(told))
         return
     typer.echo(f"proxy at {running.bootstrap_servers} for {upstream}; Ctrl+C ends it")
+    if control is not None:
+        typer.echo(f"control at {control}: ottla cluster fault lose_ack nth=3 --address {control}")
     for fault in in_force:
         typer.echo(f"fault {fault.id}: {fault.what.tell()}")
 
@@ -146,14 +177,14 @@ def _wait(running: Proxy, asked: list[int]) -> None:
                 _say(f"no client has connected so far: give clients bootstrap.servers={running.bootstrap_servers}")
 
 
-def _sum_up(running: Proxy, in_force: list[InForce]) -> None:
+def _sum_up(running: Proxy, every: list[InForce]) -> None:
     """What was seen, on stderr: whoever reads stdout may be gone."""
     counts = running.describe()
     if counts["connections"]:
         _say(f"{counted(counts['connections'], 'connection')}, {counted(counts['requests'], 'request')}")
     else:
         _say(f"no client has connected: give clients bootstrap.servers={counts['bootstrap_servers']}")
-    for fault in in_force:
+    for fault in every:
         fired, matched = fault.fired, fault.matched
         told = f"fault {fault.id}, {fault.what.tell()}"
         if fired:

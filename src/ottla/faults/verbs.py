@@ -139,6 +139,8 @@ class Hold(Fault):
 class Verbs:
     """The faults of one cluster or proxy; every verb raises ConfigError for what makes no sense."""
 
+    # Those that it can carry out.
+    known_kinds: tuple[str, ...] = kinds.KINDS
     # What the faults are in, as errors say it.
     _where = "here"
 
@@ -158,6 +160,10 @@ class Verbs:
         if found is None:
             raise ConfigError(f"there is no fault {fault_id} {self._where}.")
         return found
+
+    def all(self) -> list[Fault]:
+        """All faults, healed or not, in the order in which they were made."""
+        return list(self._made.values())
 
     def in_force(self) -> list[Fault]:
         """The faults that were not healed yet, in the order in which they were made."""

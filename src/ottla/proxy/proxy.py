@@ -18,6 +18,7 @@ from ottla.connection.setting import read_settings
 from ottla.connection.settings import parse_bootstrap
 from ottla.errors import ClosedError, ConfigError, ForkError, OttlaError
 from ottla.faults.verbs import Verbs
+from ottla.proxy.faults_in_force import KINDS
 from ottla.proxy.server import ProxyServer
 from ottla.proxy.upstream import look_at_upstream
 from ottla.sockets.control import ControlClient, ControlServer
@@ -31,6 +32,7 @@ _STOP_TIMEOUT_S = 10.0
 class ProxyFaults(Verbs):
     """The faults of one proxy: those that strike requests and connections."""
 
+    known_kinds = KINDS
     _where = "in this proxy"
 
 
@@ -99,6 +101,11 @@ class Proxy:
         """What clients are given: "host:port", several with commas."""
         found: str = self.describe()["bootstrap_servers"]
         return found
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is there: not closed."""
+        return self._control is not None and self._thread.is_alive()
 
     def describe(self) -> dict[str, Any]:
         """Where each broker is upstream and here, and how many connections and requests there were so far."""
