@@ -24,7 +24,8 @@ INTRODUCTION = """\
 # Faults
 
 What can go wrong on purpose. The same faults, with the same names and fields, strike an embedded cluster
-(`cluster.faults`), a simulated one (`ottla simulate`) and stand in plans that were kept. Written by
+(`cluster.faults`), a simulated one (`ottla simulate`) and stand in plans that were kept. Those that strike requests,
+`unplug` and `half_open` strike in front of any Kafka, too ([proxy](proxy.md)). Written by
 `tools/generate_faults.py` from `src/ottla/faults/`; changes belong there.
 
 ```python

@@ -179,6 +179,11 @@ class Passage:
         """Whether nothing should be read from the client for now: frames wait behind a request that waits."""
         return self._blocked is not None and bool(self._waiting)
 
+    @property
+    def has_more_to_forward(self) -> bool:
+        """Whether a fault still holds up what upstream is to get."""
+        return self._blocked is not None or bool(self._again)
+
     # ---- requests -----------------------------------------------------------------------------------------------
 
     def _proceed(self, now_us: int) -> None:

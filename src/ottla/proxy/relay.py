@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # What may wait for one end before the other one is no longer read from.
 _QUEUED_BYTES_MAX = 4 << 20
+# How long upstream may take to answer whoever has gone.
+_LAST_ANSWERS_S = 60.0
 
 
 class Relay:
@@ -42,6 +44,7 @@ class Relay:
         recording = server.recording
         self._recorded = None if recording is None else recording.of(number, peer, shown(local))
         self._timer: Timer | None = None
+        self._last_answers: Timer | None = None
         self._is_deaf = self._is_named = False
         self.requests = 0
         self._connecting: Connecting | None = Connecting(
@@ -77,9 +80,9 @@ class Relay:
         """Close both ends at once."""
         if self._connecting is not None:
             self._connecting.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._last_answers):
+            if timer is not None:
+                timer.cancel()
         self._client.close()
         if self._upstream is not None:
             self._upstream.close()
@@ -179,6 +182,8 @@ class Relay:
         if client.is_closed and upstream.is_closed:
             self.close()
             return
+        if client.is_closed and self._last_answers is None:
+            self._last_answers = self._loop.call_later(_LAST_ANSWERS_S, self._give_up)
         self._keep_pace(client, upstream)
         if self._timer is not None:
             self._timer.cancel()
@@ -186,6 +191,13 @@ class Relay:
         due_us = self.passage.deadline_us()
         if due_us is not None:
             self._timer = self._loop.call_at(due_us / 1_000_000, self._tick)
+
+    def _give_up(self) -> None:
+        """The client has been gone for long: what upstream has not answered by now is not waited for."""
+        if self.passage.has_more_to_forward:
+            self._last_answers = self._loop.call_later(_LAST_ANSWERS_S, self._give_up)
+        else:
+            self.close()
 
     def _keep_pace(self, client: ConnectionEnd, upstream: ConnectionEnd) -> None:
         if upstream.queued_bytes > _QUEUED_BYTES_MAX or self.passage.is_held_up:
