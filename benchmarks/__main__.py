@@ -24,6 +24,7 @@ from benchmarks import (
     bench_cluster,
     bench_paced,
     bench_producer,
+    bench_proxy,
     bench_run,
     bench_simulate,
     bench_spark,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "producer": bench_producer.run,
     "paced": bench_paced.run,
     "async": bench_async.run,
+    "proxy": bench_proxy.run,
     "run": bench_run.run,
     "spark": bench_spark.run,
     "simulate": bench_simulate.run,
@@ -51,7 +53,7 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3, help="rounds; medians are printed (default 3)")
     parser.add_argument("--records", type=int, default=3_000_000, help="records per run (default 3,000,000)")
     parser.add_argument(
-        "--only", help="parts of `cluster`, `producer`, `paced`, `spark`, separated by commas (default: all)"
+        "--only", help="parts of `cluster`, `producer`, `paced`, `proxy`, `spark`, separated by commas (default: all)"
     )
     parser.add_argument("--clients", help="clients of `paced`, separated by commas (default: all)")
     parser.add_argument("--seconds", type=float, default=4, help="that each client of `paced` sends (default 4)")

@@ -27,8 +27,9 @@ INTRODUCTION = """\
 # Faults
 
 A fault is something that goes wrong on purpose. The faults have the same names and fields in an embedded cluster
-(`cluster.faults`, `ottla cluster fault`), in trials (`ottla trial`) and in the simulation (`ottla simulate`). This page
-is written by `tools/generate_faults.py` from `src/ottla/faults/`; changes belong there.
+(`cluster.faults`, `ottla cluster fault`), in trials (`ottla trial`) and in the simulation (`ottla simulate`). A
+[proxy](proxy.md) in front of any Kafka has those that apply to requests, and `unplug` and `half_open`. This page is
+written by `tools/generate_faults.py` from `src/ottla/faults/`; changes belong there.
 
 ```python
 import ottla

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ottla.errors import UserMistake as UserMistake
     from ottla.producer.cluster_view import ClusterView as ClusterView
     from ottla.producer.transaction_states import TransactionIdentity as TransactionIdentity
+    from ottla.proxy.proxy import Proxy as Proxy
     from ottla.records.delivery import Delivery as Delivery
     from ottla.records.delivery import RecordMetadata as RecordMetadata
     from ottla.records.key_column import KeyColumn as KeyColumn
@@ -68,6 +69,7 @@ _HOMES = {
     "OAuthBearerToken": "ottla.connection.security_settings",
     "Producer": "ottla.client.producer",
     "ProducerRecord": "ottla.client.interceptors",
+    "Proxy": "ottla.proxy.proxy",
     "Reader": "ottla.client.reader",
     "RecordMetadata": "ottla.records.delivery",
     "TableDelivery": "ottla.client.table_delivery",

@@ -73,7 +73,7 @@ def test_an_address_that_others_reach_is_warned_of_unless_there_is_a_token(
     assert address.startswith("0.0.0.0:")
     assert serving.end() == (
         0,
-        f"ottla: whoever reaches {address} can break this cluster: give --control-token-file FILE, or set "
+        f"ottla: whoever reaches {address} can break what is served here: give --control-token-file FILE, or set "
         "OTTLA_CONTROL_TOKEN\n",
     )
 

@@ -51,7 +51,7 @@ def send():
 
 _CHILD = """
 import json, sys
-import ottla, ottla.client.producer, ottla.cluster.control
+import ottla, ottla.client.producer, ottla.sockets.control
 settings = {"buffer_memory": %(buffer_memory)d, "max_block_ms": 3000, "linger_ms": 50}
 %(way)s
 

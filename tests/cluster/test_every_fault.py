@@ -12,9 +12,10 @@ from typing import NamedTuple
 import pytest
 
 import ottla
-from ottla.cluster.faults import Fault, Faults
+from ottla.cluster.faults import Faults
 from ottla.faults.fault import KINDS, OF_BROKERS, OF_REQUESTS
 from ottla.faults.fields import CONTROLLER, MOMENTS
+from ottla.faults.verbs import Fault, Verbs
 
 from .patience import until
 
@@ -161,11 +162,13 @@ def values(cluster: ottla.Cluster, topic: str) -> list[str]:
 
 
 def test_every_kind_has_a_verb_and_every_verb_a_case() -> None:
-    verbs = {name for name in vars(Faults) if not name.startswith("_")} - {
+    verbs = {name for name in {**vars(Verbs), **vars(Faults)} if not name.startswith("_")} - {
         "add",
         "find",
         "in_force",
         "heal",
+        "all",
+        "known_kinds",
         "remember_counts",
     }
     # Coordinators are moved as the leaders they are.

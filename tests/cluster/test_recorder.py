@@ -48,7 +48,7 @@ def test_a_lost_ack_is_recorded_between_its_request_and_its_retry() -> None:
     assert lost["reason"] == "answer lost by fault 1"
     assert lost["base_offset"] == -1
     assert (lost["crc"], lost["count"]) == (again["crc"], again["count"])
-    (strike,) = [each for each in found["events"] if each["kind"] == "strikes"]
+    (strike,) = [each for each in found["events"] if each["kind"] == "fires"]
     assert lost["order"] < strike["order"] < lost["ended_order"] < again["order"]
     assert strike["broker"] == lost["broker"]
     assert [mark for _, _, mark in found["watermarks"]] == [1, 2, 3, 4]
@@ -100,7 +100,7 @@ def test_the_end_of_a_leader_and_the_next_one_are_events() -> None:
     assert (hit["broker"], hit["ending"], hit["base_offset"]) == (leader, "broker ended", -1)
     assert others[-1]["broker"] == after
     kinds = [each["kind"] for each in found["events"] if each["broker"] in (leader, after) or each["kind"] != "leads"]
-    assert kinds.index("begins") < kinds.index("strikes") < kinds.index("down") < kinds.index("healed")
+    assert kinds.index("begins") < kinds.index("fires") < kinds.index("down") < kinds.index("healed")
     assert kinds.index("healed") < kinds.index("starts")
     assert {"was": leader, "leader": after}.items() <= next(
         each for each in found["events"] if each["kind"] == "leads" and each["leader"] == after

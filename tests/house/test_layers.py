@@ -51,7 +51,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "host": {"broker", "protocol", "records", "faults"},
     "tap": {"protocol", "records"},
     "cluster": {"host", "broker", "protocol", "records", "faults", "sockets"},
-    "remote": {"cluster", "faults", "sockets"},
+    # Of the client-side rooms what speaks to brokers: settings, name lookups and TLS of clients.
+    "proxy": {"protocol", "faults", "sockets", "connection", "client", "tap"},
+    "remote": {"cluster", "faults", "proxy", "sockets"},
     "sink": CLIENT_SIDE | {"client"},
     "spark": {"client", "schemas", "registry", "producer", "records", "sink"},
     "audit": {"ledger"},
@@ -64,7 +66,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "seeds": {"audit", "audit/chronicles", "simulation"},
     "showcase": REAL,
     "trial": REAL,
-    "cli": REAL | {"remote", "seeds", "showcase", "simulation", "tap", "trial"},
+    "cli": REAL | {"proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},
 }
 
 PURE = CORES | JUDGES | {"evidence/decoded", "faults", "host", "simulation", "tap"}

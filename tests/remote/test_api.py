@@ -344,5 +344,5 @@ def test_a_bug_is_told_in_the_log_and_not_to_the_client(caplog: pytest.LogCaptur
     with pytest.raises(Refusal) as refused:
         carry_out(None, "GET", "/v1/cluster", {})  # type: ignore[arg-type]
     assert refused.value.status == 500
-    assert str(refused.value) == "the cluster failed to do it: the log of `ottla serve` says why."
+    assert str(refused.value) == "it could not be done: the log of the program that was asked says why."
     assert "AttributeError" in caplog.text

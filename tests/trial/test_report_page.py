@@ -70,8 +70,8 @@ def test_the_verdict_comes_first_with_what_was_claimed_and_seen() -> None:
 def test_a_lost_ack_is_told_from_the_fault_to_the_duplicate() -> None:
     side = lost_ack().sides[0]
     timeline = timeline_of(side)
-    strike = next(place for place, row in enumerate(timeline.rows) if row.words == "fault strikes: lose ack")
-    told = timeline.rows[strike - 1 : strike + 5]
+    fired = next(place for place, row in enumerate(timeline.rows) if row.words == "fault fires: lose ack")
+    told = timeline.rows[fired - 1 : fired + 5]
     assert [row.kind for row in told] == [REQUEST, FAULT, NO_ANSWER, REQUEST, ANSWER, FINDING]
     (finding,) = timeline.findings
     first, second = finding.anomalies[0].offsets

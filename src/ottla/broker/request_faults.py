@@ -20,7 +20,7 @@ from ottla.broker.purgatory import DelayedOperation, Purgatory
 from ottla.broker.request import Request
 from ottla.faults.fault import OF_BROKERS
 from ottla.faults.fields import ACK, APPEND
-from ottla.faults.plan import Action, FaultContext, FaultPlan
+from ottla.faults.plan import Action, FaultPlan, fault_context
 
 # Handles a request at this time.
 Handle = Callable[[Request, int], None]
@@ -88,7 +88,8 @@ class RequestFaults:
 
         `session` is the one that a Fetch goes on with.
         """
-        request.context = fault_context(request.message, self._broker_id, session)
+        kept = [] if session is None else [(each.topic or "", each.index) for each in session.partitions.values()]
+        request.context = fault_context(request.message, self._broker_id, kept)
         action = self.plan.before_append(request.context, now_us)
         if action is None:
             return False
@@ -180,20 +181,3 @@ class RequestFaults:
                 for data in topic.partition_data:
                     data.records = bytearray(data.records or b"")
         return again
-
-
-def fault_context(message: Any, broker_id: int, session: FetchSession | None = None) -> FaultContext:
-    """What the fault plan is told of a request; a Fetch touches all partitions of its session."""
-    api = type(message).__name__.removesuffix("Request")
-    if api == "Produce":
-        pairs = tuple((topic.name, data.index) for topic in message.topic_data for data in topic.partition_data)
-    elif api == "Fetch":
-        pairs = tuple((topic.topic, wanted.partition) for topic in message.topics for wanted in topic.partitions)
-        if session is not None:
-            kept = ((each.topic or "", each.index) for each in session.partitions.values())
-            pairs = tuple(dict.fromkeys((*pairs, *kept)))
-    elif api == "ListOffsets":
-        pairs = tuple((topic.name, wanted.partition_index) for topic in message.topics for wanted in topic.partitions)
-    else:
-        pairs = ()
-    return FaultContext(api, pairs, broker_id)

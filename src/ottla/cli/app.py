@@ -8,6 +8,7 @@ from ottla.cli.cluster import cluster
 from ottla.cli.inspect import inspect
 from ottla.cli.narrow_help import Command, Group
 from ottla.cli.produce import produce
+from ottla.cli.proxy import proxy
 from ottla.cli.read import read
 from ottla.cli.run import run
 from ottla.cli.serve import serve
@@ -34,7 +35,7 @@ app = typer.Typer(
 app.add_typer(topics, name="topics")
 app.add_typer(cluster, name="cluster")
 app.add_typer(sink, name="sink")
-for command in (run, trial, serve, produce, read, inspect, tap, simulate):
+for command in (run, trial, serve, proxy, produce, read, inspect, tap, simulate):
     app.command(cls=Command)(command)
 
 

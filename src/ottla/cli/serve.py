@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from contextlib import nullcontext
@@ -13,16 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.control import TOKEN_VARIABLE, read_token
+from ottla.cli.control import TOKEN_VARIABLE, open_control
 from ottla.cli.options import DEFAULT_PORT, JSON_TO_STDOUT, DataDir, Port, whole
 from ottla.cli.output import counted
 from ottla.cli.users import UsersFile, read_users
 from ottla.errors import OttlaError, UserMistake
-from ottla.remote.address import is_loopback, parse_address
 
 if TYPE_CHECKING:
     from ottla.cluster.cluster import Cluster
-    from ottla.remote.server import ControlServer
     from ottla.sockets.listener import Listener
 
 _LOOK_S = 0.2  # how soon it is noticed that the brokers' process is gone
@@ -117,7 +114,7 @@ def serve(
     users = read_users(users_file)
     papers = {"certificate": certificate, "private_key": private_key, "client_ca": client_ca}
     listeners = dict(_parse_listener(text, papers, users) for text in listener or [])
-    controlled = _open_control(control, control_token_file)
+    controlled = open_control(control, control_token_file)
     from ottla.clock import Clock
     from ottla.cluster.cluster import Cluster
 
@@ -166,28 +163,6 @@ def serve(
 def _described(cluster: Cluster) -> dict[str, Any]:
     addresses = {name: cluster.bootstrap_servers_of(name) for name in cluster.listeners}
     return {"bootstrap_servers": cluster.bootstrap_servers, "listeners": addresses, "pid": cluster.pid}
-
-
-def _open_control(address: str | None, token_file: Path | None) -> ControlServer | None:
-    """The address taken, before there are brokers; UserMistake where it cannot be had. Without one there is none."""
-    if address is None:
-        if token_file is not None:
-            raise UserMistake("--control-token-file is for --control: give --control PORT, too")
-        return None
-    host, port = parse_address(address, "--control", least_port=0)
-    token = read_token(token_file, "--control-token-file")
-    # No program started from here inherits it.
-    os.environ.pop(TOKEN_VARIABLE, None)
-    from ottla.remote.server import ControlServer
-
-    control = ControlServer(host, port, token=token)
-    if token is None and not is_loopback(host):
-        typer.echo(
-            f"ottla: whoever reaches {control.address} can break this cluster: "
-            f"give --control-token-file FILE, or set {TOKEN_VARIABLE}",
-            err=True,
-        )
-    return control
 
 
 def _create_topic(cluster: Cluster, name: str, partitions: int) -> None:

@@ -219,6 +219,10 @@ class TlsSocket:
         # Why the broker hung up. OpenSSL says it once; a read may come between the send that meets it and the end.
         self._last_words = ""
 
+    def fileno(self) -> int:
+        """The descriptor to wait on."""
+        return self._socket.fileno()
+
     def shake_hands(self) -> int:
         """Go on with the handshake: 0 when it is done, else the events to wait for. Raises Lost, OSError."""
         try:

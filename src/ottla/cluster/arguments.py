@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from ottla.errors import ConfigError
-from ottla.faults.fields import YES_OR_NO, May
-
-# Threads cannot wait for longer than some hundred years.
-_TIMEOUT_MAX_S = 1_000_000_000
-
-
-def _is_timeout(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and 0 <= value <= _TIMEOUT_MAX_S
+from ottla.faults.fields import WAIT, YES_OR_NO, May
 
 
 def _are_configs(value: Any) -> bool:
@@ -33,7 +25,7 @@ _WANTED = {
     "partition": _WHOLE,
     "partitions": _WHOLE,
     "unclean": YES_OR_NO,
-    "timeout": May(f"a number of seconds from 0 to {_TIMEOUT_MAX_S}", _is_timeout),
+    "timeout": WAIT,
 }
 _OPTIONAL = {
     "broker_id": _WHOLE,

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from ottla.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.clock import Clock, read_clock
 from ottla.cluster.arguments import check_arguments
-from ottla.cluster.control import ControlClient
 from ottla.cluster.faults import Faults
 from ottla.cluster.storage import remove_tree
 from ottla.errors import ClosedError, ConfigError, ForkError, OttlaError, UserMistake
 from ottla.faults.fields import SEED
+from ottla.sockets.control import ControlClient
 from ottla.sockets.listener import DEFAULT_NAME, Listener, bootstrap, check_listeners
 
 if TYPE_CHECKING:

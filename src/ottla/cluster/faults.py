@@ -1,221 +1,34 @@
 """`cluster.faults`: let something go wrong on purpose, and see whether it did.
 
-One verb per fault. Each returns a `Fault`, which is in force at once and until `heal()`, or to the end of its `with`
-block: then the affected brokers run again. Verbs of the first kind apply to requests and take the keywords of
-`Which`; counting is over the requests that match, of the whole cluster, and a retry is one more request. Verbs of the
-second kind are about brokers, disks, clocks, links and leaders.
+Beside the verbs about requests and connections (`ottla.faults.verbs`) those about brokers, disks, clocks, links and
+leaders. Healed, affected brokers run again.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from ottla.cluster.arguments import check_arguments
-from ottla.errors import ConfigError, OttlaError, UserMistake
-from ottla.faults import fault as kinds
-from ottla.faults.fields import APPEND, REQUEST
+from ottla.faults.fields import APPEND
+from ottla.faults.verbs import Fault, Verbs
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-
-F = TypeVar("F", bound="Fault")
-
-# How long the brokers' process may take to answer once it knows.
-_ANSWER_S = 30.0
+    from ottla.faults.verbs import Which
 
 
-class Which(TypedDict, total=False):
-    """Which requests a fault applies to; without any of these every Produce request.
-
-    `topic`, `partition`: those that touch it. `nth`: the n-th only, from 1; or `every`: each k-th; or `probability`:
-    each with this chance, drawn from `seed` (0); `times`: at most so often. `broker_id`: those this broker handles.
-    `api`: the kind of request ("Produce", "Fetch", "Metadata", ...). `after_ms`, `duration_ms`: from so long after
-    now, for so long.
-    """
-
-    topic: str | None
-    partition: int | None
-    nth: int | None
-    every: int | None
-    times: int | None
-    probability: float | None
-    seed: int | None
-    broker_id: int | None
-    api: str
-    after_ms: int | None
-    duration_ms: int | None
-
-
-class Fault:
-    """A fault in force; a context manager that heals it at the end. `what` is its kind with its fields."""
-
-    def __init__(self, ask: Callable[..., Any], what: kinds.Fault) -> None:
-        self.what = what
-        self._ask = ask
-        self._last: dict[str, int] | None = None
-        self._fault_id: int = ask("add_fault", fault=what.to_dict())
-
-    @property
-    def id(self) -> int:
-        """Its number in its cluster, from 1."""
-        return self._fault_id
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it was healed."""
-        return self._last is not None
-
-    @property
-    def fired(self) -> int:
-        """How often it has really fired; still known after the cluster was closed."""
-        return self.counts()["fired"]
-
-    @property
-    def matched(self) -> int:
-        """How many requests matched it while it was in force, whether it fired or not."""
-        return self.counts()["matched"]
-
-    def counts(self) -> dict[str, int]:
-        """`fired` and `matched` of one moment."""
-        if self._last is not None:
-            return self._last
-        counts: dict[str, int] = self._ask("count_fault", fault_id=self._fault_id)
-        return counts
-
-    def await_fired(self, count: int = 1, *, timeout: float = 60) -> int:
-        """Wait until it has fired so often, and return how often it has; OttlaError after `timeout` seconds.
-
-        For faults that apply to requests.
-        """
-        check_arguments(timeout=timeout)
-        if type(count) is not int or count < 1:
-            raise ConfigError(f"count={count!r} must be an integer of at least 1")
-        if self._last is None:
-            if not self.what.applies_to_requests:
-                told = f"await_fired is for faults that apply to requests; {self.what.kind} does not"
-                raise UserMistake(f"{told}: look at `fired`.")
-            fields = {"fault_id": self._fault_id, "count": count, "patience_s": timeout}
-            counts: dict[str, int] = self._ask("await_fault", timeout + _ANSWER_S, **fields)
-            return counts["fired"]
-        if self.fired < count:
-            raise OttlaError(
-                f"fault {self.what.kind} is over: it fired {self.fired} times, and will not fire any more."
-            )
-        return self.fired
-
-    def heal(self) -> None:
-        """End the fault: affected brokers run again, its counts stay readable. Healing twice is allowed."""
-        if self._last is None:
-            self._last = self._ask("heal_fault", fault_id=self._fault_id)
-
-    def remember_counts(self) -> None:
-        """Read the counts for the last time."""
-        self._last = self.counts()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.heal()
-
-    def __repr__(self) -> str:
-        return f"<Fault {self.what.kind}({self.what.shown()})>"
-
-
-class Hold(Fault):
-    """A fault that holds requests, or their answers, back: a barrier for tests."""
-
-    def await_reached(self, count: int = 1, *, timeout: float = 60) -> int:
-        """Wait until so many are held, and return how many; OttlaError after `timeout` seconds."""
-        return self.await_fired(count, timeout=timeout)
-
-    def release(self) -> None:
-        """Let all that is held go on, and hold nothing more: the same as `heal`."""
-        self.heal()
-
-
-class Faults:
+class Faults(Verbs):
     """The faults of one cluster; every verb raises ConfigError for what makes no sense."""
+
+    _where = "in this cluster"
 
     def __init__(
         self, ask: Callable[..., Any], coordinating: Callable[[str | None, str | None], tuple[str, int]]
     ) -> None:
-        self._ask = ask
+        super().__init__(ask)
         # Which partition's leader coordinates a group, or a transactional id.
         self._coordinating = coordinating
-        self._made: dict[int, Fault] = {}
-
-    def add(self, what: kinds.Fault) -> Fault:
-        """Put a fault in force that was made apart (`ottla.faults`), as from a file."""
-        if not isinstance(what, kinds.Fault):
-            raise ConfigError(f"{what!r} is no fault: make one with ottla.faults.")
-        return self._made_known(Fault(self._ask, what))
-
-    def find(self, fault_id: int) -> Fault:
-        """The fault with this id, healed or not; ConfigError where there is none."""
-        found = self._made.get(fault_id)
-        if found is None:
-            raise ConfigError(f"there is no fault {fault_id} in this cluster.")
-        return found
-
-    def in_force(self) -> list[Fault]:
-        """The faults that were not healed yet, in the order in which they were made."""
-        return [fault for fault in list(self._made.values()) if not fault.is_over]
-
-    def heal(self) -> list[Fault]:
-        """Heal all faults that are in force, and return them; one that cannot be healed does not keep the others."""
-        healed = self.in_force()
-        with contextlib.ExitStack() as each_in_any_case:
-            for fault in reversed(healed):
-                each_in_any_case.callback(fault.heal)
-        return healed
-
-    # Requests, before anything is appended.
-
-    def refuse(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
-        """Append nothing and answer with this error code (NOT_ENOUGH_REPLICAS where it is None)."""
-        return self._at_requests("refuse", which, error=error)
-
-    def lose_request(self, **which: Unpack[Which]) -> Fault:
-        """Throw the request away before anything is appended, and cut the connection."""
-        return self._at_requests("lose_request", which)
-
-    def drop_request(self, **which: Unpack[Which]) -> Fault:
-        """Throw the request away and leave its connection open and silent: the client must find out by itself."""
-        return self._at_requests("drop_request", which)
-
-    def delay_request(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
-        """Handle the request `delay_ms` late, even where its sender has given up on it and sent it again."""
-        return self._at_requests("delay_request", which, delay_ms=delay_ms)
-
-    # Requests, after the append.
-
-    def lose_ack(self, **which: Unpack[Which]) -> Fault:
-        """Append the records, then cut the connection instead of answering."""
-        return self._at_requests("lose_ack", which)
-
-    def drop_ack(self, **which: Unpack[Which]) -> Fault:
-        """Append the records, answer nothing and leave the connection open and silent."""
-        return self._at_requests("drop_ack", which)
-
-    def delay_ack(self, *, delay_ms: int, **which: Unpack[Which]) -> Fault:
-        """Append the records and answer `delay_ms` late."""
-        return self._at_requests("delay_ack", which, delay_ms=delay_ms)
-
-    def refuse_after_append(self, *, error: int | None = None, **which: Unpack[Which]) -> Fault:
-        """Append the records and answer with this error code all the same (NOT_ENOUGH_REPLICAS_AFTER_APPEND)."""
-        return self._at_requests("refuse_after_append", which, error=error)
-
-    def redeliver(self, *, delay_ms: int | None = None, **which: Unpack[Which]) -> Fault:
-        """Answer the request, and handle it once more `delay_ms` later as if it came on a connection of its own."""
-        return self._at_requests("redeliver", which, delay_ms=delay_ms)
-
-    def hold(self, *, moment: str = REQUEST, **which: Unpack[Which]) -> Hold:
-        """Keep the request ("request": nothing appended yet), or its answer ("ack"), until `release()`."""
-        return self._made_known(Hold(self._ask, kinds.make_fault("hold", moment=moment, **which)))
 
     # A request ends or freezes the broker that handles it. `moment`: "request" (nothing appended yet), "append" (in
     # the leader's log, no follower has it), "ack" (replicated as `acks` asks, not answered) or "now" (no request: the
@@ -274,7 +87,7 @@ class Faults:
         """Let this broker's clock (-2: the controller's) count so many parts in a million too many."""
         return self._impose("drift_clock", broker_id=broker_id, drift_ppm=drift_ppm)
 
-    # Links between brokers, and connections of clients.
+    # Links between brokers, and what passes on connections of clients.
 
     def cut_link(self, broker_id: int, other_id: int, *, silently: bool = False) -> Fault:
         """Keep two brokers (-2: the controller) from reaching each other; a follower falls out of the replicas in sync.
@@ -290,14 +103,6 @@ class Faults:
     def lose_messages(self, *, probability: float) -> Fault:
         """Lose this share of what brokers and controller say to each other, without a word."""
         return self._impose("lose_messages", probability=probability)
-
-    def unplug(self, broker_id: int, *, client_id: str | None = None) -> Fault:
-        """Part this broker from its clients, or from one: connections, old and new, stay silent; healed, they go on."""
-        return self._impose("unplug", broker_id=broker_id, client_id=client_id)
-
-    def half_open(self, broker_id: int | None = None, *, client_id: str | None = None) -> Fault:
-        """Leave the connections that clients, or one, have to this broker silent for good; new ones are well."""
-        return self._impose("half_open", broker_id=broker_id, client_id=client_id)
 
     def stall(self, *, probability: float, delay_max_ms: int) -> Fault:
         """Hold up this share of what brokers are sent for at most `delay_max_ms`, and all that is behind it."""
@@ -325,22 +130,3 @@ class Faults:
     def move_leader(self, topic: str, partition: int) -> Fault:
         """Let another replica in sync lead a partition from now on; UserMistake where there is none."""
         return self._impose("move_leader", topic=topic, partition=partition)
-
-    def remember_counts(self) -> None:
-        """Read the counts of all faults for the last time, as far as the cluster still tells them."""
-        for fault in list(self._made.values()):
-            try:
-                fault.remember_counts()
-            except OttlaError:
-                return
-        self._made.clear()
-
-    def _at_requests(self, kind: str, which: Which, **more: Any) -> Fault:
-        return self._made_known(Fault(self._ask, kinds.make_fault(kind, **which, **more)))
-
-    def _impose(self, kind: str, **fields: Any) -> Fault:
-        return self._made_known(Fault(self._ask, kinds.make_fault(kind, **fields)))
-
-    def _made_known(self, fault: F) -> F:
-        self._made[fault.id] = fault
-        return fault

@@ -21,7 +21,7 @@ import socket
 import sys
 
 from ottla.cluster.commands import Commands
-from ottla.cluster.control import ControlServer
+from ottla.sockets.control import ControlServer
 from ottla.sockets.event_loop import EventLoop
 
 _PARENT_CHECK_S = 1.0

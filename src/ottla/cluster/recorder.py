@@ -33,7 +33,7 @@ EXCHANGES_MAX = 50_000
 EVENTS_MAX = 5_000
 ANSWERED, HUNG_UP, CLIENT_LEFT, BROKER_ENDED, OPEN = "answered", "hung up", "client left", "broker ended", ""
 """How an exchange ended; OPEN for one that had not ended."""
-BEGINS, STRIKES, HEALED, DOWN, STARTS, LEADS = "begins", "strikes", "healed", "down", "starts", "leads"
+BEGINS, FIRES, HEALED, DOWN, STARTS, LEADS = "begins", "fires", "healed", "down", "starts", "leads"
 """Kinds of events."""
 
 
@@ -245,7 +245,7 @@ class Recorder:
             if fired > before:
                 self._fired[effect.fault_id] = fired
                 if effect.fault.applies_to_requests or not before:
-                    self._note(STRIKES, broker=self._at_work, fault=effect.fault_id, words=effect.fault.kind)
+                    self._note(FIRES, broker=self._at_work, fault=effect.fault_id, words=effect.fault.kind)
 
     def fault_begins(self, fault: Fault) -> None:
         """It is put in force next."""

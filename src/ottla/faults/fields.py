@@ -79,8 +79,17 @@ def one_of(values: Collection[Any]) -> May:
     return May(f"one of {', '.join(shown)}", lambda value: (type(value), value) in known)
 
 
+# Threads cannot wait for longer than some hundred years.
+_WAIT_MAX_S = 1_000_000_000
+
+
+def _is_wait(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and 0 <= value <= _WAIT_MAX_S
+
+
 TEXT = May("a text", lambda value: type(value) is str and bool(value) and value.isprintable())
 _SHARE = May("a number above 0 and up to 1", lambda value: type(value) in (int, float) and 0 < value <= 1)
+WAIT = May(f"a number of seconds from 0 to {_WAIT_MAX_S}", _is_wait)
 YES_OR_NO = May("True or False", lambda value: type(value) is bool)
 # Also a code that Kafka does not have yet: clients meet brokers that are newer than they are.
 _ERROR = May(

@@ -13,8 +13,9 @@ lost only where something had been appended.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
+from typing import Any
 
 from ottla.errors import ConfigError
 from ottla.faults.request_fault import RequestFault
@@ -36,6 +37,40 @@ class FaultContext:
         self.partitions = partitions
         self.broker_id = broker_id
         self._after: tuple[_Entry, tuple[tuple[str, int], ...]] | None = None
+
+    @property
+    def may_fire_later(self) -> bool:
+        """Whether a fault waits for the request to be handled."""
+        return self._after is not None
+
+
+def fault_context(
+    message: Any, broker_id: int, kept: Iterable[tuple[str, int]] = (), names: Mapping[bytes, str] | None = None
+) -> FaultContext:
+    """What a plan is told of a request. A Fetch touches all partitions of its session, too: `kept`.
+
+    `names`: the topics by their ids, where the request has not been given their names.
+    """
+    api = type(message).__name__.removesuffix("Request")
+    pairs: tuple[tuple[str, int], ...] = ANYWHERE
+    if api == "Produce":
+        pairs = tuple(
+            (_name(topic.name, topic, names), data.index)
+            for topic in message.topic_data
+            for data in topic.partition_data
+        )
+    elif api == "Fetch":
+        asked = (
+            (_name(each.topic, each, names), wanted.partition) for each in message.topics for wanted in each.partitions
+        )
+        pairs = tuple(dict.fromkeys((*asked, *kept)))
+    elif api == "ListOffsets":
+        pairs = tuple((topic.name, wanted.partition_index) for topic in message.topics for wanted in topic.partitions)
+    return FaultContext(api, pairs, broker_id)
+
+
+def _name(name: str, topic: Any, names: Mapping[bytes, str] | None) -> str:
+    return name if name or names is None else names.get(topic.topic_id, "")
 
 
 class Action:

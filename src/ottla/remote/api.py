@@ -1,21 +1,20 @@
-"""The API that a served cluster has for programs of any language: version 1, JSON, one table of routes.
+"""The API that a served cluster, or a proxy, has for programs of any language: version 1, JSON, one table of routes.
 
 What it answers and refuses does not depend on HTTP's own matters, which are those of `http_connection.py`. A refusal is
 one sentence, the same that Python raises: 400 a field is wrong, 404 there is no such thing, 405 not this method, 409 it
-cannot be done in the present state, 503 the cluster has ended, 504 it did not happen in time.
+cannot be done in the present state, 503 the cluster or the proxy has ended, 504 it did not happen in time.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ottla.cluster.cluster import Cluster
 from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
-from ottla.remote import brokers, faults, topics
-from ottla.remote.route import Asked, Refusal, Route
+from ottla.remote import brokers, faults, proxies, topics
+from ottla.remote.route import Asked, Held, Refusal, Route
 
 logger = logging.getLogger("ottla.remote")
 
@@ -24,44 +23,49 @@ VERSION = 1
 _NAME_MAX = 249
 
 
-def _index(cluster: Cluster, asked: Asked) -> dict[str, Any]:
-    from ottla import __version__
+def _table(*routes: Route) -> tuple[Route, ...]:
+    """These routes, and before them the one that lists them all."""
 
-    return {"ottla": __version__, "api": VERSION, "routes": [route.described() for route in ROUTES]}
+    def index(held: Held, asked: Asked) -> dict[str, Any]:
+        from ottla import __version__
 
+        return {"ottla": __version__, "api": VERSION, "routes": [route.described() for route in table]}
 
-ROUTES: tuple[Route, ...] = (
-    Route("GET", "/v1", _index, "this list"),
-    *brokers.ROUTES,
-    *faults.ROUTES,
-    *topics.ROUTES,
-)
+    table = (Route("GET", "/v1", index, "this list"), *routes)
+    return table
 
 
-def carry_out(cluster: Cluster, method: str, target: str, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+ROUTES = _table(*brokers.ROUTES, *faults.ROUTES, *topics.ROUTES)
+# Of a proxy, which has faults, and neither brokers nor topics of its own.
+PROXY_ROUTES = _table(*proxies.ROUTES, *faults.ROUTES)
+
+
+def carry_out(
+    held: Held, method: str, target: str, body: Mapping[str, Any], routes: Sequence[Route] = ROUTES
+) -> tuple[int, dict[str, Any]]:
     """Do what is asked for, and return the status and the JSON object to answer; raises Refusal."""
     try:
         url = urlsplit(target)
     except ValueError:
         raise Refusal(400, "the request has no valid URL.") from None
-    route, path = find_route(method, url.path)
+    route, path = find_route(method, url.path, routes)
     given = {**_query(route, url.query), **body}
     route.check(given)
     try:
-        return route.status, route.does(cluster, Asked(path, given))
+        return route.status, route.does(held, Asked(path, given))
     except Refusal:
         raise
     except OttlaError as error:
-        raise Refusal(_status(error, cluster), str(error)) from None
+        raise Refusal(_status(error, held), str(error)) from None
     except Exception:
         logger.exception("%s %s failed", method, url.path)
-        raise Refusal(500, "the cluster failed to do it: the log of `ottla serve` says why.") from None
+        raise Refusal(500, "it could not be done: the log of the program that was asked says why.") from None
 
 
-def find_route(method: str, path: str) -> tuple[Route, dict[str, str]]:
+def find_route(method: str, path: str, routes: Sequence[Route] = ROUTES) -> tuple[Route, dict[str, str]]:
     """The route that a request is for, and what stands in the place of each {name} of its path; raises Refusal."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
-    found = [(route, places) for route in ROUTES if (places := route.match(parts)) is not None]
+    found = [(route, places) for route in routes if (places := route.match(parts)) is not None]
     if not found or max(map(len, parts)) > _NAME_MAX:
         raise Refusal(404, f"there is no {path:.200}; GET /v1 lists all paths.")
     for route, places in found:
@@ -84,7 +88,7 @@ def _query(route: Route, query: str) -> dict[str, Any]:
     return {name: fields[name].read(text) if name in fields else text for name, text in pairs}
 
 
-def _status(error: OttlaError, cluster: Cluster) -> int:
+def _status(error: OttlaError, held: Held) -> int:
     if isinstance(error, KafkaError):
         if error.name.startswith("UNKNOWN_TOPIC"):
             return 404
@@ -93,4 +97,4 @@ def _status(error: OttlaError, cluster: Cluster) -> int:
         return 400
     if isinstance(error, UserMistake):
         return 409
-    return 500 if cluster.is_running else 503
+    return 500 if held.is_running else 503

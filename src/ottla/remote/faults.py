@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ottla.cluster.cluster import Cluster
-from ottla.cluster.faults import Fault
 from ottla.errors import ConfigError, OttlaError
 from ottla.faults.fault import KINDS, fault_class, fault_from
 from ottla.faults.fields import Field, whole
-from ottla.remote.route import DEFAULT_WAIT_S, TIMEOUT, Asked, Refusal, Route, described_field
+from ottla.faults.verbs import Fault
+from ottla.remote.route import DEFAULT_WAIT_S, TIMEOUT, Asked, Held, Refusal, Route, described_field
 
 _AWAIT = Field("await", whole(1), "answer when the fault has fired so often; 504 if it has not in time")
 
@@ -25,8 +25,8 @@ def described_fault(fault: Fault) -> dict[str, Any]:
     }
 
 
-def described_kinds() -> list[dict[str, Any]]:
-    """Every kind of fault with what it does and the fields it takes, those first that it wants."""
+def described_kinds(kinds: Sequence[str] = KINDS) -> list[dict[str, Any]]:
+    """Kinds of faults with what it does and the fields it takes, those first that it wants."""
     return [
         {
             "kind": kind,
@@ -36,52 +36,52 @@ def described_kinds() -> list[dict[str, Any]]:
                 for field in fault_class(kind).fields().values()
             ],
         }
-        for kind in KINDS
+        for kind in kinds
     ]
 
 
-def _list(cluster: Cluster, asked: Asked) -> dict[str, Any]:
+def _list(held: Held, asked: Asked) -> dict[str, Any]:
     return {
-        "in_force": [described_fault(fault) for fault in cluster.faults.in_force()],
-        "kinds": described_kinds(),
+        "in_force": [described_fault(fault) for fault in held.faults.in_force()],
+        "kinds": described_kinds(held.faults.known_kinds),
     }
 
 
-def _add(cluster: Cluster, asked: Asked) -> dict[str, Any]:
-    return described_fault(cluster.faults.add(fault_from(asked.given)))
+def _add(held: Held, asked: Asked) -> dict[str, Any]:
+    return described_fault(held.faults.add(fault_from(asked.given)))
 
 
-def _find(cluster: Cluster, asked: Asked) -> Fault:
+def _find(held: Held, asked: Asked) -> Fault:
     try:
-        return cluster.faults.find(asked.number("fault"))
+        return held.faults.find(asked.number("fault"))
     except ConfigError as error:
         raise Refusal(404, str(error)) from None
 
 
-def _show(cluster: Cluster, asked: Asked) -> dict[str, Any]:
-    fault = _find(cluster, asked)
+def _show(held: Held, asked: Asked) -> dict[str, Any]:
+    fault = _find(held, asked)
     count = asked.given.get("await")
     if count is not None:
         try:
             fault.await_fired(count, timeout=asked.given.get("timeout", DEFAULT_WAIT_S))
         except OttlaError as error:
-            raise too_late(error, cluster) from None
+            raise too_late(error, held) from None
     return described_fault(fault)
 
 
-def too_late(error: OttlaError, cluster: Cluster) -> Exception:
+def too_late(error: OttlaError, held: Held) -> Exception:
     """What to raise for what was waited for in vain; other errors stay what they are."""
-    return Refusal(504, str(error)) if type(error) is OttlaError and cluster.is_running else error
+    return Refusal(504, str(error)) if type(error) is OttlaError and held.is_running else error
 
 
-def _heal(cluster: Cluster, asked: Asked) -> dict[str, Any]:
-    fault = _find(cluster, asked)
+def _heal(held: Held, asked: Asked) -> dict[str, Any]:
+    fault = _find(held, asked)
     fault.heal()
     return described_fault(fault)
 
 
-def _heal_all(cluster: Cluster, asked: Asked) -> dict[str, Any]:
-    return {"healed": [described_fault(fault) for fault in cluster.faults.heal()]}
+def _heal_all(held: Held, asked: Asked) -> dict[str, Any]:
+    return {"healed": [described_fault(fault) for fault in held.faults.heal()]}
 
 
 ROUTES = (

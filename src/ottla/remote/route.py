@@ -8,16 +8,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from ottla.cluster.cluster import Cluster
 from ottla.faults.fields import Field, May
+from ottla.faults.verbs import Verbs
 from ottla.nearest import nearest_name
 
 WAIT_MAX_S = 600
 DEFAULT_WAIT_S = 10.0
 
-Does = Callable[[Cluster, "Asked"], dict[str, Any]]
+
+class Held(Protocol):
+    """A cluster or a proxy, as far as all routes need it."""
+
+    @property
+    def faults(self) -> Verbs:
+        """Its faults."""
+        ...
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it can still be asked."""
+        ...
+
+
+# Of a route's function: routes about brokers want a Cluster, those about a proxy a Proxy.
+Does = Callable[[Any, "Asked"], dict[str, Any]]
 
 
 class Refusal(Exception):

@@ -15,14 +15,13 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from ottla.cluster.cluster import Cluster
 from ottla.remote.address import shown_address
-from ottla.remote.api import carry_out
+from ottla.remote.api import ROUTES, carry_out
 from ottla.remote.http_connection import HttpConnection
-from ottla.remote.route import Refusal
+from ottla.remote.route import Held, Refusal, Route
 from ottla.remote.token import check_token
 from ottla.sockets.listening import ListeningSocket, NoRoom
 
@@ -33,6 +32,7 @@ CONNECTIONS_MAX = 100
 _THREADS_MAX = 1000
 # How long answers that are under way may take when all is closed.
 _LAST_ANSWERS_S = 5.0
+_NAME = "ottla-control"
 _NO_ROOM_PAUSE_S = 0.1
 _FULL = json.dumps({"error": f"{CONNECTIONS_MAX} requests are being answered already: try again soon."}).encode()
 
@@ -66,14 +66,14 @@ class ControlServer:
         self.close()
 
     @contextlib.contextmanager
-    def serving(self, cluster: Cluster) -> Iterator[None]:
-        """Carry out for this cluster what is asked for, within the block.
+    def serving(self, held: Held, routes: Sequence[Route] = ROUTES) -> Iterator[None]:
+        """Carry out for this cluster or proxy what is asked for, within the block.
 
         What is still waited for at the end of the block is refused when the cluster is closed.
         """
         ours, theirs = socket.socketpair()
         self._listening.reopen()
-        accepting = threading.Thread(target=self._accept, args=(cluster, theirs), name="ottla-control", daemon=True)
+        accepting = threading.Thread(target=self._accept, args=(held, routes, theirs), name=_NAME, daemon=True)
         accepting.start()
         try:
             yield
@@ -98,7 +98,7 @@ class ControlServer:
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
 
-    def _accept(self, cluster: Cluster, ending: socket.socket) -> None:
+    def _accept(self, held: Held, routes: Sequence[Route], ending: socket.socket) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._listening, selectors.EVENT_READ)
             selector.register(ending, selectors.EVENT_READ)
@@ -114,15 +114,15 @@ class ControlServer:
                             return
                     continue
                 if accepted is not None:
-                    self._welcome(cluster, *accepted)
+                    self._welcome(held, routes, *accepted)
 
-    def _welcome(self, cluster: Cluster, sock: socket.socket, peer: str) -> None:
+    def _welcome(self, held: Held, routes: Sequence[Route], sock: socket.socket, peer: str) -> None:
         with self._lock:
             if not self._has_room():
                 _turn_away(sock)
                 return
             thread = threading.Thread(
-                target=self._answer, args=(cluster, sock, peer), name=f"ottla-control-{peer}", daemon=True
+                target=self._answer, args=(held, routes, sock, peer), name=f"{_NAME}-{peer}", daemon=True
             )
             self._connections[sock] = thread
         thread.start()
@@ -133,13 +133,13 @@ class ControlServer:
             count = sum(map(_is_there, self._connections))
         return count < CONNECTIONS_MAX
 
-    def _answer(self, cluster: Cluster, sock: socket.socket, peer: str) -> None:
+    def _answer(self, held: Held, routes: Sequence[Route], sock: socket.socket, peer: str) -> None:
         def do(method: str, target: str, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
             try:
-                return carry_out(cluster, method, target, body)
+                return carry_out(held, method, target, body, routes)
             except Refusal:
                 if self._is_closing:
-                    raise Refusal(503, "the cluster is being closed.") from None
+                    raise Refusal(503, "it is being closed.") from None
                 raise
 
         try:

@@ -38,8 +38,8 @@ from ottla.whole_file import check_place, write_whole
 if TYPE_CHECKING:
     from ottla.audit.ledgers.verdict import Verdict
     from ottla.cluster.cluster import Cluster
-    from ottla.cluster.faults import Fault
     from ottla.evidence.witness import Witness
+    from ottla.faults.verbs import Fault
     from ottla.showcase.workload import Records
 
 LOSE_ACK_EVERY = 10

@@ -22,7 +22,7 @@ from ottla.showcase.settings import COMMON_SETTINGS
 if TYPE_CHECKING:
     from ottla.client.producer import Producer
     from ottla.cluster.cluster import Cluster
-    from ottla.cluster.faults import Fault
+    from ottla.faults.verbs import Fault
     from ottla.records.delivery import Delivery
 
 Record = tuple[bytes | None, bytes]

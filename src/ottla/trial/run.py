@@ -32,8 +32,8 @@ from ottla.trial.scenario import ROLES, Scenario, Side, TimedFault
 
 if TYPE_CHECKING:
     from ottla.client.reader import End
-    from ottla.cluster.faults import Fault
     from ottla.faults import fault as kinds
+    from ottla.faults.verbs import Fault
 
 TOPIC = "trial"
 _KEYS = 20

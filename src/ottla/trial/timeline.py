@@ -1,6 +1,6 @@
 """The timeline of one side: what its brokers saw, row by row, folded to a readable size, with every anomaly in it.
 
-A row is a moment: a batch arrives at a broker, its answer leaves or is lost, a fault strikes, a broker ends, another
+A row is a moment: a batch arrives at a broker, its answer leaves or is lost, a fault fires, a broker ends, another
 one leads, the producer has been told of all. An anomaly is a row of its own behind the last one about its record, and
 what is about it is marked as evidence.
 
@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from ottla.audit.findings import Anomaly
-from ottla.cluster.recorder import ANSWERED, BEGINS, BROKER_ENDED, CLIENT_LEFT, DOWN, HEALED, HUNG_UP, STARTS, STRIKES
+from ottla.cluster.recorder import ANSWERED, BEGINS, BROKER_ENDED, CLIENT_LEFT, DOWN, FIRES, HEALED, HUNG_UP, STARTS
 from ottla.trial.outcome import SideOutcome
 from ottla.trial.recorded import Exchange, Recorded
 
@@ -243,8 +243,8 @@ def _event_words(each: Mapping[str, Any]) -> tuple[str, str]:
     kind, broker = each["kind"], each["broker"]
     if kind == BEGINS:
         return FAULT, f"fault begins: {each['words']}"
-    if kind == STRIKES:
-        return FAULT, f"fault strikes: {each['words'].replace('_', ' ')}"
+    if kind == FIRES:
+        return FAULT, f"fault fires: {each['words'].replace('_', ' ')}"
     if kind == HEALED:
         return FAULT, f"fault ends: {each['words']}"
     if kind == DOWN:

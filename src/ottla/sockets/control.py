@@ -1,7 +1,7 @@
-"""The control channel: how the holder of a `Cluster` speaks to the process in which the brokers run.
+"""The control channel: how the holder of a `Cluster` or a `Proxy` speaks to the process or thread that runs it.
 
 One JSON object a line, over a socket pair. Upwards: {"id", "command", ...}. Downwards: {"id", "result"} or {"id",
-"error"}, and at any time {"log": [logger, level, text]}, so that what a broker has to say appears in the logging of
+"error"}, and at any time {"log": [logger, level, text]}, so that what the server has to say appears in the logging of
 the program that started it. When either end is gone, the other one notices: the socket ends.
 """
 
@@ -21,7 +21,7 @@ from ottla.errors import ConfigError, KafkaError, OttlaError, UserMistake
 if TYPE_CHECKING:
     from ottla.sockets.event_loop import EventLoop
 
-logger = logging.getLogger("ottla.cluster")
+logger = logging.getLogger("ottla.sockets")
 
 _READ_BYTES = 65_536
 
@@ -45,7 +45,7 @@ def error_from(fields: dict[str, Any]) -> OttlaError:
 
 
 class ControlServer:
-    """The brokers' end; lives in the event loop.
+    """The server's end; lives in the event loop.
 
     `handle(command, fields, answer)` is called for every command and calls `answer(result)` once, or raises an
     OttlaError; `gone()` is called when the other end has gone.
@@ -112,7 +112,7 @@ class ControlServer:
             answer(error)
         except Exception as error:
             logger.exception("the command %s failed", command)
-            answer(OttlaError(f"the cluster could not carry out {command}: {error!r}"))
+            answer(OttlaError(f"{command} could not be carried out: {error!r}"))
 
     def _send(self, fields: dict[str, Any]) -> None:
         if self._socket.fileno() < 0:
@@ -144,7 +144,7 @@ class _Question:
 
 
 class ControlClient:
-    """The end of the program that holds the `Cluster`; may be used from any thread."""
+    """The end of the program that holds the `Cluster` or `Proxy`; may be used from any thread."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -152,7 +152,7 @@ class ControlClient:
         self._numbers = itertools.count(1)
         self._questions: dict[int, _Question] = {}
         self._ended = False
-        self._thread = threading.Thread(target=self._read, name="ottla-cluster-control", daemon=True)
+        self._thread = threading.Thread(target=self._read, name="ottla-control-channel", daemon=True)
         self._thread.start()
 
     def ask(self, command: str, timeout_s: float, **fields: Any) -> Any:
