@@ -60,6 +60,14 @@ Port = Annotated[
     ),
 ]
 
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        help="Where Spark works: local[2] unless given, spark://host:7077, yarn ...",
+        metavar="MASTER",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 DEFAULT_BOOTSTRAP = f"localhost:{DEFAULT_PORT}"

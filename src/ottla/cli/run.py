@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.options import Port
+from ottla.cli.options import Master, Port
 
 
 def run(
@@ -28,6 +28,7 @@ def run(
         Path | None, typer.Option("--json", help="Also write the figures to this file.", metavar="FILE")
     ] = None,
     port: Port = 0,
+    master: Master = None,
 ) -> None:
     """Send a file three times while acknowledgements get lost, and see what each guarantee is worth.
 
@@ -44,4 +45,4 @@ def run(
     """
     from ottla.showcase.run import RunOptions, run_showcase
 
-    raise typer.Exit(run_showcase(RunOptions(input_file, key, data_dir, json_file, port)))
+    raise typer.Exit(run_showcase(RunOptions(input_file, key, data_dir, json_file, port, master)))

@@ -16,7 +16,7 @@ import sys
 import threading
 from typing import NamedTuple
 
-from ottla.showcase.spark_loading import INTERPRETED, SHORT_LIVED
+from ottla.spark.loading import INTERPRETED, SHORT_LIVED
 
 MICRO_BATCHES = 2
 RESULT = (
@@ -27,7 +27,8 @@ RESULT = (
 
 
 class Job(NamedTuple):
-    """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are."""
+    """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are,
+    `master` where Spark works (None: here)."""
 
     bootstrap_servers: str
     source: str
@@ -35,13 +36,14 @@ class Job(NamedTuple):
     sink_id: str
     checkpoint: str
     records: int
+    master: str | None = None
 
 
 def run(job: Job) -> None:
     """Do it all, and return when it is done."""
-    from ottla.spark.session import local_session
+    from ottla.spark.session import session_at
 
-    spark = local_session("ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
+    spark = session_at(job.master, "ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
     records = (
         spark.readStream.format("ottla")
         .option("kafka.bootstrap.servers", job.bootstrap_servers)

@@ -49,7 +49,7 @@ def stored_columns(records: DataFrame) -> DataFrame:
     return records.select(
         *_PARTITION,
         schema.OFFSET,
-        F.unix_micros("timestamp").alias(TIMESTAMP),
+        F.coalesce(F.unix_micros("timestamp"), F.lit(-1).cast("long")).alias(TIMESTAMP),
         F.coalesce(number, F.lit(NO_SEQUENCE).cast("long")).alias(schema.SEQUENCE),
         _crc("key").alias(schema.KEY_CRC),
         _crc("value").alias(schema.VALUE_CRC),
