@@ -69,7 +69,7 @@ def session_at(master: str | None, app_name: str, *, settings: dict[str, str] | 
     session is configured as the user's others are, but for `settings` and what `ottla` needs. UserMistake for a master
     that there is not, or that takes no connection, else as `local_session`.
     """
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
+    if is_submitted():
         from pyspark.sql import SparkSession
 
         return SparkSession.builder.appName(app_name).getOrCreate()
@@ -89,6 +89,11 @@ def session_at(master: str | None, app_name: str, *, settings: dict[str, str] | 
     except Exception as error:
         first = str(error).strip().partition("\n")[0]
         raise OttlaError(f"Spark did not come up at {master}: {first}") from error
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` has started this program."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def local_cores(master: str | None) -> int | None:

@@ -123,12 +123,14 @@ def _goes_to_spark(options: AuditOptions, files: tuple[Path, ...] | None, record
     if options.engine == AUTO and options.master is None and files is not None and records <= IN_PROCESS_MAX:
         return False
     from ottla.spark.java import check_bash, find_java
+    from ottla.spark.session import is_submitted
 
     try:
         import pyspark  # noqa: F401
 
-        check_bash()
-        find_java()
+        if not is_submitted():
+            check_bash()
+            find_java()
     except (ImportError, UserMistake) as error:
         why = error if isinstance(error, UserMistake) else "it is not installed: pip install 'ottla[run]'"
         if options.engine == AUTO and files is not None and options.master is None:
