@@ -8,10 +8,11 @@ and the row (Parquet) or the line (JSON), counted from 1.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ KEY, VALUE = "key", "value"
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _BLOCK_BYTES = 64 << 20
 _JSON_ROW_BYTES = 150
+_ROWS_AT_A_TIME = 200_000
 _SHOWN_MAX = 60
 
 GIVEN_SCHEMA = pa.schema(
@@ -35,6 +37,15 @@ GIVEN_SCHEMA = pa.schema(
 )
 """What a ledger may hold, as it is read of JSON; in Parquet `key` and `value` may be bytes, too."""
 NEEDED = (schema.SEQUENCE, schema.OUTCOME)
+
+
+class _Stretch(NamedTuple):
+    """Rows of one file: from which row of the table on they stand, and which they are (None: all from `first` on)."""
+
+    begin: int
+    path: Path
+    first: int
+    chosen: Any
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,14 +57,14 @@ class LedgerRows:
 
     table: pa.Table
     guarantee: str | None
-    files: tuple[Path, ...]
-    _file_of: Any
-    _row_of: Any
+    _stretches: tuple[_Stretch, ...]
 
     def place(self, row: int) -> str:
         """Where a row of `table` stands: "line 17 of orders.jsonl"."""
-        path, number = self.files[int(self._file_of[row])], int(self._row_of[row])
-        return _place(path, _line_of(path, number) if is_json(path) else number + 1)
+        found = self._stretches[bisect_right(self._stretches, row, key=lambda each: each.begin) - 1]
+        within = row - found.begin
+        number = found.first + (within if found.chosen is None else int(found.chosen[within]))
+        return _place(found.path, _line_of(found.path, number) if is_json(found.path) else number + 1)
 
 
 def is_json(path: Path | str) -> bool:
@@ -89,32 +100,32 @@ def count_rows(files: tuple[Path, ...]) -> int:
 
 def read_rows(files: tuple[Path, ...], topic: str) -> LedgerRows:
     """The rows about one topic; rows that name no topic are about it. UserMistake, with the place, for a wrong one."""
-    tables, file_of, row_of = [], [], []
+    tables: list[pa.Table] = []
+    stretches: list[_Stretch] = []
     guarantees: dict[str, None] = {}
     topics: dict[str, None] = {}
-    for number, path in enumerate(files):
-        given = _read_json(path) if is_json(path) else _read_parquet(path)
-        names: Any = given.column(schema.TOPIC)
-        topics.update(dict.fromkeys(each for each in pc.unique(names).to_pylist() if each is not None))
-        is_wanted: Any = pc.fill_null(pc.equal(names, pa.scalar(topic)), True)
-        wanted = np.flatnonzero(is_wanted.to_numpy())
-        if len(wanted) < given.num_rows:
-            given = given.filter(is_wanted)
-        words = pc.unique(given.column(schema.GUARANTEE)).to_pylist()
-        guarantees.update(dict.fromkeys(word for word in words if word is not None))
-        tables.append(_columns(given, path))
-        file_of.append(np.full(len(wanted), number, np.int32))
-        row_of.append(wanted)
-    rows = LedgerRows(
-        pa.concat_tables(tables),
-        next(iter(guarantees)) if len(guarantees) == 1 else None,
-        files,
-        np.concatenate(file_of),
-        np.concatenate(row_of),
-    )
-    if not rows.table.num_rows:
+    count = 0
+    for path in files:
+        first = 0
+        for given in [_read_json(path)] if is_json(path) else _read_parquet(path):
+            names: Any = given.column(schema.TOPIC)
+            topics.update(dict.fromkeys(each for each in pc.unique(names).to_pylist() if each is not None))
+            is_wanted: Any = pc.fill_null(pc.equal(names, pa.scalar(topic)), True)
+            chosen = None if pc.all(is_wanted).as_py() else np.flatnonzero(is_wanted.to_numpy())
+            wanted = given if chosen is None else given.filter(is_wanted)
+            words = pc.unique(wanted.column(schema.GUARANTEE)).to_pylist()
+            guarantees.update(dict.fromkeys(word for word in words if word is not None))
+            if wanted.num_rows:
+                tables.append(_columns(wanted, path))
+                stretches.append(_Stretch(count, path, first, chosen))
+            count += wanted.num_rows
+            first += given.num_rows
+    if not count:
         told = f"it is about {', '.join(topics)}" if topics else "it is empty"
         raise UserMistake(f"The ledger holds no row about the topic {topic}; {told}.")
+    guarantee = next(iter(guarantees)) if len(guarantees) == 1 else None
+    rows = LedgerRows(pa.concat_tables(tables).combine_chunks(), guarantee, tuple(stretches))
+    del tables
     _check_words(rows)
     _check_numbers(rows)
     return rows
@@ -231,20 +242,26 @@ def _read_json(path: Path) -> pa.Table:
         raise UserMistake(f"{path} cannot be read ({error.strerror or error}).") from None
 
 
-def _read_parquet(path: Path) -> pa.Table:
+def _read_parquet(path: Path) -> Iterator[pa.Table]:
+    """The rows in pieces, so that only what the judge reads of them is ever there of all."""
     file = _opened(path)
     inside = file.schema_arrow
     missing = [name for name in NEEDED if name not in inside.names]
     if missing:
         raise UserMistake(f"{path} is not a ledger: it lacks the column {' and the column '.join(missing)}.")
-    names = [name for name in GIVEN_SCHEMA.names if name in inside.names]
+    names = [name for name in GIVEN_SCHEMA.names if name in inside.names and name != schema.ERROR]
     try:
-        table = file.read(columns=names)
+        for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=names):
+            yield _given(pa.Table.from_batches([batch]), path)
     except (OSError, pa.ArrowException) as error:
         raise UserMistake(f"{path} cannot be read to its end: {error}.") from None
-    columns = {}
+
+
+def _given(table: pa.Table, path: Path) -> pa.Table:
+    """The columns of GIVEN_SCHEMA, those that are not there null."""
+    columns: dict[str, Any] = {}
     for field in GIVEN_SCHEMA:
-        if field.name not in names:
+        if field.name not in table.column_names:
             columns[field.name] = pa.nulls(table.num_rows, field.type)
             continue
         column = table.column(field.name)

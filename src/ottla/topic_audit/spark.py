@@ -101,8 +101,9 @@ def audit_on_spark(
     traits: TopicTraits,
     settings: dict[str, str],
     steps: Steps,
+    **how: int,
 ) -> Audit:
-    """Read the topic and judge it; `settings` are those of a consumer, by Kafka's names."""
+    """Read the topic and judge it; `settings` are those of a consumer, by Kafka's names. `how`: see `audit_topics`."""
     tasks = max(2 * spark.sparkContext.defaultParallelism, -(-seen.offsets // _RECORDS_A_TASK))
     spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
     options = {f"kafka.{name}": value for name, value in settings.items()}
@@ -126,6 +127,7 @@ def audit_on_spark(
             transactional=(seen.name,) if traits.is_transactional else (),
             compacted=(seen.name,) if traits.is_compacted else (),
             answered=(seen.name,) if traits.is_answered else (),
+            **how,
         )[seen.name]
 
 
