@@ -19,7 +19,7 @@ from ottla.errors import OttlaError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 _JAVA_ENDS_S = 2.0  # its sockets break before its parent can learn how it ended
 # A JVM that lives for half a minute does not earn back what its best compiler costs: a third less CPU on two cores.
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
