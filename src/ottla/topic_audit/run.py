@@ -99,7 +99,7 @@ def _audit(options: AuditOptions, steps: Steps) -> AuditOutcome:
         seen = look_at_topic(options.bootstrap_servers, options.topic, settings)
     on_spark = _goes_to_spark(options, files, max(rows, seen.offsets))
     if on_spark:
-        audit, claims, seconds = _on_spark(options, files, seen, steps)
+        audit, claims, seconds = _on_spark(options, files, seen, settings, steps)
     else:
         assert files is not None
         audit, claims, seconds = _here(options, files, seen, settings, steps)
@@ -164,15 +164,12 @@ def _here(
 
 
 def _on_spark(
-    options: AuditOptions, files: tuple[Path, ...] | None, seen: TopicSeen, steps: Steps
+    options: AuditOptions, files: tuple[Path, ...] | None, seen: TopicSeen, settings: dict[str, Any], steps: Steps
 ) -> tuple[Audit, str, float]:
-    from ottla.reader.settings import READER_SETTINGS
     from ottla.spark.loading import SparkLoading
     from ottla.spark.progress import watching
     from ottla.topic_audit.spark import audit_on_spark, check_ledger, ledger_frame
 
-    names = {row.keyword: row.name for row in READER_SETTINGS}
-    settings = {names[keyword]: str(value) for keyword, value in options.settings.items()}
     paths = (options.ledger,) if files is None else tuple(str(path.resolve()) for path in files)
     with ExitStack() as stack:
         loading = stack.enter_context(SparkLoading("ottla audit", options.master))

@@ -7,11 +7,13 @@ there. Only where a sum is wrong is the place looked for.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.audit.ledgers.spark import audit_topics, stored_columns
-from ottla.errors import UserMistake
+from ottla.audit.ledgers.spark import audit_topics
+from ottla.audit.ledgers.tables import STORED_COLUMNS
+from ottla.errors import OttlaError, UserMistake
 from ottla.ledger import schema
 from ottla.ledger.files import (
     GIVEN_SCHEMA,
@@ -25,9 +27,9 @@ from ottla.ledger.files import (
     repeated_mistake,
 )
 from ottla.spark.progress import watching
-from ottla.topic_audit.topic import stored_records
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ottla.audit.ledgers.partition import Audit
@@ -99,42 +101,72 @@ def audit_on_spark(
     bootstrap_servers: str,
     seen: TopicSeen,
     traits: TopicTraits,
-    settings: dict[str, str],
+    settings: dict[str, Any],
     steps: Steps,
     **how: int,
 ) -> Audit:
-    """Read the topic and judge it; `settings` are those of a consumer, by Kafka's names. `how`: see `audit_topics`."""
+    """Read the topic and judge it; `settings` are keywords of a reader, `how`: see `audit_topics`.
+
+    OttlaError where a worker could not read.
+    """
     tasks = max(2 * spark.sparkContext.defaultParallelism, -(-seen.offsets // _RECORDS_A_TASK))
     spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
-    options = {f"kafka.{name}": value for name, value in settings.items()}
-    if traits.is_transactional:
-        options["kafka.isolation.level"] = "read_committed"
-    ends = {str(partition): end for partition, (_, end) in seen.bounds.items()}
-    records = stored_records(
-        spark,
-        bootstrap_servers,
-        [seen.name],
-        includeHeaders="true",
-        minPartitions=str(tasks),
-        endingOffsets=_offsets_text(seen.name, ends),
-        **options,
-    )
+    stored = stored_frame(spark, bootstrap_servers, seen, settings, _ranges(seen, tasks))
     with steps.step("PySpark audits the topic", unit="tasks") as step, watching(spark, step):
-        return audit_topics(
-            rows,
-            stored_columns(records),
-            {seen.name: seen.bounds},
-            transactional=(seen.name,) if traits.is_transactional else (),
-            compacted=(seen.name,) if traits.is_compacted else (),
-            answered=(seen.name,) if traits.is_answered else (),
-            **how,
-        )[seen.name]
+        try:
+            return audit_topics(
+                rows,
+                stored,
+                {seen.name: seen.bounds},
+                transactional=(seen.name,) if traits.is_transactional else (),
+                compacted=(seen.name,) if traits.is_compacted else (),
+                answered=(seen.name,) if traits.is_answered else (),
+                **how,
+            )[seen.name]
+        except OttlaError:
+            raise
+        except Exception as error:
+            # What one of ours says on a worker is the last line of a trace of a hundred.
+            ours = re.findall(r"^ottla\.errors\.\w+: (.*)", str(error), flags=re.MULTILINE)
+            if not ours:
+                raise
+            raise OttlaError(f"{seen.name} could not be read on Spark: {ours[-1]}") from error
 
 
-def _offsets_text(topic: str, ends: dict[str, int]) -> str:
-    import json
+def stored_frame(
+    spark: SparkSession,
+    bootstrap_servers: str,
+    seen: TopicSeen,
+    settings: dict[str, Any],
+    ranges: list[tuple[int, int, int]],
+) -> DataFrame:
+    """What the judge reads of the records in `ranges` (partition, first offset, end offset), a task each."""
+    from pyspark.sql import functions as F  # noqa: N812
 
-    return json.dumps({topic: ends})
+    topic = seen.name
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from ottla.topic_audit.reduced import read_reduced
+
+        for batch in batches:
+            numbers: list[Any] = batch.column(0).to_pylist()
+            for number in numbers:
+                partition, *within = ranges[number]
+                yield from read_reduced(bootstrap_servers, topic, {partition: (within[0], within[1])}, settings)
+
+    columns = f"{schema.PARTITION} int, {', '.join(f'{name} long' for name in STORED_COLUMNS)}"
+    numbers = spark.range(0, len(ranges), 1, max(1, len(ranges)))
+    return numbers.mapInArrow(read, columns).withColumn(schema.TOPIC, F.lit(topic))
+
+
+def _ranges(seen: TopicSeen, tasks: int) -> list[tuple[int, int, int]]:
+    """The topic's offsets in about so many pieces of about the same length, none longer than a task should take."""
+    size = max(1, min(_RECORDS_A_TASK, -(-seen.offsets // tasks)))
+    return [
+        (partition, begin, min(begin + size, end))
+        for partition, (first, end) in seen.bounds.items()
+        for begin in range(first, end, size)
+    ]
 
 
 def _literal(path: str) -> str:
