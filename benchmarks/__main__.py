@@ -21,6 +21,7 @@ from typing import Any
 
 from benchmarks import (
     bench_async,
+    bench_audit,
     bench_cluster,
     bench_paced,
     bench_producer,
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "async": bench_async.run,
     "proxy": bench_proxy.run,
     "run": bench_run.run,
+    "audit": bench_audit.run,
     "spark": bench_spark.run,
     "simulate": bench_simulate.run,
 }
@@ -53,7 +55,11 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3, help="rounds; medians are printed (default 3)")
     parser.add_argument("--records", type=int, default=3_000_000, help="records per run (default 3,000,000)")
     parser.add_argument(
-        "--only", help="parts of `cluster`, `producer`, `paced`, `proxy`, `spark`, separated by commas (default: all)"
+        "--sizes", default="0.1,1,10", help="of `audit`, in millions of records, separated by commas (default 0.1,1,10)"
+    )
+    parser.add_argument(
+        "--only",
+        help="parts of `audit`, `cluster`, `producer`, `paced`, `proxy`, `spark`, separated by commas (default: all)",
     )
     parser.add_argument("--clients", help="clients of `paced`, separated by commas (default: all)")
     parser.add_argument("--seconds", type=float, default=4, help="that each client of `paced` sends (default 4)")

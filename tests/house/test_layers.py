@@ -32,6 +32,7 @@ REAL = (
         "sink",
         "sockets",
         "spark",
+        "topic_audit",
     }
 )
 # By room, or by a room or file within a room, which then is a room of its own: a line names it, too, where it is meant.
@@ -64,6 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulation": CORES
     | {"audit", "audit/chronicles", "evidence/decoded", "faults", "host", "ledger", "protocol", "records", "sink"},
     "seeds": {"audit", "audit/chronicles", "simulation"},
+    "topic_audit": CLIENT_SIDE | {"audit", "audit/ledgers", "client", "ledger", "spark"},
     "showcase": REAL,
     "trial": REAL,
     "cli": REAL | {"proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},

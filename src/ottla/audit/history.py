@@ -44,6 +44,9 @@ class PartitionHistory:
     all rows in `stored`) for records stored more than once. `is_transactional`: markers of transactions take offsets
     that no reader returns. `is_compacted`: of each key only the last record has to be there.
     `is_answered`: the producer asks what becomes of its records, so that it says itself of which it does not know.
+
+    `is_slice`: these are some of the partition's record numbers (`ledgers.slices`), so that the offsets between may
+    belong to others. `later`: offset and number of the earliest first copy in slices of higher numbers; None: no such.
     """
 
     topic: str
@@ -55,6 +58,8 @@ class PartitionHistory:
     is_transactional: bool = False
     is_compacted: bool = False
     is_answered: bool = False
+    is_slice: bool = False
+    later: tuple[int, int] | None = None
     rows_read: int = field(init=False)
     reread: list[int] = field(init=False)
     sent_row: dict[int, int] = field(init=False)

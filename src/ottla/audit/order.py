@@ -28,11 +28,17 @@ def check_order(
     count = late = 0
     evidence: list[Anomaly] = []
     sent_row = history.sent_row
-    highest = -1
+    highest = highest_at = -1
+    later = history.later
     for sequence, row in history.first_copy.items():
+        offset = history.stored.offset[row]
+        if later is not None and offset > later[0]:
+            # From here on all numbers of this slice stand behind one of a later slice.
+            highest_at, highest = later
+            later = None
         if sequence > highest:
             if sequence in sent_row:  # a stranger's number must not make the records behind it look late
-                highest = sequence
+                highest, highest_at = sequence, offset
             continue
         if sequence not in sent_row:
             continue
@@ -42,13 +48,12 @@ def check_order(
             continue
         count += 1
         if len(evidence) < evidence_max:
-            evidence.append(_anomaly(history, sequence, row, highest))
+            evidence.append(_anomaly(history, sequence, (highest_at, offset), highest))
     tallies = (("in doubt, and stored late", late),) if late else ()
     return Finding(REORDERED, count, tuple(evidence), (), tallies)
 
 
-def _anomaly(history: PartitionHistory, sequence: int, row: int, earlier: int) -> Anomaly:
-    offsets = (history.stored.offset[history.first_copy[earlier]], history.stored.offset[row])
+def _anomaly(history: PartitionHistory, sequence: int, offsets: tuple[int, int], earlier: int) -> Anomaly:
     detail = (
         f"record {sequence} is stored at offset {offsets[1]}, "
         f"behind record {earlier} at offset {offsets[0]}, which was sent after it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from ottla.cli.audit import audit
 from ottla.cli.cluster import cluster
 from ottla.cli.inspect import inspect
 from ottla.cli.narrow_help import Command, Group
@@ -35,7 +36,7 @@ app = typer.Typer(
 app.add_typer(topics, name="topics")
 app.add_typer(cluster, name="cluster")
 app.add_typer(sink, name="sink")
-for command in (run, trial, serve, proxy, produce, read, inspect, tap, simulate):
+for command in (run, trial, audit, serve, proxy, produce, read, inspect, tap, simulate):
     app.command(cls=Command)(command)
 
 

@@ -60,6 +60,14 @@ Port = Annotated[
     ),
 ]
 
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        help="Where Spark works: local[2] unless given, spark://host:7077, yarn ...",
+        metavar="MASTER",
+    ),
+]
 # What --json means is not the same everywhere: some commands print an answer, others write what a long run came to.
 JSON_TO_STDOUT = "Print JSON to stdout instead of text; takes no FILE."
 JSON_TO_FILE = "Also write JSON to this FILE; - prints it to stdout instead of text."

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.options import Port
+from ottla.cli.options import Master, Port
 
 
 def run(
@@ -34,6 +34,7 @@ def run(
         ),
     ] = None,
     port: Port = 0,
+    master: Master = None,
 ) -> None:
     """Send a file three times while acknowledgements get lost, and see what each guarantee is worth.
 
@@ -50,4 +51,4 @@ def run(
     """
     from ottla.showcase.run import RunOptions, run_showcase
 
-    raise typer.Exit(run_showcase(RunOptions(input_file, key, data_dir, json_file, report_file, port)))
+    raise typer.Exit(run_showcase(RunOptions(input_file, key, data_dir, json_file, report_file, port, master)))

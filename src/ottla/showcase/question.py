@@ -19,7 +19,7 @@ from ottla.inputs.source import Source
 from ottla.inputs.table import key_strings
 from ottla.printable import printable
 from ottla.showcase.outcome import Answer, Group
-from ottla.showcase.topics import stored_records
+from ottla.topic_audit.topic import stored_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

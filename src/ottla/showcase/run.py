@@ -61,6 +61,7 @@ class RunOptions:
     json_file: Path | None = None
     report_file: Path | None = None
     port: int = 0
+    master: str | None = None
 
 
 def run_showcase(options: RunOptions) -> int:
@@ -74,6 +75,9 @@ def run_showcase(options: RunOptions) -> int:
         check_place(options.json_file, what="the figures", option="--json")
     if options.report_file is not None:
         check_place(options.report_file, what="the report", option="--report")
+    from ottla.spark.session import local_cores
+
+    local_cores(options.master)
     source = open_source(options.input_file, options.key)
     from ottla.spark.java import check_bash, find_java
 
@@ -91,7 +95,7 @@ def run_showcase(options: RunOptions) -> int:
         with closing(lines):
             show_story(console, about, lines)
         with showing_steps(console) as steps:
-            outcome = _find_out(cluster, source, folders, steps)
+            outcome = _find_out(cluster, source, folders, steps, options.master)
         outcome.seconds = time.monotonic() - began
         outcome.kept_in = folders.kept_in
         folders.keep()
@@ -130,7 +134,7 @@ def _story(cluster: Cluster, source: Source) -> tuple[str, Generator[tuple[str, 
     return describe(source, rows[-1]), tell_story(cluster, records[:-1], records[-1])
 
 
-def _find_out(cluster: Cluster, source: Source, folders: RunFolders, steps: Steps) -> RunOutcome:
+def _find_out(cluster: Cluster, source: Source, folders: RunFolders, steps: Steps, master: str | None) -> RunOutcome:
     with steps.step(f"read {source.shown}"):
         table = read_source(source)
         from ottla.showcase.question import question_for
@@ -139,21 +143,21 @@ def _find_out(cluster: Cluster, source: Source, folders: RunFolders, steps: Step
         records = make_records(source, table)
         question = question_for(source, table)
     folders.check_room(records)
-    from ottla.showcase.spark_loading import SparkLoading
+    from ottla.spark.loading import SHORT_LIVED, SparkLoading
 
     topics = {guarantee: f"{source.name}-{guarantee}" for guarantee in PROMISES}
-    with SparkLoading() as loading:
+    with SparkLoading("ottla run", master, SHORT_LIVED) as loading:
         witnesses, fired = _produce(cluster, records, topics, folders, steps)
         with steps.step("start Spark"):
             spark = loading.session()
         from ottla.showcase.question import ask_topics
-        from ottla.showcase.spark_progress import watching
+        from ottla.spark.progress import watching
 
         with steps.step("PySpark answers the question from each topic", unit="tasks") as step, watching(spark, step):
             answers = ask_topics(spark, cluster.bootstrap_servers, topics, question)
         with steps.step("PySpark audits each topic against the ledger", unit="tasks") as step, watching(spark, step):
             verdicts, offsets = _judge(spark, cluster.bootstrap_servers, topics, folders)
-        streamed, streaming = _stream(spark, cluster, source, topics[EXACTLY_ONCE], records, folders, steps)
+        streamed, streaming = _stream(spark, cluster, source, topics[EXACTLY_ONCE], records, folders, steps, master)
     from ottla.evidence.witness import looked_at
     from ottla.showcase.groups import judge_run, note_controls
 
@@ -258,7 +262,7 @@ def _judge(
     """Each guarantee's verdict, and how many offsets each topic spans, as the brokers say."""
     from ottla.audit.ledgers.spark import audit_topics, stored_columns
     from ottla.audit.ledgers.verdict import judge
-    from ottla.showcase.topics import bounds_of, stored_records
+    from ottla.topic_audit.topic import bounds_of, stored_records
 
     bounds = bounds_of(bootstrap_servers, topics.values())
     stored = stored_records(spark, bootstrap_servers, topics.values(), includeHeaders="true")
@@ -273,12 +277,19 @@ def _judge(
 
 
 def _stream(
-    spark: Any, cluster: Cluster, source: Source, topic: str, records: Records, folders: RunFolders, steps: Steps
+    spark: Any,
+    cluster: Cluster,
+    source: Source,
+    topic: str,
+    records: Records,
+    folders: RunFolders,
+    steps: Steps,
+    master: str | None,
 ) -> tuple[Streamed, Witness]:
     """The exactly-once topic, streamed on by a Spark driver that is killed once; its result, judged, and who looked."""
     from ottla.showcase.groups import note_streamed, streaming_witness
-    from ottla.showcase.spark_progress import watching
-    from ottla.showcase.streamed import judge_result, stream_and_kill
+    from ottla.showcase.streamed import judge_result, stream_and_kill, streaming_job
+    from ottla.spark.progress import watching
 
     result = f"{source.name}-streamed"
     witness = streaming_witness(cluster, result, records.partitions, BROKERS)
@@ -295,9 +306,8 @@ def _stream(
         steps.step("PySpark streams exactly-once on, its driver killed once"),
         temporary_folder() as folder,
     ):
-        killed = stream_and_kill(
-            spark, cluster, topic, result, records.count, records.partitions, folder, look_while_dead
-        )
+        job = streaming_job(cluster, topic, result, records.count, folder, master)
+        killed = stream_and_kill(spark, cluster, job, records.partitions, folder, look_while_dead)
     with steps.step("PySpark audits what was streamed", unit="tasks") as step, watching(spark, step):
         streamed = Streamed(judge_result(spark, cluster.bootstrap_servers, topic, result), killed)
     witness.choose_part()

@@ -38,12 +38,18 @@ _PATIENCE_S = 600.0
 _WORDS_MAX = 400
 
 
+def streaming_job(
+    cluster: Cluster, source: str, result: str, records: int, folder: Path, master: str | None = None
+) -> Job:
+    """The job from the topic `source` of so many records to the topic `result`; its checkpoint is in `folder`."""
+    checkpoint = str(folder / "checkpoint")
+    return Job(cluster.bootstrap_servers, source, result, "ottla-run", checkpoint, records, master)
+
+
 def stream_and_kill(
     spark: SparkSession,
     cluster: Cluster,
-    source: str,
-    result: str,
-    records: int,
+    job: Job,
     partitions: int,
     folder: Path,
     while_dead: Callable[[], None] = lambda: None,
@@ -55,8 +61,9 @@ def stream_and_kill(
     """
     from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
 
-    cluster.create_topic(result, partitions=partitions, replication_factor=len(cluster.bootstrap_servers.split(",")))
-    job = Job(cluster.bootstrap_servers, source, result, "ottla-run", str(folder / "checkpoint"), records)
+    cluster.create_topic(
+        job.result, partitions=partitions, replication_factor=len(cluster.bootstrap_servers.split(","))
+    )
     held = folder / "barriers"
     held.mkdir()
     hold(held, Barrier.COMMIT_APPLY)
@@ -94,7 +101,7 @@ def judge_result(spark: SparkSession, bootstrap_servers: str, source: str, resul
 
     from ottla.audit.ledgers.spark import audit_topics, stored_columns
     from ottla.audit.ledgers.verdict import judge
-    from ottla.showcase.topics import bounds_of, stored_records
+    from ottla.topic_audit.topic import bounds_of, stored_records
 
     def records(topic: str) -> DataFrame:
         committed = {"kafka.isolation.level": "read_committed", "includeHeaders": "true"}

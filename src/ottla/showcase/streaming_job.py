@@ -17,7 +17,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.showcase.spark_loading import INTERPRETED, SHORT_LIVED
+from ottla.spark.loading import INTERPRETED, SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,8 @@ RESULT = (
 
 
 class Job(NamedTuple):
-    """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are."""
+    """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are,
+    `master` where Spark works (None: here)."""
 
     bootstrap_servers: str
     source: str
@@ -40,13 +41,14 @@ class Job(NamedTuple):
     sink_id: str
     checkpoint: str
     records: int
+    master: str | None = None
 
 
 def run(job: Job) -> None:
     """Do it all, and return when it is done."""
-    from ottla.spark.session import local_session
+    from ottla.spark.session import session_at
 
-    spark = local_session("ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
+    spark = session_at(job.master, "ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
     start(job, spark).awaitTermination()
     spark.stop()
 

@@ -1,8 +1,9 @@
-"""A quiet Spark session on this machine, for `ottla run` and for trying things out.
+"""A quiet Spark session, for `ottla run`, for `ottla audit` and for trying things out.
 
-Spark is configured from nothing but what stands here: a configuration folder that does not exist keeps the user's
-`spark-defaults.conf` and logging out, and a `SPARK_HOME` of another version is not looked at. The environment is as
-before once the session is up.
+On this machine (`local_session`) Spark is configured from nothing but what stands here: a configuration folder that
+does not exist keeps the user's `spark-defaults.conf` and logging out, and a `SPARK_HOME` of another version is not
+looked at. On a cluster (`session_at`) the user's configuration counts. The environment is as before once the session is
+up.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,7 +28,10 @@ from ottla.spark.java import check_bash, find_java, lay_java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LOOPBACK = "127.0.0.1"
+_LOCAL_CORES = 2
 _JAVA_ENDS_S = 2.0
+_CONNECT_S = 5.0
 # What goes wrong reaches Python as an exception. The appender is there because Spark takes a configuration that has
 # none for no configuration at all, and brings its own; the gateway's level because it is announced where it differs.
 _LOGGING = """\
@@ -46,32 +52,117 @@ def local_session(
     Raises UserMistake where PySpark, bash or a Java it runs on is missing, OttlaError where that Java does not stay up.
     Where a session is already running in this process, Spark returns that one.
     """
+    own = {
+        # The same for all, and not there: Java shares prepared classes only among those who have one classpath, which
+        # begins with this folder.
+        "SPARK_CONF_DIR": str(_pyspark_folder() / "no-conf"),
+        "SPARK_LOCAL_IP": LOOPBACK,
+    }
+    folder = _scratch_folder()
+    return _start(app_name, f"local[{cores}]", _settings(cores, memory_mib, folder) | (settings or {}), folder, own)
+
+
+def session_at(master: str | None, app_name: str, *, settings: dict[str, str] | None = None) -> SparkSession:
+    """A session at any master: `local[n]` here (None: two threads), else a cluster (`spark://host:port`, `yarn`, ...).
+
+    A program that `spark-submit` has started gets the session of its options, whatever `master` says. A cluster's
+    session is configured as the user's others are, but for `settings` and what `ottla` needs. UserMistake for a master
+    that there is not, or that takes no connection, else as `local_session`.
+    """
+    if is_submitted():
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.appName(app_name).getOrCreate()
+    cores = local_cores(master)
+    if cores is not None or master is None:
+        return local_session(app_name, cores=cores or _LOCAL_CORES, settings=settings)
+    own = {}
+    host = _check_master(master)
+    if host in ("localhost", LOOPBACK):
+        # Its executors are here, too, and find the driver at this address whatever this machine is called.
+        own["SPARK_LOCAL_IP"] = LOOPBACK
+    given = {"spark.ui.showConsoleProgress": "false", "spark.sql.session.timeZone": "UTC"} | (settings or {})
+    try:
+        return _start(app_name, master, given, _scratch_folder(), own)
+    except OttlaError:
+        raise
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0]
+        raise OttlaError(f"Spark did not come up at {master}: {first}") from error
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` has started this program."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def local_cores(master: str | None) -> int | None:
+    """How many threads `local`, `local[n]` or `local[*]` has; None for a master that is elsewhere, or for none.
+
+    UserMistake where it is neither, and no address that Spark knows.
+    """
+    if master is None:
+        return None
+    found = re.fullmatch(r"local(?:\[(\d{1,4}|\*)\])?", master)
+    if found is not None and found[1] != "0":
+        return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
+    if re.fullmatch(r"spark://[^\s/]+|yarn|k8s://\S+", master):
+        return None
+    raise UserMistake(
+        f"--master {master} is no master of Spark: give local[2], spark://host:7077, yarn or k8s://https://host:port"
+    )
+
+
+def _check_master(master: str) -> str | None:
+    """The host of a standalone master, once one of those named has taken a connection."""
+    if not master.startswith("spark://"):
+        return None
+    refused = ""
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S):
+                return host
+        except (OSError, ValueError) as error:
+            refused = f"{address}: {error}"
+    raise UserMistake(f"no master of Spark takes a connection at {master} ({refused}): is it running?")
+
+
+def _pyspark_folder() -> Path:
     try:
         import pyspark
-        from pyspark.sql import SparkSession
     except ImportError:
         raise UserMistake("PySpark is not installed: run `pip install 'ottla[spark]'`.") from None
-    check_bash()
-    java, version = find_java()
+    return Path(pyspark.__file__).parent
+
+
+def _scratch_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="ottla-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _start(app_name: str, master: str, settings: dict[str, str], folder: Path, own: dict[str, str]) -> SparkSession:
+    """A session whose Java has `own` in its environment; UserMistake and OttlaError as `local_session` says."""
+    home = _pyspark_folder()
+    from pyspark.sql import SparkSession
+
+    check_bash()
+    java, version = find_java()
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING)
     options = (os.environ.get("SPARK_SUBMIT_OPTS"), f"-Dlog4j2.configurationFile={logging.as_uri()}")
     environment = {
         "JAVA_HOME": str(lay_java_home(java, version, folder / "java")),
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        # The same for all, and not there: Java shares prepared classes only among those who have one classpath, which
-        # begins with this folder.
-        "SPARK_CONF_DIR": str(Path(pyspark.__file__).parent / "no-conf"),
+        "SPARK_HOME": str(home),
         "SPARK_SUBMIT_OPTS": " ".join(option for option in options if option),
-        "SPARK_LOCAL_IP": "127.0.0.1",
         # Otherwise workers run whatever `python3` is on PATH, which has no ottla.
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **own,
     }
-    builder = SparkSession.builder.appName(app_name).master(f"local[{cores}]")
-    for name, value in (_settings(cores, memory_mib, folder) | (settings or {})).items():
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for name, value in settings.items():
         builder = builder.config(name, value)
     with _environment(environment):
         try:
@@ -116,8 +207,8 @@ def _settings(cores: int, memory_mib: int, folder: Path) -> dict[str, str]:
     return {
         "spark.driver.memory": f"{memory_mib}m",
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.host": LOOPBACK,
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",

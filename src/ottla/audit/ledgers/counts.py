@@ -8,6 +8,8 @@ tells what should have been (`lost`). Compacted topics have such holes, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ottla.audit.findings import EVIDENCE_MAX, MISREAD, Anomaly, Finding
 from ottla.audit.history import PartitionHistory
 
@@ -16,24 +18,35 @@ def check_counts(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) ->
     """Offsets that were skipped, read more than once, or read beyond the partition's bounds."""
     start, end, offsets = history.start_offset, history.end_offset, history.stored.offset
     outside = [offset for offset in offsets if not start <= offset < end]
-    skipped = 0 if history.is_transactional or history.is_compacted else (end - start) - (len(offsets) - len(outside))
     evidence: list[Anomaly] = []
+    skipped = 0
+    if not history.is_slice:
+        skipping = check_skipped(history, len(offsets) - len(outside), lambda: _first_gap(offsets, start))
+        skipped, evidence = skipping.count, list(skipping.evidence)
 
     def add(where: tuple[int, ...], detail: str) -> None:
         evidence.append(Anomaly(MISREAD, history.topic, history.partition, -1, where, detail))
 
-    if skipped:
-        gap = _first_gap(offsets, start)
-        add(
-            (gap,),
-            f"{skipped:,} of the {end - start:,} offsets from {start} to {end} were not read; the first is {gap}",
-        )
     if history.reread:
         offset = history.reread[0]
         add((offset,), f"the reader returned {len(history.reread):,} records again; the first has offset {offset}")
     if outside:
         add((outside[0],), f"{len(outside):,} records lie outside offsets {start} to {end}; the first at {outside[0]}")
     return Finding(MISREAD, skipped + len(history.reread) + len(outside), tuple(evidence[:evidence_max]))
+
+
+def check_skipped(history: PartitionHistory, offsets_read: int, first_gap: Callable[[], int]) -> Finding:
+    """Offsets of a partition that were not read, where `offsets_read` different ones were.
+
+    `first_gap` says which is the first; it is asked only where there is one.
+    """
+    start, end = history.start_offset, history.end_offset
+    skipped = 0 if history.is_transactional or history.is_compacted else end - start - offsets_read
+    if not skipped:
+        return Finding(MISREAD, 0)
+    gap = first_gap()
+    detail = f"{skipped:,} of the {end - start:,} offsets from {start} to {end} were not read; the first is {gap}"
+    return Finding(MISREAD, skipped, (Anomaly(MISREAD, history.topic, history.partition, -1, (gap,), detail),))
 
 
 def _first_gap(offsets: list[int], start: int) -> int:

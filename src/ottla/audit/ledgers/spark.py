@@ -1,8 +1,8 @@
-"""Runs the judge at scale: Spark brings each partition's ledger rows and stored records together, checkers judge them.
+"""Runs the judge at scale: Spark brings each slice's ledger rows and stored records together, checkers judge them.
 
 The stored side is reduced first, in the JVM, to what the checkers read (`stored_columns`: numbers only), so that keys
-and values never travel twice. The two sides are cogrouped by topic and partition; each group is one
-`PartitionHistory`, and only figures and a few pieces of evidence come back.
+and values never travel twice. The two sides are cogrouped by topic, partition and slice (`slices`); each group is one
+`PartitionHistory` of bounded size, and only figures and a few pieces of evidence come back.
 
 Invariant: a partition nobody read anything of, and a ledger nobody found anything for, are judged like any other: what
 is missing on one side is an empty side, never a missing group.
@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ottla.audit.findings import EVIDENCE_MAX
-from ottla.audit.history import NO_SEQUENCE, PartitionHistory, Sent, Stored
-from ottla.audit.ledgers.partition import Audit, add_audits, audit_partition
+from ottla.audit.history import NO_SEQUENCE
+from ottla.audit.ledgers.partition import Audit, add_audits
+from ottla.audit.ledgers.slices import SLICE_NUMBERS, Place, SliceAudit, add_slices, audit_slice, look_again
+from ottla.audit.ledgers.tables import SENT_COLUMNS, TIMESTAMP, TopicTraits, history_of, nothing_of
 from ottla.errors import ConfigError
 from ottla.ledger import schema
 
@@ -27,8 +30,10 @@ if TYPE_CHECKING:
 Bounds = Mapping[str, Mapping[int, tuple[int, int]]]
 """{topic: {partition: (first offset, end offset)}}, as the brokers say; the end is exclusive."""
 
-_GROUP = [schema.TOPIC, schema.PARTITION]
-_LEDGER_COLUMNS = [schema.SEQUENCE, schema.OUTCOME, schema.KEY_CRC, schema.VALUE_CRC, schema.OFFSET]
+_SLICE = "slice"
+_PARTITION = [schema.TOPIC, schema.PARTITION]
+_GROUP = [*_PARTITION, _SLICE]
+_Key = tuple[str, int, int]
 
 
 def stored_columns(records: DataFrame) -> DataFrame:
@@ -42,9 +47,9 @@ def stored_columns(records: DataFrame) -> DataFrame:
     ours = F.get(F.filter("headers", lambda header: header["key"] == schema.SEQUENCE_HEADER), F.lit(0))["value"]
     number = F.when(F.length(ours) == 8, F.conv(F.hex(ours), 16, 10).try_cast("long"))
     return records.select(
-        *_GROUP,
+        *_PARTITION,
         schema.OFFSET,
-        F.unix_micros("timestamp").alias("timestamp"),
+        F.coalesce(F.unix_micros("timestamp"), F.lit(-1).cast("long")).alias(TIMESTAMP),
         F.coalesce(number, F.lit(NO_SEQUENCE).cast("long")).alias(schema.SEQUENCE),
         _crc("key").alias(schema.KEY_CRC),
         _crc("value").alias(schema.VALUE_CRC),
@@ -58,61 +63,101 @@ def audit_topics(
     *,
     transactional: Collection[str] = (),
     compacted: Collection[str] = (),
+    answered: Collection[str] = (),
+    slice_numbers: int = SLICE_NUMBERS,
     evidence_max: int = EVIDENCE_MAX,
 ) -> dict[str, Audit]:
     """Judge every topic of `bounds` in one pass: ledger rows against stored records, and both against the offsets.
 
     `ledger`: rows of `ledger.schema` (`spark.read.parquet(...)`), `stored`: from `stored_columns`. `bounds` must hold
     every partition of every topic judged. `transactional` names the topics that transactions were written to,
-    `compacted` those with cleanup.policy=compact. Raises ConfigError for an outcome that is none.
+    `compacted` those with cleanup.policy=compact, `answered` those whose producer asks for answers. Slices out of order
+    take a second pass over their own records, and a first offset that was not read another one. Raises ConfigError for
+    an outcome that is none.
     """
+    traits = {topic: TopicTraits(topic in transactional, topic in compacted, topic in answered) for topic in bounds}
+    numbers = _slice_numbers([topic for topic in bounds if traits[topic].is_compacted], slice_numbers)
     topics = list(bounds)
-    kinds = _TopicKinds(tuple(transactional), tuple(compacted))
-    judge_group = _judge_group(bounds, kinds, evidence_max)
-    sent = ledger.select(*_GROUP, *_LEDGER_COLUMNS).where(ledger[schema.TOPIC].isin(topics))
-    found = stored.where(stored[schema.TOPIC].isin(topics))
+    sent = ledger.select(*_PARTITION, *SENT_COLUMNS).where(ledger[schema.TOPIC].isin(topics))
+    sides = (
+        sent.withColumn(_SLICE, numbers),
+        stored.where(stored[schema.TOPIC].isin(topics)).withColumn(_SLICE, numbers),
+    )
+    found: dict[str, dict[int, dict[int, SliceAudit]]] = {
+        topic: {partition: {} for partition in bounds[topic]} for topic in topics
+    }
+    _judge_slices(sides, _judge_group(bounds, traits, {}, evidence_max), found)
+    later = {
+        (topic, partition, number): beginning
+        for topic, partitions in found.items()
+        for partition, slices in partitions.items()
+        for number, beginning in look_again(slices).items()
+    }
+    if later:
+        again = (_only(sides[0], later), _only(sides[1], later))
+        _judge_slices(again, _judge_group(bounds, traits, later, evidence_max), found)
+    audits = {}
+    for topic, partitions in found.items():
+        parts = []
+        for partition in sorted(partitions):
+            within = bounds[topic].get(partition, (0, 0))
+            nothing = nothing_of((topic, partition), within, traits[topic])
+            first_gap = partial(_first_gap, stored, topic, partition, within[0])
+            parts.append(add_slices(nothing, partitions[partition], first_gap, evidence_max))
+        audits[topic] = add_audits(parts, evidence_max)
+    return audits
+
+
+def _slice_numbers(compacted: list[str], size: int) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    number = F.expr(
+        f"CASE WHEN {schema.SEQUENCE} >= 0 THEN {schema.SEQUENCE} div {size} ELSE -1 - {schema.OFFSET} div {size} END"
+    )
+    return F.when(F.col(schema.TOPIC).isin(compacted), F.lit(0)).otherwise(number).cast("long") if compacted else number
+
+
+def _only(side: DataFrame, keys: Mapping[_Key, Any]) -> DataFrame:
+    """The rows of these slices."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    wanted = [F.struct(F.lit(t), F.lit(p).cast("int"), F.lit(n).cast("long")) for t, p, n in keys]
+    return side.where(F.struct(*_GROUP).isin(wanted))
+
+
+def _judge_slices(
+    sides: tuple[DataFrame, DataFrame],
+    judge_group: Callable[[Any, pa.Table, pa.Table], pa.Table],
+    found: dict[str, dict[int, dict[int, SliceAudit]]],
+) -> None:
+    """Put each slice's audit where it belongs in `found`."""
+    sent, stored = sides
     judged = (
         sent.groupBy(*_GROUP)
-        .cogroup(found.groupBy(*_GROUP))
-        .applyInArrow(judge_group, "topic string, partition int, audit string")
+        .cogroup(stored.groupBy(*_GROUP))
+        .applyInArrow(judge_group, "topic string, partition int, slice long, audit string")
         .collect()
     )
-    parts = {(row.topic, row.partition): _audit_of(json.loads(row.audit)) for row in judged}
-    for topic, partitions in bounds.items():
-        for partition, (start, end) in partitions.items():
-            if (topic, partition) not in parts:
-                nothing = _history(topic, partition, None, None, (start, end), kinds)
-                parts[topic, partition] = audit_partition(nothing, evidence_max)
-    return {
-        topic: add_audits((parts[key] for key in sorted(parts) if key[0] == topic), evidence_max) for topic in bounds
-    }
-
-
-class _TopicKinds(NamedTuple):
-    """The topics that are not like others."""
-
-    transactional: tuple[str, ...]
-    compacted: tuple[str, ...]
-
-
-def _audit_of(answer: dict[str, Any]) -> Audit:
-    if "refused" in answer:
-        raise ConfigError(answer["refused"])
-    return Audit.from_dict(answer)
+    for topic, partition, number, text in judged:
+        answer = json.loads(text)
+        if "refused" in answer:
+            raise ConfigError(answer["refused"])
+        found[topic].setdefault(partition, {})[number] = SliceAudit.from_dict(answer)
 
 
 def _judge_group(
-    bounds: Bounds, kinds: _TopicKinds, evidence_max: int
+    bounds: Bounds, traits: Mapping[str, TopicTraits], later: Mapping[_Key, Place], evidence_max: int
 ) -> Callable[[Any, pa.Table, pa.Table], pa.Table]:
-    def judge_group(key: tuple[Any, ...], ledger: pa.Table, stored: pa.Table) -> pa.Table:
+    def judge_group(key: tuple[Any, ...], sent: pa.Table, stored: pa.Table) -> pa.Table:
         import pyarrow as pa
 
-        topic, partition = key[0].as_py(), key[1].as_py()
+        topic, partition, number = (each.as_py() for each in key)
         # Records that failed before they had a partition are grouped under -1, where nothing can be stored.
         within = bounds[topic].get(partition, (0, 0))
-        history = _history(topic, partition, ledger, stored, within, kinds)
+        beginning = later.get((topic, partition, number))
         try:
-            answer = audit_partition(history, evidence_max).to_dict()
+            history = history_of((topic, partition), sent, stored, within, traits[topic], beginning)
+            answer = audit_slice(history, evidence_max).to_dict()
         except ConfigError as error:
             # One that is raised in Spark's worker comes back as a trace of a hundred lines.
             answer = {"refused": str(error)}
@@ -120,6 +165,7 @@ def _judge_group(
             {
                 "topic": pa.array([topic], pa.string()),
                 "partition": pa.array([partition], pa.int32()),
+                "slice": pa.array([number], pa.int64()),
                 "audit": pa.array([json.dumps(answer)], pa.string()),
             }
         )
@@ -127,54 +173,18 @@ def _judge_group(
     return judge_group
 
 
-def _history(
-    topic: str,
-    partition: int,
-    ledger: pa.Table | None,
-    stored: pa.Table | None,
-    within: tuple[int, int],
-    kinds: _TopicKinds,
-) -> PartitionHistory:
-    return PartitionHistory(
-        topic,
-        partition,
-        _sent_of(ledger),
-        _stored_of(stored),
-        *within,
-        is_transactional=topic in kinds.transactional,
-        is_compacted=topic in kinds.compacted,
-    )
+def _first_gap(stored: DataFrame, topic: str, partition: int, start: int) -> int:
+    """The first offset from `start` on that was not read of a partition."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
 
-
-def _sent_of(ledger: pa.Table | None) -> Sent:
-    if ledger is None:
-        return Sent([], [], [], [], [])
-    outcome: list[Any] = ledger.column(schema.OUTCOME).to_pylist()
-    return Sent(
-        sequence=_numbers(ledger, schema.SEQUENCE),
-        outcome=outcome,
-        key_crc=_numbers(ledger, schema.KEY_CRC),
-        value_crc=_numbers(ledger, schema.VALUE_CRC),
-        offset=_numbers(ledger, schema.OFFSET),
-    )
-
-
-def _stored_of(stored: pa.Table | None) -> Stored:
-    if stored is None:
-        return Stored([], [], [], [], [])
-    return Stored(
-        offset=_numbers(stored, schema.OFFSET),
-        sequence=_numbers(stored, schema.SEQUENCE),
-        key_crc=_numbers(stored, schema.KEY_CRC),
-        value_crc=_numbers(stored, schema.VALUE_CRC),
-        timestamp=_numbers(stored, "timestamp"),
-    )
-
-
-def _numbers(table: pa.Table, name: str) -> list[int]:
-    # By way of numpy, which Spark needs anyway: many times faster than a Python object per Arrow scalar.
-    numbers: list[int] = table.column(name).to_numpy().tolist()
-    return numbers
+    offset = F.col(schema.OFFSET)
+    of_partition = stored.where((F.col(schema.TOPIC) == topic) & (F.col(schema.PARTITION) == partition))
+    offsets = of_partition.where(offset >= start).select(offset).distinct()
+    row = F.row_number().over(Window.orderBy(offset)) - 1
+    # The last offset of those that stand where they would without a gap.
+    ((last,),) = offsets.withColumn("row", row).where(offset == start + F.col("row")).agg(F.max(offset)).collect()
+    return start if last is None else int(last) + 1
 
 
 def _crc(column: str) -> Column:

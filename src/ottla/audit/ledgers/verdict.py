@@ -83,6 +83,11 @@ def judge(guarantee: str, audit: Audit, *, shows: Collection[str] | None = None,
     return Verdict(guarantee, audit, breaches, missing, promise.words, _seen(audit))
 
 
+def guarantee_seen(audit: Audit) -> str | None:
+    """The strongest guarantee that forbids nothing of what was found; None where each forbids something."""
+    return next((name for name in reversed(PROMISES) if not judge(name, audit, shows=()).breaches), None)
+
+
 def _seen(audit: Audit) -> str:
     if not audit.figures.sent:
         return "nothing was sent"

@@ -19,7 +19,7 @@ from ottla.errors import OttlaError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 _JAVA_ENDS_S = 2.0  # its sockets break before its parent can learn how it ended
 # A JVM that lives for half a minute does not earn back what its best compiler costs: a third less CPU on two cores.
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
@@ -28,9 +28,13 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 
 
 class SparkLoading:
-    """`with SparkLoading() as loading: ...; loading.session()`; the session is stopped at the end of the block."""
+    """`with SparkLoading(...) as loading: ...; loading.session()`; the session is stopped at the end of the block.
 
-    def __init__(self) -> None:
+    `master`, `app_name` and `settings` are those of `session_at`.
+    """
+
+    def __init__(self, app_name: str, master: str | None = None, settings: dict[str, str] | None = None) -> None:
+        self._app_name, self._master, self._settings = app_name, master, settings
         self._session: SparkSession | None = None
         self._error: BaseException | None = None
         self._given_up = False
@@ -87,11 +91,11 @@ class SparkLoading:
 
     def _load(self) -> None:
         try:
-            from ottla.spark.session import local_session
+            from ottla.spark.session import session_at
 
             if self._given_up:
                 return
-            self._session = local_session("ottla run", settings=SHORT_LIVED)
+            self._session = session_at(self._master, self._app_name, settings=self._settings)
             _be_quiet_without_java(self._session)
             self._began.set()
             if not self._given_up:

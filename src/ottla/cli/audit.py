@@ -1,0 +1,79 @@
+"""`ottla audit`: a ledger held against the topic it is about."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ottla.cli.command_config import CommandConfig, client_arguments
+from ottla.cli.options import DEFAULT_BOOTSTRAP, Master
+
+_PATIENCE_MS = 10_000
+
+
+def audit(
+    ledger: Annotated[
+        str,
+        typer.Option(
+            "--ledger",
+            help="What a program has sent and learned: a file of Parquet or JSON lines, or a folder of them.",
+            metavar="DIR",
+        ),
+    ],
+    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic it was sent to.", metavar="TOPIC")],
+    bootstrap_servers: Annotated[
+        str,
+        typer.Option(
+            "--bootstrap-servers",
+            "--bootstrap",
+            "-b",
+            help="Where the brokers are: host:port, several with commas.",
+            metavar="ADDRESSES",
+        ),
+    ] = DEFAULT_BOOTSTRAP,
+    claims: Annotated[
+        str | None,
+        typer.Option(
+            "--claims",
+            help="at-most-once, at-least-once or exactly-once; else what the ledger says, else exactly-once.",
+            metavar="GUARANTEE",
+        ),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            help="process (here), spark, or auto: here up to 5 million records.",
+            metavar="ENGINE",
+        ),
+    ] = "auto",
+    master: Master = None,
+    transactional: Annotated[
+        bool,
+        typer.Option("--transactional", help="Transactions are written to the topic: judge what was committed."),
+    ] = False,
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", help="Also write the outcome to this file; - is stdout, alone.", metavar="FILE"),
+    ] = None,
+    command_config: CommandConfig = None,
+) -> None:
+    """Hold what a program was told of its records against what a topic holds, and name the guarantee that was kept.
+
+    The ledger has a row for each record that was sent; each record carries its number in the header `ottla.sequence`.
+    docs/audit.md has the format, and ten lines that write it with ottla's producer.
+
+    For example: `ottla audit --ledger orders.jsonl --topic orders --bootstrap localhost:9092`
+
+    Exit status: 0 when the guarantee claimed was kept, 1 when it was broken, 2 when something that was given cannot be
+    used, or the ledger proves nothing.
+    """
+    from ottla.reader.settings import ReaderSettings
+    from ottla.topic_audit.run import AuditOptions, run_audit
+
+    servers, settings = client_arguments(
+        command_config, ReaderSettings, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
+    )
+    options = AuditOptions(ledger, topic, servers, claims, engine, master, transactional, json_file, settings)
+    raise typer.Exit(run_audit(options))

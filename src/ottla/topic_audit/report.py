@@ -1,0 +1,55 @@
+"""An audit on the terminal: the figures, the guarantee claimed beside the one seen, and the evidence."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from ottla.screen import plain_table
+from ottla.topic_audit.outcome import NONE_SEEN, AuditOutcome
+
+_FIGURES = ("sent", "acked", "failed", "unknown", "stored", "lost", "duplicated", "reordered", "altered")
+
+
+def show_outcome(console: Console, outcome: AuditOutcome) -> None:
+    """Print all of it."""
+    verdict = outcome.verdict
+    console.print()
+    # On its side, so that it fits every terminal however large the counts are.
+    table = plain_table()
+    table.add_column(min_width=max(map(len, _FIGURES)))
+    table.add_column(justify="right", no_wrap=True)
+    for name in _FIGURES:
+        table.add_row(name, f"{getattr(verdict.figures, name):,}")
+    console.print(table)
+    console.print()
+    words = plain_table()
+    words.add_column(no_wrap=True)
+    words.add_column()
+    words.add_row("claimed", f"{verdict.guarantee}: {verdict.expected}")
+    words.add_row("seen", f"{_seen_words(outcome.seen)}: {verdict.seen}")
+    console.print(words)
+    if outcome.evidence:
+        console.print()
+        for piece in outcome.evidence:
+            console.print(Padding(Text(f"{piece.kind}: partition {piece.partition}: {piece.detail}"), (0, 0, 0, 2)))
+    for note in outcome.notes:
+        console.print(Text(note, "yellow"))
+    console.print()
+    console.print(_conclusion(outcome))
+
+
+def _seen_words(seen: str) -> str:
+    return "none of the three guarantees" if seen == NONE_SEEN else seen
+
+
+def _conclusion(outcome: AuditOutcome) -> Text:
+    verdict = outcome.verdict
+    if verdict.void is not None:
+        return Text(f"This proves nothing: {verdict.void}.", "bold red")
+    took = f"{verdict.figures.sent:,} records audited {outcome.engine} in {outcome.seconds:,.1f} s"
+    if verdict.kept:
+        return Text(f"{outcome.topic} is as claimed, {verdict.guarantee}: {took}.", "bold green")
+    broken = ", ".join(f"{each.count:,} {each.kind}" for each in verdict.breaches)
+    return Text(f"{outcome.topic} is not {verdict.guarantee}: {broken}; {took}.", "bold red")

@@ -1,0 +1,274 @@
+"""The audit of a topic on PySpark: the ledger and the records as DataFrames, of any size and on any master.
+
+The ledger is looked over first, in one pass of sums: whether each row can be used, and whether each record number is
+there. Only where a sum is wrong is the place looked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.audit.ledgers.spark import audit_topics
+from ottla.audit.ledgers.tables import STORED_COLUMNS
+from ottla.errors import OttlaError, UserMistake
+from ottla.ledger import schema
+from ottla.ledger.files import (
+    GIVEN_SCHEMA,
+    KEY,
+    NEEDED,
+    VALUE,
+    broken_line,
+    find_lines,
+    is_json,
+    number_mistake,
+    repeated_mistake,
+)
+from ottla.spark.progress import watching
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from ottla.audit.ledgers.partition import Audit
+    from ottla.audit.ledgers.tables import TopicTraits
+    from ottla.screen import Steps
+    from ottla.topic_audit.topic import TopicSeen
+
+_CORRUPT = "_corrupt_record"
+_FILE, _ROW = "file", "row"
+_JSON_TYPES = {"string": "string", "int32": "int", "int64": "long"}
+_RECORDS_A_TASK = 500_000
+
+
+def ledger_frame(spark: SparkSession, files: tuple[str, ...], topic: str) -> DataFrame:
+    """The rows about one topic: the columns of `ledger.schema` that the judge reads, and where each row stands."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frames = []
+    for is_lines in (False, True):
+        # To Spark a path is a pattern; what is given as an address may be meant as one.
+        paths = [each if "://" in each else _literal(each) for each in files if is_json(each) == is_lines]
+        if paths:
+            frames.append(_read_json(spark, paths) if is_lines else _read_parquet(spark, paths))
+    rows = frames[0]
+    for more in frames[1:]:
+        rows = rows.unionByName(more)
+    return (
+        rows.withColumn(schema.TOPIC, F.coalesce(schema.TOPIC, F.lit(topic)))
+        .where(F.col(schema.TOPIC) == topic)
+        .withColumns(
+            {
+                schema.PARTITION: F.coalesce(schema.PARTITION, F.lit(schema.NO_PARTITION)),
+                schema.OFFSET: F.coalesce(schema.OFFSET, F.lit(schema.NO_OFFSET).cast("long")),
+                schema.KEY_CRC: _crc(schema.KEY_CRC, KEY),
+                schema.VALUE_CRC: _crc(schema.VALUE_CRC, VALUE),
+            }
+        )
+    )
+
+
+def check_ledger(rows: DataFrame, topic: str) -> str | None:
+    """UserMistake where the ledger cannot be used, with the place; else the guarantee it says its producer claims."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    number, guarantee = F.col(schema.SEQUENCE), F.col(schema.GUARANTEE)
+    is_wrong = _is_wrong()
+    sums = rows.agg(
+        F.count(F.lit(1)),
+        F.count_if(is_wrong),
+        F.max(number),
+        F.sum(number.cast("decimal(38)")),
+        F.min(guarantee),
+        F.max(guarantee),
+    )
+    ((count, wrong, highest, total, *claims),) = sums.collect()
+    if not count:
+        raise UserMistake(f"The ledger holds no row about the topic {topic}.")
+    if wrong:
+        raise _wrong_row(rows.where(is_wrong).first())
+    due = highest + 1
+    if count != due or total != due * (due - 1) // 2:
+        raise _wrong_numbers(rows, highest)
+    return claims[0] if claims[0] == claims[1] else None
+
+
+def audit_on_spark(
+    spark: SparkSession,
+    rows: DataFrame,
+    bootstrap_servers: str,
+    seen: TopicSeen,
+    traits: TopicTraits,
+    settings: dict[str, Any],
+    steps: Steps,
+    **how: int,
+) -> Audit:
+    """Read the topic and judge it; `settings` are keywords of a reader, `how`: see `audit_topics`.
+
+    OttlaError where a worker could not read.
+    """
+    tasks = max(2 * spark.sparkContext.defaultParallelism, -(-seen.offsets // _RECORDS_A_TASK))
+    spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+    stored = stored_frame(spark, bootstrap_servers, seen, settings, _ranges(seen, tasks))
+    with steps.step("PySpark audits the topic", unit="tasks") as step, watching(spark, step):
+        try:
+            return audit_topics(
+                rows,
+                stored,
+                {seen.name: seen.bounds},
+                transactional=(seen.name,) if traits.is_transactional else (),
+                compacted=(seen.name,) if traits.is_compacted else (),
+                answered=(seen.name,) if traits.is_answered else (),
+                **how,
+            )[seen.name]
+        except OttlaError:
+            raise
+        except Exception as error:
+            # What one of ours says on a worker is the last line of a trace of a hundred.
+            ours = re.findall(r"^ottla\.errors\.\w+: (.*)", str(error), flags=re.MULTILINE)
+            if not ours:
+                raise
+            raise OttlaError(f"{seen.name} could not be read on Spark: {ours[-1]}") from error
+
+
+def stored_frame(
+    spark: SparkSession,
+    bootstrap_servers: str,
+    seen: TopicSeen,
+    settings: dict[str, Any],
+    ranges: list[tuple[int, int, int]],
+) -> DataFrame:
+    """What the judge reads of the records in `ranges` (partition, first offset, end offset), a task each."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    topic = seen.name
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from ottla.topic_audit.reduced import read_reduced
+
+        for batch in batches:
+            numbers: list[Any] = batch.column(0).to_pylist()
+            for number in numbers:
+                partition, *within = ranges[number]
+                yield from read_reduced(bootstrap_servers, topic, {partition: (within[0], within[1])}, settings)
+
+    columns = f"{schema.PARTITION} int, {', '.join(f'{name} long' for name in STORED_COLUMNS)}"
+    numbers = spark.range(0, len(ranges), 1, max(1, len(ranges)))
+    return numbers.mapInArrow(read, columns).withColumn(schema.TOPIC, F.lit(topic))
+
+
+def _ranges(seen: TopicSeen, tasks: int) -> list[tuple[int, int, int]]:
+    """The topic's offsets in about so many pieces of about the same length, none longer than a task should take."""
+    size = max(1, min(_RECORDS_A_TASK, -(-seen.offsets // tasks)))
+    return [
+        (partition, begin, min(begin + size, end))
+        for partition, (first, end) in seen.bounds.items()
+        for begin in range(first, end, size)
+    ]
+
+
+def _literal(path: str) -> str:
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
+
+
+def _read_json(spark: SparkSession, paths: list[str]) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    columns = ", ".join(f"{field.name} {_JSON_TYPES[str(field.type)]}" for field in GIVEN_SCHEMA)
+    reader = spark.read.schema(f"{columns}, {_CORRUPT} string").option("columnNameOfCorruptRecord", _CORRUPT)
+    return reader.json(paths).withColumns({_FILE: F.col("_metadata.file_path"), _ROW: F.lit(None).cast("long")})
+
+
+def _read_parquet(spark: SparkSession, paths: list[str]) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = spark.read.parquet(*paths)
+    missing = [name for name in NEEDED if name not in rows.columns]
+    if missing:
+        raise UserMistake(f"{paths[0]} is not a ledger: it lacks the column {' and the column '.join(missing)}.")
+    columns = []
+    for field in GIVEN_SCHEMA:
+        is_there = field.name in rows.columns
+        column = F.col(field.name) if is_there else F.lit(None)
+        is_bytes = is_there and field.name in (KEY, VALUE)
+        columns.append((column if is_bytes else column.cast(_JSON_TYPES[str(field.type)])).alias(field.name))
+    return rows.select(
+        *columns,
+        F.lit(None).cast("string").alias(_CORRUPT),
+        F.col("_metadata.file_path").alias(_FILE),
+        F.col("_metadata.row_index").alias(_ROW),
+    )
+
+
+def _crc(given: str, source: str) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.coalesce(F.col(given), F.crc32(F.col(source).cast("binary")), F.lit(schema.NO_CRC).cast("long"))
+
+
+def _is_wrong() -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    number, outcome = F.col(schema.SEQUENCE), F.col(schema.OUTCOME)
+    wrong = F.col(_CORRUPT).isNotNull() | number.isNull() | (number < 0)
+    return wrong | outcome.isNull() | ~outcome.isin(list(schema.OUTCOMES))
+
+
+def _wrong_row(row: Any) -> UserMistake:
+    path = _local_path(row[_FILE])
+    if row[_CORRUPT] is not None:
+        told = broken_line(path) if path is not None else None
+        return told or UserMistake(f"{row[_FILE]} holds a line that is no row of a ledger: {row[_CORRUPT][:60]}")
+    number, outcome = row[schema.SEQUENCE], row[schema.OUTCOME]
+    where = _where(row)
+    if number is None or number < 0:
+        told_number = "missing" if number is None else str(number)
+        return UserMistake(f"{schema.SEQUENCE} in {where} is {told_number}, and has to be a number from 0 on.")
+    told_outcome = "missing" if outcome is None else repr(outcome)
+    allowed = ", ".join(schema.OUTCOMES)
+    return UserMistake(f"{schema.OUTCOME} in {where} is {told_outcome}, and has to be one of {allowed}.")
+
+
+def _wrong_numbers(rows: DataFrame, highest: int) -> UserMistake:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    counts = rows.groupBy(schema.SEQUENCE).count()
+    again = counts.where("count > 1").agg(F.min(schema.SEQUENCE), F.sum("count")).first()
+    if again is not None and again[0] is not None:
+        twice = rows.where(F.col(schema.SEQUENCE) == again[0]).limit(2).collect()
+        return repeated_mistake(int(again[0]), " and ".join(f"in {each}" for each in _places(twice)))
+    different = counts.count()
+    everyone = rows.sparkSession.range(highest + 1).withColumnRenamed("id", schema.SEQUENCE)
+    ((first,),) = everyone.join(counts, schema.SEQUENCE, "left_anti").agg(F.min(schema.SEQUENCE)).collect()
+    before = rows.where(F.col(schema.SEQUENCE) == first - 1).limit(1).collect()
+    where = "".join(f"; number {first - 1:,} stands in {each}" for each in _places(before))
+    return number_mistake(highest + 1 - different, highest, int(first), where)
+
+
+def _places(rows: list[Any]) -> list[str]:
+    """Where rows of one record number stand; lines of JSON are found by reading the file again, where it is here."""
+    places: list[str] = []
+    lines: dict[Path, list[str]] = {}
+    for row in rows:
+        path = _local_path(row[_FILE])
+        if row[_ROW] is None and path is not None:
+            found = lines.setdefault(path, list(find_lines(path, row[schema.SEQUENCE])))
+            places.append(found.pop(0) if found else _where(row))
+        else:
+            places.append(_where(row))
+    return places
+
+
+def _where(row: Any) -> str:
+    path = _local_path(row[_FILE]) or row[_FILE]
+    return f"{path}" if row[_ROW] is None else f"row {row[_ROW] + 1:,} of {path}"
+
+
+def _local_path(address: str) -> Path | None:
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(address)
+    path = Path(unquote(parts.path))
+    return path if parts.scheme in ("", "file") and path.exists() else None

@@ -1,0 +1,96 @@
+"""`ottla audit` on PySpark says what it says in its own process: of ledgers, of topics, of what cannot be used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from tests.ledger.bad_ledgers import BAD_LEDGERS, BadLedger, row
+
+import ottla
+from ottla.audit.ledgers.tables import TopicTraits
+from ottla.errors import UserMistake
+from ottla.ledger.files import ledger_files, read_rows
+from ottla.ledger.schema import SEQUENCE_HEADER, pack_sequence
+from ottla.screen import showing_steps
+from ottla.topic_audit.local import audit_here
+from ottla.topic_audit.spark import audit_on_spark, check_ledger, ledger_frame
+from ottla.topic_audit.topic import look_at_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+# The one is told before Spark is started; of the other Spark reads a number in quotes as a number.
+_NOT_FOR_SPARK = ("cut off", "another type")
+ON_SPARK = [bad for bad in BAD_LEDGERS if bad.name not in _NOT_FOR_SPARK]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(brokers=1) as cluster:
+        yield cluster
+
+
+def frame_of(spark: SparkSession, folder: Path, topic: str = "orders") -> DataFrame:
+    return ledger_frame(spark, tuple(str(path) for path in ledger_files(folder)), topic)
+
+
+@pytest.mark.parametrize("bad", ON_SPARK, ids=lambda bad: bad.name)
+def test_a_ledger_that_cannot_be_used_is_told_with_its_place(
+    spark: SparkSession, tmp_path: Path, bad: BadLedger
+) -> None:
+    folder = tmp_path / "a folder [1]"
+    folder.mkdir()
+    bad.write(folder)
+    with pytest.raises(UserMistake) as told:
+        check_ledger(frame_of(spark, folder), "orders")
+    assert bad.words.format(folder=folder) in str(told.value)
+
+
+def test_both_engines_read_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [row(0, key="ü", value="v"), row(1, key_crc=7, outcome="unknown", offset=None), row(2, topic="others")]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    columns = {"sequence": [2], "outcome": ["failed"], "key": [b"\xff"], "guarantee": ["at-least-once"]}
+    pq.write_table(pa.table(columns), tmp_path / "b.parquet")
+    frame = frame_of(spark, tmp_path)
+    assert check_ledger(frame, "orders") == "at-least-once"
+    rows = read_rows(ledger_files(tmp_path), "orders")
+    assert rows.guarantee == "at-least-once"
+    names = rows.table.column_names
+    read = [each.asDict() for each in frame.select(*names).orderBy("sequence").collect()]
+    assert read == rows.table.to_pylist()
+
+
+def test_both_engines_judge_alike(spark: SparkSession, cluster: ottla.Cluster, tmp_path: Path) -> None:
+    """A topic of which something is wrong, in slices of which several are out of order."""
+    cluster.create_topic("orders", partitions=2)
+    book = [row(number, partition=number % 2, offset=None, value=f"v{number}") for number in range(400)]
+    order = sorted(range(400), key=lambda number: number + (150 if number % 50 == 3 else 0))
+    with ottla.Producer(cluster.bootstrap_servers) as producer:
+        for number in order:
+            headers = [(SEQUENCE_HEADER, pack_sequence(number))]
+            for _ in range(0 if number == 17 else 2 if number % 100 == 8 else 1):
+                producer.send("orders", f"v{number}", headers=headers, partition=number % 2)
+        producer.send("orders", "nobody's", partition=0)
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in book))
+    seen = look_at_topic(cluster.bootstrap_servers, "orders", {})
+    traits = TopicTraits(is_answered=True)
+    rows = read_rows(ledger_files(tmp_path), "orders")
+    with showing_steps(Console(quiet=True)) as steps:
+        here = audit_here(rows, cluster.bootstrap_servers, seen, traits, {}, steps)
+        frame = frame_of(spark, tmp_path)
+        there: Any = audit_on_spark(
+            spark, frame, cluster.bootstrap_servers, seen, traits, {}, steps, slice_numbers=40, evidence_max=3
+        )
+    assert (there.figures, there.outcomes, there.numbers) == (here.figures, here.outcomes, here.numbers)
+    assert [each.count for each in there.findings] == [each.count for each in here.findings]
+    assert (here.figures.lost, here.figures.duplicated, here.figures.altered) == (1, 4, 1)
+    assert here.figures.reordered > 0
