@@ -25,8 +25,8 @@ from ottla.errors import OttlaError
 from ottla.ledger import schema
 from ottla.patience import comes_within
 from ottla.showcase.outcome import STREAMED
-from ottla.showcase.spark_loading import INTERPRETED
 from ottla.showcase.streaming_job import RESULT, Job, cause, start
+from ottla.spark.loading import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
