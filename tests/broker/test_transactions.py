@@ -313,8 +313,10 @@ def test_clients_learn_the_transaction_version_from_the_features(level: int) -> 
     world = World(1, transaction_version=level)
     request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
     answer = world.ask(1, request, version=4)
-    assert [each.max_version_level for each in answer.finalized_features] == ([level] if level else [])
-    assert [(each.min_version, each.max_version) for each in answer.supported_features] == [(0, 2)]
+    told = {each.name: each.max_version_level for each in answer.finalized_features}
+    assert told == {"group.version": 1, **({"transaction.version": level} if level else {})}
+    supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+    assert supported == {"group.version": (0, 1), "transaction.version": (0, 2)}
     older = world.ask(1, request, version=3)
     assert (older.supported_features, older.finalized_features) == ([], answer.finalized_features)
     assert world.ask(1, request, version=2).finalized_features == []

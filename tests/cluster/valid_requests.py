@@ -261,6 +261,16 @@ def list_transactions(at: Situation) -> dict[str, Any]:
     return {"state_filters": [], "producer_id_filters": []}
 
 
+def consumer_group_heartbeat(at: Situation) -> dict[str, Any]:
+    subscription = {"subscribed_topic_names": [at.topic], "server_assignor": "range", "topic_partitions": []}
+    return {"group_id": at.name, "member_id": "one", "member_epoch": 0, "rebalance_timeout_ms": 1000, **subscription}
+
+
+def consumer_group_describe(at: Situation) -> dict[str, Any]:
+    at.wire.ask(68, 1, **consumer_group_heartbeat(at))
+    return {"group_ids": [at.name], "include_authorized_operations": False}
+
+
 def describe_topic_partitions(at: Situation) -> dict[str, Any]:
     return {"topics": [{"name": at.topic}], "response_partition_limit": 100}
 
@@ -305,6 +315,8 @@ CASES: dict[int, Callable[[Situation], dict[str, Any]]] = {
     61: describe_producers,
     65: describe_transactions,
     66: list_transactions,
+    68: consumer_group_heartbeat,
+    69: consumer_group_describe,
     75: describe_topic_partitions,
 }
 # APIs that are asked at a listener of SASL's, on a new connection, or of brokers of which the first replica of the
