@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,17 @@ class FaultOutcome:
 
 @dataclass(slots=True, frozen=True)
 class SideOutcome:
-    """What was found of one side."""
+    """What was found of one side.
+
+    `errors`: what was told of records that were not acknowledged -> of how many. `attempts`: how often batches that
+    failed were sent -> how many records say so.
+    """
 
     side: Side
     verdict: Verdict
     faults: tuple[FaultOutcome, ...]
+    errors: Mapping[str, int]
+    attempts: Mapping[int, int]
 
     @property
     def found(self) -> dict[str, int]:
@@ -46,7 +53,10 @@ class SideOutcome:
     def void(self) -> tuple[str, ...]:
         """Why this side proves nothing."""
         reasons = [f"the fault {each.fault.kind} never fired" for each in self.faults if not each.fired]
-        return (*reasons, *([self.verdict.void] if self.verdict.void is not None else []))
+        audit = self.verdict.audit
+        # Where errors are expected, records may all have failed.
+        why = self.verdict.void if not self.side.errors else audit.numbers.wrong()
+        return (*reasons, *([why] if why is not None else []))
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -54,9 +64,21 @@ class SideOutcome:
         return self.verdict.missing
 
     @property
+    def surprises(self) -> tuple[str, ...]:
+        """What was told that is not what had to be told, each in a sentence without its end."""
+        side, found = self.side, []
+        if side.errors is not None and {*side.errors} != {*self.errors}:
+            found.append(f"it was told {_listed(self.errors)}, and had to be told {_listed(side.errors)}")
+        if side.attempts is not None and {*self.attempts} != {side.attempts}:
+            found.append(
+                f"what failed was sent {_listed(self.attempts)} times, and had to be sent {side.attempts} times"
+            )
+        return tuple(found)
+
+    @property
     def is_as_expected(self) -> bool:
         """Whether it is void of nothing, and what was seen is what was expected."""
-        return not self.void and not self.missing and self.seen == self.side.expect
+        return not self.void and not self.missing and not self.surprises and self.seen == self.side.expect
 
     @property
     def evidence(self) -> tuple[Anomaly, ...]:
@@ -74,6 +96,9 @@ class SideOutcome:
             "found": self.found,
             "missing": list(self.missing),
             "void": list(self.void),
+            "errors": dict(self.errors),
+            "attempts": {str(count): records for count, records in self.attempts.items()},
+            "surprises": list(self.surprises),
             "figures": self.verdict.figures.to_dict(),
             "faults": [{**each.fault.to_dict(), "fired": each.fired} for each in self.faults],
             "evidence": [piece.to_dict() for piece in self.evidence],
@@ -106,3 +131,7 @@ class TrialOutcome:
             "controlled": self.is_controlled,
             "sides": [each.to_dict() for each in self.sides],
         }
+
+
+def _listed(names: Iterable[object]) -> str:
+    return ", ".join(map(str, names)) or "nothing"

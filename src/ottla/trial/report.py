@@ -75,6 +75,8 @@ def _show_evidence(console: Console, side: SideOutcome) -> None:
         console.print(Text(f"{side.side.name}: void: {why}", "red"))
     for kind in side.missing:
         console.print(Text(f"{side.side.name}: nothing was {kind}, and something had to be", "red"))
+    for surprise in side.surprises:
+        console.print(Text(f"{side.side.name}: {surprise}", "red"))
     for piece in side.evidence:
         console.print(Text(f"{side.side.name}  {piece.kind}: {piece.detail} (partition {piece.partition})", "dim"))
 
@@ -94,5 +96,5 @@ def _conclusion(outcome: TrialOutcome) -> Text:
 def _wrong(side: SideOutcome) -> str:
     if side.void:
         return f"{side.side.name}: void"
-    missing = "".join(f", nothing {kind}" for kind in side.missing)
+    missing = "".join((*(f", nothing {kind}" for kind in side.missing), *(f", {each}" for each in side.surprises)))
     return f"{side.side.name}: expected {side.side.expect}, seen {side.seen}{missing}"
