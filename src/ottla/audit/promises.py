@@ -51,7 +51,7 @@ class Promise:
         return tuple(kind for kind in (*self.never, *more) if kind not in excused)
 
 
-_ALWAYS_WRONG = (kinds.ALTERED, kinds.FAILED_BUT_STORED, kinds.WRONG_OFFSET, kinds.MISREAD, kinds.TORN)
+_ALWAYS_WRONG = (kinds.ALTERED, kinds.FAILED_BUT_STORED, kinds.WRONG_OFFSET, kinds.MISREAD)
 
 PROMISES = {
     promise.guarantee: promise

@@ -40,7 +40,7 @@ class Application:
         self._advance = advance
         # What values are cut from: random, so that nothing hangs on what compresses.
         self._noise = random.Random(_SEED).randbytes(scenario.value_bytes + _SHIFTS)
-        self._noted = 0
+        self._noted = self._starts = 0
         self._instance = self._started()
 
     def run(self) -> None:
@@ -73,7 +73,8 @@ class Application:
             instance.close()
 
     def _started(self) -> Instance:
-        return Instance(self._cluster.bootstrap_servers, self._side, self.ledger)
+        self._starts += 1
+        return Instance(self._cluster.bootstrap_servers, self._side, self._starts, self.ledger)
 
     def _wait_for_pace(self, began: float, number: int) -> None:
         pace = self._side.records_per_second

@@ -36,14 +36,21 @@ class FaultSchedule:
                 if planned.in_sync is not None:
                     self._await_in_sync(planned.in_sync)
             elif index in self._begun and planned.until is not None and planned.until <= number:
+                if planned.fault.kind == "hold":
+                    self._await_struck(index)
                 self._end(index)
 
     def await_struck(self) -> None:
-        """Wait until each fault in force that strikes requests has struck; one that never does is told later."""
-        for index, fault in self._begun.items():
-            if index not in self._ended and fault.what.strikes_requests:
-                with suppress(OttlaError):
-                    fault.await_fired(timeout=_PATIENCE_S)
+        """Wait until each fault in force that strikes requests has struck."""
+        for index in self._begun:
+            self._await_struck(index)
+
+    def _await_struck(self, index: int) -> None:
+        fault = self._begun[index]
+        if index not in self._ended and fault.what.strikes_requests:
+            # That it never did is told with the outcome.
+            with suppress(OttlaError):
+                fault.await_fired(timeout=_PATIENCE_S)
 
     def heal(self) -> None:
         """End all that are still in force."""

@@ -35,14 +35,14 @@ class Ended(Enum):
 
 
 class Instance:
-    """One producer. `is_over`: it cannot go on, and another one has to be started."""
+    """One producer, the `start`-th of its side. `is_over`: it cannot go on, and another one has to be started."""
 
-    def __init__(self, bootstrap_servers: str, side: Side, ledger: SideLedger) -> None:
+    def __init__(self, bootstrap_servers: str, side: Side, start: int, ledger: SideLedger) -> None:
         self._ledger = ledger
         self._is_transactional = bool(side.transaction_records)
         settings: dict[str, Any] = {**_PRODUCER, **side.producer}
         if self._is_transactional:
-            settings["transactional_id"] = TRANSACTIONAL_ID
+            settings["transactional_id"] = f"{TRANSACTIONAL_ID}-{start}" if side.new_id else TRANSACTIONAL_ID
         try:
             self._producer = Producer(bootstrap_servers, **settings)
         except TypeError as error:

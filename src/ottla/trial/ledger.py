@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.audit.history import Sent
-from ottla.errors import DeliveryError, KafkaError
+from ottla.errors import DeliveryError, KafkaError, OttlaError
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, NO_PARTITION, UNKNOWN
 
@@ -81,6 +81,7 @@ class SideLedger:
 
 def error_name(error: BaseException) -> str:
     """Kafka's name of an error, or that of its class where it is not Kafka's."""
-    if isinstance(error, DeliveryError) and error.first is not None:
-        return error_name(error.first)
+    cause = error.first if isinstance(error, DeliveryError) else error.__cause__
+    if isinstance(cause, OttlaError) and not isinstance(error, KafkaError):
+        return error_name(cause)
     return error.name if isinstance(error, KafkaError) else type(error).__name__

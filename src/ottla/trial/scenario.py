@@ -16,6 +16,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from ottla.audit.findings import TORN
 from ottla.audit.promises import PROMISES
 from ottla.errors import ConfigError, UserMistake
 from ottla.faults.fault import Fault, fault_from
@@ -52,7 +53,8 @@ class Side:
     `expect`: whether the guarantee is kept or broken. `shows`: kinds of anomaly that have to be found. `errors`: the
     names of all errors that have to be told, () for none, None where it does not matter. `attempts`: how often each
     batch that failed was sent, None where it does not matter. `settings`: of the brokers. 0 stands for: as usual
-    (`replicas`), as fast as it can (`records_per_second`), never (`transaction_records`, `notes_every`).
+    (`replicas`), as fast as it can (`records_per_second`), never (`transaction_records`, `notes_every`). `new_id`: each
+    start of the application takes a `transactional.id` of its own.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Side:
     replicas: int = 0
     records_per_second: int = 0
     transaction_records: int = 0
+    new_id: bool = False
     notes_every: int = 0
     isolation_level: str = UNCOMMITTED
 
@@ -150,7 +153,7 @@ def load_file(path: Path) -> Scenario:
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 # What holds for all sides where it stands at the top, and else for its side.
-_OF_BOTH = {"topic", "settings", "replicas", "records_per_second"}
+_OF_BOTH = {"producer", "topic", "settings", "replicas", "records_per_second"}
 _TOP = {
     "title", "teaches", "records", "value_bytes", "partitions", "brokers", "flush_every",
     "restart_at", "zombie", "abort_at",
@@ -158,8 +161,8 @@ _TOP = {
 _TABLES = {"fault", "side"}
 _OF_FAULT = {"after_records", "until_records", "broker", "in_sync"}
 _OF_SIDE = {
-    "name", "claims", "producer", "expect", "shows", "errors", "attempts",
-    "transaction_records", "notes_every", "isolation_level",
+    "name", "claims", "expect", "shows", "errors", "attempts",
+    "transaction_records", "new_id", "notes_every", "isolation_level",
 } | _OF_BOTH  # fmt: skip
 # The runner's own: where the records go, and by what they are known again.
 _NOT_GIVEN = {"bootstrap_servers", "transactional_id", "clock"}
@@ -243,10 +246,11 @@ class _Reading:
         """The number of a record before which something happens; None where it does not."""
         return self.whole(given, name, 0, 1, records - 1) if name in given else None
 
-    def yes(self, given: Mapping[str, Any], name: str) -> bool:
+    def yes(self, given: Mapping[str, Any], name: str, line: int | None = None) -> bool:
         value = given.get(name, False)
         if type(value) is not bool:
-            raise self.wrong(f"{name} is {value!r} and must be true or false", self.line_of(rf"^\s*{name}\b"))
+            place = line or self.line_of(rf"^\s*{name}\b")
+            raise self.wrong(f"{name} is {value!r} and must be true or false", place)
         return value
 
     def tables(self, given: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
@@ -298,10 +302,10 @@ class _Reading:
         line = self.line_of(r"^\s*\[\[\s*side\s*\]\]", index)
         self.check_names(given, _OF_SIDE, "a side", line)
         shows = given.get("shows", [])
-        kinds = sorted({kind for promise in PROMISES.values() for kind in (*promise.never, *promise.shows)})
+        kinds = sorted({kind for promise in PROMISES.values() for kind in (*promise.never, *promise.shows, TORN)})
         if not isinstance(shows, list) or not all(each in kinds for each in shows):
             raise self.wrong(f"shows is {shows!r} and must be a list of some of {', '.join(kinds)}", line)
-        producer = self.settings(given, "producer", "producer", line)
+        producer = self.settings(top, "producer", "producer") | self.settings(given, "producer", "producer", line)
         mine = _NOT_GIVEN & {*producer}
         if mine:
             raise self.wrong(f"{mine.pop()} is not for a trial's producer: the trial gives it", line)
@@ -325,6 +329,7 @@ class _Reading:
             replicas=self.whole(both, "replicas", 0, 0, both.get("brokers", 3)),
             records_per_second=self.whole(both, "records_per_second", 0, 0, 1_000_000),
             transaction_records=transaction_records,
+            new_id=self.yes(given, "new_id", line),
             notes_every=notes_every,
             isolation_level=self._one_of(given, "isolation_level", (COMMITTED, UNCOMMITTED), line, level),
         )
