@@ -68,11 +68,10 @@ class SideOutcome:
         """What was told that is not what had to be told, each in a sentence without its end."""
         side, found = self.side, []
         if side.errors is not None and {*side.errors} != {*self.errors}:
-            found.append(f"it was told {_listed(self.errors)}, and had to be told {_listed(side.errors)}")
+            found.append(f"told were {_listed(self.errors)}, and had to be {_listed(side.errors)}")
         if side.attempts is not None and {*self.attempts} != {side.attempts}:
-            found.append(
-                f"what failed was sent {_listed(self.attempts)} times, and had to be sent {side.attempts} times"
-            )
+            times = ", ".join(map(str, self.attempts)) or "none"
+            found.append(f"attempts at what failed: {times}, and had to be {side.attempts}")
         return tuple(found)
 
     @property
@@ -133,5 +132,5 @@ class TrialOutcome:
         }
 
 
-def _listed(names: Iterable[object]) -> str:
-    return ", ".join(map(str, names)) or "nothing"
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "no errors"
