@@ -188,9 +188,7 @@ def test_a_transaction_is_torn_where_a_part_of_it_is_there(lay: Lay, stored: lis
 def test_a_torn_transaction_is_told_with_the_first_record_that_is_missing(lay: Lay) -> None:
     (piece,) = check_torn([range(5)], [lay([0, 1, 3])]).evidence
     assert (piece.sequence, piece.topic) == (2, "flights")
-    assert piece.detail == (
-        "of the 5 records of a transaction, 0 to 4, 3 are there; the first that is not is record 2"
-    )
+    assert piece.detail == ("of the 5 records of a transaction, 0 to 4, 3 are there; the first that is not is record 2")
 
 
 def test_the_records_of_a_transaction_may_lie_in_several_partitions(lay: Lay) -> None:

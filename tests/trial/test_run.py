@@ -167,5 +167,5 @@ def test_ctrl_c_ends_a_trial_in_which_nothing_is_answered(transactions: str) -> 
 
 def test_a_role_that_no_replica_has_is_told() -> None:
     kill = '[[fault]]\nkind = "kill"\nmoment = "now"\nbroker = "second follower"\n'
-    with pytest.raises(ConfigError, match="fault kill: the trial's partition has no second follower: it has 2 replicas"):
+    with pytest.raises(ConfigError, match="the trial.s partition has no second follower: it has 2 replicas"):
         run(HEAD + "replicas = 2\n" + kill + CONTROL)

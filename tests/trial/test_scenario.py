@@ -87,7 +87,7 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
             "line 11: what is committed is noted with it: give transaction_records or notes_every",
         ),
         ('shows = ["duplicated"]', 'isolation_level = "all"', "isolation_level is 'all' and must be one of read_"),
-        ("records = 10", "records = 10\nrestart_at = 10", "line 5: restart_at is 10 and must be an integer from 1 to 9"),
+        ("records = 10", "records = 10\nrestart_at = 10", "restart_at is 10 and must be an integer from 1 to 9"),
         ("records = 10", "records = 10\nzombie = 1", "line 5: zombie is 1 and must be true or false"),
         ("after_records = 3", "in_sync = 0", "line 6: in_sync is 0 and must be an integer from 1 to 9"),
         ('title = "A trial"', "", "mine.toml: it needs a text 'title'"),
