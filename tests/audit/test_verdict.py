@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from ottla.audit.history import PartitionHistory, Sent, Stored
 from ottla.audit.ledgers.figures import Figures
 from ottla.audit.ledgers.numbers import Numbers
 from ottla.audit.ledgers.partition import Audit, add_audits, audit_partition
+from ottla.audit.ledgers.torn import check_torn
 from ottla.audit.ledgers.verdict import judge
 
 Lay = Callable[..., PartitionHistory]
@@ -160,3 +162,35 @@ def test_only_what_the_guarantee_forbids_counts_as_found(lay: Lay) -> None:
     verdict = judge("at-least-once", audit_partition(lay([*ALL[:-1], 8])))
     assert verdict.figures.duplicated == 1
     assert {each.kind: each.count for each in verdict.found if each.count} == {"lost": 1, "broken promise": 1}
+
+
+@pytest.mark.parametrize(
+    ("stored", "torn"),
+    [
+        (ALL, 0),
+        ([0, 1, 2, 3, 4], 0),
+        ([0, 1, 2, 3, 4, 5], 1),
+        ([1, 2, 3, 4, 5, 6, 7, 8, 9], 1),
+        ([0, 9], 2),
+        ([], 0),
+    ],
+)
+def test_a_transaction_is_torn_where_a_part_of_it_is_there(lay: Lay, stored: list[int], torn: int) -> None:
+    history = lay(stored, outcomes=dict.fromkeys(ALL, "unknown"), is_transactional=True)
+    found = check_torn([range(5), range(5, 10)], [history])
+    assert (found.kind, found.count) == (kinds.TORN, torn)
+    audit = audit_partition(history)
+    audit = replace(audit, findings=(*audit.findings, found))
+    for guarantee in ("at-most-once", "at-least-once", "exactly-once"):
+        assert (kinds.TORN in [each.kind for each in judge(guarantee, audit).breaches]) == bool(torn)
+
+
+def test_a_torn_transaction_is_told_with_the_first_record_that_is_missing(lay: Lay) -> None:
+    (piece,) = check_torn([range(5)], [lay([0, 1, 3])]).evidence
+    assert (piece.sequence, piece.topic) == (2, "flights")
+    assert piece.detail == ("of the 5 records of a transaction, 0 to 4, 3 are there; the first that is not is record 2")
+
+
+def test_the_records_of_a_transaction_may_lie_in_several_partitions(lay: Lay) -> None:
+    assert check_torn([range(4)], [lay([0, 2]), lay([1, 3])]).count == 0
+    assert check_torn([range(4)], [lay([0, 2]), lay([1])]).count == 1

@@ -75,6 +75,15 @@ def test_what_the_network_does_to_one_request(three: ottla.Cluster, topic: str, 
     assert come_to(three, topic, copies) == ["a"] * copies
 
 
+def test_a_request_that_comes_again_is_stored_again_wherever_its_batch_stands(three: ottla.Cluster, topic: str) -> None:
+    with producer(three, enable_idempotence=False) as sender:
+        sender.send(topic, "a").result(20)
+        with three.faults.redeliver(topic=topic, nth=1) as fault:
+            sender.send(topic, "b").result(20)
+            assert fault.fired == 1
+        assert come_to(three, topic, 3) == ["a", "b", "b"]
+
+
 def test_a_late_request_comes_after_its_retry(three: ottla.Cluster, topic: str) -> None:
     wanted = []
     with producer(three, enable_idempotence=False) as sender:

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from tests.tiers import some_tested
 
 from ottla.errors import ConfigError
 from ottla.trial.outcome import TrialOutcome
@@ -19,6 +20,7 @@ CONTROL = (
     'producer = { acks = "all", "enable.idempotence" = false }\n'
 )
 SOUND = '[[side]]\nname = "sound"\nclaims = "exactly-once"\nproducer = { acks = "all" }\n'
+WARNED = 'errors = ["TOPIC_AUTHORIZATION_FAILED"]\nattempts = 1\n'
 
 
 class Silent:
@@ -33,11 +35,12 @@ def run(text: str) -> TrialOutcome:
     return run_scenario(read_scenario("mine", text, "mine.toml"), stepping)
 
 
-@pytest.mark.parametrize("name", shipped_names())
+@pytest.mark.parametrize("name", some_tested(shipped_names(), "lost-ack", "producer-restarted", "sequence-gap"))
 def test_a_trial_that_comes_with_ottla_is_as_expected(name: str) -> None:
     outcome = run_scenario(load_shipped(name), stepping)
     assert outcome.passed, outcome.to_dict()
     assert outcome.is_controlled
+    assert not any(side.surprises for side in outcome.sides)
     for side in outcome.sides:
         assert side.verdict.figures.sent == outcome.scenario.records
         assert all(each.fired for each in side.faults)
@@ -87,3 +90,82 @@ def test_a_producer_that_asks_nobody_loses_what_is_not_stored_whatever_it_claims
 def test_settings_that_a_producer_does_not_take_are_told() -> None:
     with pytest.raises(ConfigError):
         run(HEAD + LOSE_ACK + CONTROL.replace("acks", "akcs") + SOUND)
+
+
+def test_errors_that_had_to_be_told_and_were_not_are_named() -> None:
+    expecting = SOUND + 'errors = ["NOT_ENOUGH_REPLICAS"]\nattempts = 6\n'
+    outcome = run(HEAD + LOSE_ACK + CONTROL + expecting)
+    assert not outcome.is_controlled
+    assert outcome.sides[1].surprises == (
+        "told were no errors, and had to be NOT_ENOUGH_REPLICAS",
+        "attempts at what failed: none, and had to be 6",
+    )
+
+
+def test_an_error_that_must_not_be_told_is_named_with_how_often_the_batch_was_sent() -> None:
+    refuse = LOSE_ACK.replace("lose_ack", "refuse") + "error = 29\n"
+    outcome = run(HEAD + refuse + SOUND + "errors = []\n" + SOUND.replace('"sound"', '"warned"') + WARNED)
+    quiet, warned = outcome.sides
+    assert quiet.surprises == ("told were TOPIC_AUTHORIZATION_FAILED, and had to be no errors",)
+    assert warned.is_as_expected
+    assert {*warned.attempts} == {1}
+    assert warned.verdict.figures.failed == sum(warned.errors.values()) > 0
+
+
+def test_a_record_that_cannot_be_sent_has_failed() -> None:
+    small = SOUND.replace('{ acks = "all" }', '{ "max.request.size" = 50 }') + 'errors = ["RecordError"]\n'
+    outcome = run(HEAD.replace("records", "value_bytes = 100\nrecords") + small)
+    (side,) = outcome.sides
+    assert side.errors == {"RecordError": 40}
+    assert side.verdict.figures.failed == 40
+
+
+def test_what_an_application_noted_too_early_or_too_late_shows_when_it_is_started_again() -> None:
+    head = HEAD + "restart_at = 25\nflush_every = 5\n"
+    noting = SOUND.replace('"sound"', '"noting"') + 'notes_every = 10\nexpect = "broken"\nshows = ["duplicated"]\n'
+    outcome = run(head + noting + SOUND + "transaction_records = 10\n")
+    assert outcome.passed, outcome.to_dict()
+    assert outcome.sides[0].found == {"duplicated": 5}
+    assert outcome.sides[1].verdict.figures.stored == 40
+
+
+def test_records_of_an_aborted_transaction_have_failed_and_are_not_there() -> None:
+    head = HEAD + "abort_at = 15\nflush_every = 5\n"
+    seeing = SOUND.replace('"sound"', '"seeing"') + 'transaction_records = 10\nisolation_level = "read_uncommitted"\n'
+    seeing += 'expect = "broken"\nshows = ["failed but stored"]\n'
+    outcome = run(head + seeing + SOUND + "transaction_records = 10\n")
+    assert outcome.passed, outcome.to_dict()
+    assert [side.verdict.figures.failed for side in outcome.sides] == [5, 5]
+    assert [side.verdict.figures.stored for side in outcome.sides] == [40, 35]
+
+
+# Nothing that is sent is ever answered, and nobody ends that.
+FOR_EVER = '[[fault]]\nkind = "hold"\nmoment = "ack"\nevery = 1\n'
+
+
+@pytest.mark.parametrize("transactions", ["", "transaction_records = 10\n"])
+def test_a_hold_without_end_is_ended_by_the_times_of_the_producer(transactions: str) -> None:
+    hasty = '{ "delivery.timeout.ms" = 600, "request.timeout.ms" = 300, "max.block.ms" = 700 }'
+    side = SOUND.replace('{ acks = "all" }', hasty) + transactions + 'errors = ["REQUEST_TIMED_OUT"]\n'
+    outcome = run(HEAD + FOR_EVER + side)
+    figures = outcome.sides[0].verdict.figures
+    assert (figures.sent, figures.acked) == (40, 0)
+    assert outcome.sides[0].seen == "kept", outcome.to_dict()
+
+
+@pytest.mark.parametrize("transactions", ["", "transaction_records = 40\n"])
+def test_ctrl_c_ends_a_trial_in_which_nothing_is_answered(transactions: str) -> None:
+    class Interrupted:
+        def advance(self, count: int = 1) -> None:
+            raise KeyboardInterrupt
+
+    patient = SOUND.replace('{ acks = "all" }', '{ "delivery.timeout.ms" = 3_600_000 }') + transactions
+    scenario = read_scenario("mine", HEAD + FOR_EVER + patient + 'errors = ["NONE"]\n', "mine.toml")
+    with pytest.raises(KeyboardInterrupt):
+        run_scenario(scenario, lambda *words: nullcontext(Interrupted()))
+
+
+def test_a_role_that_no_replica_has_is_told() -> None:
+    kill = '[[fault]]\nkind = "kill"\nmoment = "now"\nbroker = "second follower"\n'
+    with pytest.raises(ConfigError, match=r"the trial.s partition has no second follower: it has 2 replicas"):
+        run(HEAD + "replicas = 2\n" + kill + CONTROL)

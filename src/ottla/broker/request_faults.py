@@ -22,6 +22,8 @@ from ottla.faults.fault import OF_BROKERS
 from ottla.faults.fields import ACK, APPEND
 from ottla.faults.plan import Action, FaultPlan, fault_context
 
+# At the beginning of a record batch.
+_BASE_OFFSET_BYTES = 8
 # Handles a request at this time.
 Handle = Callable[[Request, int], None]
 
@@ -179,5 +181,7 @@ class RequestFaults:
             for topic in message.topic_data:
                 topic.partition_data = [copy(data) for data in topic.partition_data]
                 for data in topic.partition_data:
-                    data.records = bytearray(data.records or b"")
+                    data.records = records = bytearray(data.records or b"")
+                    # Where the batch stands was written into it when it was appended; as it was sent, it counts from 0.
+                    records[:_BASE_OFFSET_BYTES] = bytes(min(_BASE_OFFSET_BYTES, len(records)))
         return again

@@ -1,47 +1,70 @@
-"""What a producer was told of the records of one side, in columns, as the judge wants it."""
+"""What the producers of one side were told of its records, in columns, as the judge wants it."""
 
 from __future__ import annotations
 
 from ottla.audit.history import Sent
 from ottla.clock import MACHINE
+from ottla.errors import DeliveryError, KafkaError, OttlaError
 from ottla.ledger.checksum import record_crc
 from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, NO_PARTITION, UNKNOWN
 
 
 class SideLedger:
-    """By record number, which is the place in each list."""
+    """By record number, which is the place in each list.
+
+    A record may be sent again, by an application that was started again or by one that did not hear of it. Then it is
+    acknowledged if any sending was, and failed if all have failed.
+
+    `errors`: what was told of records that were not acknowledged, by Kafka's name of it, and of how many.
+    `attempts`: how often batches that have failed were sent, and how many records say so.
+    `transactions`: the records of each that was committed, or of which nobody knows. `flushes`: (when, how many records
+    had been handed over), where all of them had an outcome.
+    """
 
     def __init__(self) -> None:
         self.outcome: list[str] = []
         self.partition: list[int] = []
         self.offset: list[int] = []
-        self.error: list[str] = []
-        # (when, how many records had been handed over): the producer had been told of all of them.
+        self.errors: dict[str, int] = {}
+        self.attempts: dict[int, int] = {}
+        self.transactions: list[tuple[int, ...]] = []
         self.flushes: list[tuple[int, int]] = []
+        self._doubtful: dict[int, None] = {}
         self._key_crc: list[int] = []
         self._value_crc: list[int] = []
 
-    def hand_over(self, key: bytes, value: bytes) -> int:
-        """Note a record that is handed over now; returns its number. Until it is told, its outcome is unknown."""
+    def hand_over(self, number: int, partition: int, key: bytes, value: bytes) -> None:
+        """Note a record that is handed over now, again or as the next one. Until it is told, it is unknown."""
+        if number < len(self.outcome):
+            return
         self.outcome.append(UNKNOWN)
-        self.partition.append(NO_PARTITION)
+        self.partition.append(partition)
         self.offset.append(NO_OFFSET)
-        self.error.append("")
         self._key_crc.append(record_crc(key))
         self._value_crc.append(record_crc(value))
-        return len(self.outcome) - 1
 
     def tell_acked(self, number: int, partition: int, offset: int) -> None:
         """It was acknowledged."""
         self.outcome[number], self.partition[number], self.offset[number] = ACKED, partition, offset
 
-    def tell_failed(self, number: int, partition: int, error: str) -> None:
-        """It is certainly not stored."""
-        self.outcome[number], self.partition[number], self.error[number] = FAILED, partition, error
+    def tell_failed(self, number: int) -> None:
+        """What was sent now is certainly not stored."""
+        if self.outcome[number] != ACKED and number not in self._doubtful:
+            self.outcome[number] = FAILED
 
-    def tell_unknown(self, number: int, partition: int, error: str) -> None:
+    def tell_unknown(self, number: int) -> None:
         """Nobody knows."""
-        self.partition[number], self.error[number] = partition, error
+        if self.outcome[number] != ACKED:
+            self._doubtful[number] = None
+            self.outcome[number] = UNKNOWN
+
+    def count_error(self, error: BaseException) -> None:
+        """Count what was told of a record, or of a transaction."""
+        name = error_name(error)
+        self.errors[name] = self.errors.get(name, 0) + 1
+        attempts = getattr(error, "attempts", None)
+        if attempts is not None:
+            self.attempts[attempts] = self.attempts.get(attempts, 0) + 1
 
     def note_flush(self) -> None:
         """All records handed over so far have an outcome."""
@@ -57,3 +80,15 @@ class SideLedger:
             [self._value_crc[row] for row in rows],
             [self.offset[row] for row in rows],
         )
+
+    def sent_nowhere(self) -> Sent:
+        """The rows of which nobody knows the partition."""
+        return self.sent_to(NO_PARTITION)
+
+
+def error_name(error: BaseException) -> str:
+    """Kafka's name of an error, or that of its class where it is not Kafka's."""
+    cause = error.first if isinstance(error, DeliveryError) else error.__cause__
+    if isinstance(cause, OttlaError) and not isinstance(error, KafkaError):
+        return error_name(cause)
+    return error.name if isinstance(error, KafkaError) else type(error).__name__

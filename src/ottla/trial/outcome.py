@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.audit.findings import Anomaly
@@ -23,11 +24,17 @@ class FaultOutcome:
 
 @dataclass(slots=True, frozen=True)
 class SideOutcome:
-    """What was found of one side; `recorded`: what its brokers saw, where that was asked for."""
+    """What was found of one side.
+
+    `errors`: what was told of records that were not acknowledged -> of how many. `attempts`: how often batches that
+    failed were sent -> how many records say so. `recorded`: what its brokers saw, where that was asked for.
+    """
 
     side: Side
     verdict: Verdict
     faults: tuple[FaultOutcome, ...]
+    errors: Mapping[str, int] = field(default_factory=dict)
+    attempts: Mapping[int, int] = field(default_factory=dict)
     recorded: Recorded | None = None
     seconds: float = 0.0
 
@@ -59,7 +66,10 @@ class SideOutcome:
     def void(self) -> tuple[str, ...]:
         """Why this side proves nothing."""
         reasons = [f"the fault {each.fault.kind} never fired" for each in self.faults if not each.fired]
-        return (*reasons, *([self.verdict.void] if self.verdict.void is not None else []))
+        audit = self.verdict.audit
+        # Where errors are expected, records may all have failed.
+        why = self.verdict.void if not self.side.errors else audit.numbers.wrong()
+        return (*reasons, *([why] if why is not None else []))
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -67,9 +77,20 @@ class SideOutcome:
         return self.verdict.missing
 
     @property
+    def surprises(self) -> tuple[str, ...]:
+        """What was told that is not what had to be told, each in a sentence without its end."""
+        side, found = self.side, []
+        if side.errors is not None and {*side.errors} != {*self.errors}:
+            found.append(f"told were {_listed(self.errors)}, and had to be {_listed(side.errors)}")
+        if side.attempts is not None and {*self.attempts} != {side.attempts}:
+            times = ", ".join(map(str, self.attempts)) or "none"
+            found.append(f"attempts at what failed: {times}, and had to be {side.attempts}")
+        return tuple(found)
+
+    @property
     def is_as_expected(self) -> bool:
         """Whether it is void of nothing, and what was seen is what was expected."""
-        return not self.void and not self.missing and self.seen == self.side.expect
+        return not self.void and not self.missing and not self.surprises and self.seen == self.side.expect
 
     @property
     def wrong(self) -> str:
@@ -78,7 +99,7 @@ class SideOutcome:
             return ""
         if self.void:
             return f"{self.side.name}: void"
-        missing = "".join(f", nothing {kind}" for kind in self.missing)
+        missing = "".join((*(f", nothing {kind}" for kind in self.missing), *(f", {each}" for each in self.surprises)))
         return f"{self.side.name}: expected {self.side.expect}, seen {self.seen}{missing}"
 
     @property
@@ -103,6 +124,9 @@ class SideOutcome:
             "found": self.found,
             "missing": list(self.missing),
             "void": list(self.void),
+            "errors": dict(self.errors),
+            "attempts": {str(count): records for count, records in self.attempts.items()},
+            "surprises": list(self.surprises),
             "figures": self.verdict.figures.to_dict(),
             "faults": [{**each.fault.to_dict(), "fired": each.fired} for each in self.faults],
             "evidence": [piece.to_dict() for piece in self.evidence],
@@ -145,3 +169,7 @@ class TrialOutcome:
             "controlled": self.is_controlled,
             "sides": [each.to_dict() for each in self.sides],
         }
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "no errors"

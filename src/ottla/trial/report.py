@@ -75,6 +75,8 @@ def _show_evidence(console: Console, side: SideOutcome) -> None:
         console.print(Text(f"{side.side.name}: void: {why}", "red"))
     for kind in side.missing:
         console.print(Text(f"{side.side.name}: nothing was {kind}, and something had to be", "red"))
+    for surprise in side.surprises:
+        console.print(Text(f"{side.side.name}: {surprise}", "red"))
     for piece in side.evidence:
         console.print(Text(f"{side.side.name}  {piece.kind}: {piece.detail} (partition {piece.partition})", "dim"))
 

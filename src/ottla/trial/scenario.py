@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from ottla.audit.findings import TORN
 from ottla.audit.promises import PROMISES
 from ottla.errors import ConfigError, UserMistake
 from ottla.faults.fault import Fault, fault_from
@@ -23,6 +24,9 @@ from ottla.nearest import nearest_name
 
 KEPT, BROKEN = "kept", "broken"
 ROLES = LEADER, FIRST_FOLLOWER, SECOND_FOLLOWER = "leader", "first follower", "second follower"
+COORDINATOR = "coordinator"
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+TOPIC, TRANSACTIONAL_ID = "trial", "trial"
 RECORDS_MAX = 200_000
 _BYTES_MAX = 1 << 20
 
@@ -32,19 +36,25 @@ class TimedFault:
     """A fault in force from when `after` records were handed over until `until` were (None: all, and all told).
 
     `role`: its broker is the one that is that of the trial's first partition when it begins; "" for the one it names.
+    `in_sync`: when it has begun, the next record waits until that partition has so many replicas in sync.
     """
 
     fault: Fault
     after: int = 0
     until: int | None = None
     role: str = ""
+    in_sync: int | None = None
 
 
 @dataclass(slots=True, frozen=True)
 class Side:
     """One way to send: settings of the producer and of the topic, the guarantee claimed, and what is expected.
 
-    `expect`: whether the guarantee is kept or broken. `shows`: kinds of anomaly that have to be found.
+    `expect`: whether the guarantee is kept or broken. `shows`: kinds of anomaly that have to be found. `errors`: the
+    names of all errors that have to be told, () for none, None where it does not matter. `attempts`: how often each
+    batch that failed was sent, None where it does not matter. `settings`: of the brokers. 0 stands for: as usual
+    (`replicas`), as fast as it can (`records_per_second`), never (`transaction_records`, `notes_every`). `new_id`: each
+    start of the application takes a `transactional.id` of its own.
     """
 
     name: str
@@ -53,16 +63,29 @@ class Side:
     topic: Mapping[str, str]
     expect: str = KEPT
     shows: tuple[str, ...] = ()
+    errors: tuple[str, ...] | None = None
+    attempts: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    replicas: int = 0
+    records_per_second: int = 0
+    transaction_records: int = 0
+    new_id: bool = False
+    notes_every: int = 0
+    isolation_level: str = UNCOMMITTED
 
     @property
     def is_control(self) -> bool:
-        """Whether something must be found that exactly-once forbids."""
-        return self.expect == BROKEN or bool(self.shows)
+        """Whether something has to show that would not if nothing went wrong."""
+        return self.expect == BROKEN or bool(self.shows) or bool(self.errors)
 
 
 @dataclass(slots=True, frozen=True)
 class Scenario:
-    """All of a trial. `teaches`: what it shows, in a paragraph. `flush_every`: 0 for never."""
+    """All of a trial. `teaches`: what it shows, in a paragraph. `flush_every`: 0 for never.
+
+    `restart_at`: before this record the application ends without warning and is started again; with `zombie` the old
+    one goes on when the new one has sent everything. `abort_at`: before this record it aborts its open transaction.
+    """
 
     name: str
     title: str
@@ -74,7 +97,9 @@ class Scenario:
     partitions: int
     brokers: int
     flush_every: int
-    settings: Mapping[str, Any]
+    restart_at: int | None = None
+    zombie: bool = False
+    abort_at: int | None = None
 
 
 # ---- those that come with ottla -------------------------------------------------------------------------------------
@@ -127,10 +152,18 @@ def load_file(path: Path) -> Scenario:
 
 # ---- reading --------------------------------------------------------------------------------------------------------
 
-_TOP = {"title", "teaches", "records", "value_bytes", "partitions", "brokers", "flush_every", "topic", "settings"}
+# What holds for all sides where it stands at the top, and else for its side.
+_OF_BOTH = {"producer", "topic", "settings", "replicas", "records_per_second"}
+_TOP = {
+    "title", "teaches", "records", "value_bytes", "partitions", "brokers", "flush_every",
+    "restart_at", "zombie", "abort_at",
+} | _OF_BOTH  # fmt: skip
 _TABLES = {"fault", "side"}
-_OF_FAULT = {"after_records", "until_records", "broker"}
-_OF_SIDE = {"name", "claims", "producer", "topic", "expect", "shows"}
+_OF_FAULT = {"after_records", "until_records", "broker", "in_sync"}
+_OF_SIDE = {
+    "name", "claims", "expect", "shows", "errors", "attempts",
+    "transaction_records", "new_id", "notes_every", "isolation_level",
+} | _OF_BOTH  # fmt: skip
 # The runner's own: where the records go, and by what they are known again.
 _NOT_GIVEN = {"bootstrap_servers", "transactional_id", "clock"}
 
@@ -144,12 +177,13 @@ def read_scenario(name: str, text: str, where: str) -> Scenario:
     reading = _Reading(where, text)
     reading.check_names(given, _TOP | _TABLES, "a trial")
     records = reading.whole(given, "records", 600, 1, RECORDS_MAX)
-    topic = reading.texts(given, "topic")
+    brokers = reading.whole(given, "brokers", 3, 1, 9)
     faults = tuple(reading.fault(each, index, records) for index, each in enumerate(reading.tables(given, "fault"), 1))
-    sides = tuple(reading.side(each, index, topic) for index, each in enumerate(reading.tables(given, "side"), 1))
+    sides = tuple(reading.side(each, index, given) for index, each in enumerate(reading.tables(given, "side"), 1))
     if not any(side.is_control for side in sides):
         raise reading.wrong(
-            'no side has to show anything: give one that is without the guarantee `shows`, or `expect = "broken"`; '
+            "no side has to show anything: give one that is without the guarantee `shows`, `errors`, or "
+            '`expect = "broken"`; '
             "a trial without such a control proves nothing"
         )
     return Scenario(
@@ -161,9 +195,11 @@ def read_scenario(name: str, text: str, where: str) -> Scenario:
         records=records,
         value_bytes=reading.whole(given, "value_bytes", 100, 0, 1_000_000),
         partitions=reading.whole(given, "partitions", 1, 1, 100),
-        brokers=reading.whole(given, "brokers", 3, 1, 9),
+        brokers=brokers,
         flush_every=reading.whole(given, "flush_every", 0, 0, RECORDS_MAX),
-        settings=reading.settings(given, "settings", "broker"),
+        restart_at=reading.place(given, "restart_at", records),
+        zombie=reading.yes(given, "zombie"),
+        abort_at=reading.place(given, "abort_at", records),
     )
 
 
@@ -197,11 +233,24 @@ class _Reading:
             raise self.wrong(f"it needs a text {name!r}", line or self.line_of(rf"^\s*{name}\b"))
         return value
 
-    def whole(self, given: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
+    def whole(
+        self, given: Mapping[str, Any], name: str, default: int, least: int, most: int, line: int | None = None
+    ) -> int:
         value = given.get(name, default)
         if type(value) is not int or not least <= value <= most:
-            line = self.line_of(rf"^\s*{name}\b")
-            raise self.wrong(f"{name} is {value!r} and must be an integer from {least:,} to {most:,}", line)
+            place = line or self.line_of(rf"^\s*{name}\b")
+            raise self.wrong(f"{name} is {value!r} and must be an integer from {least:,} to {most:,}", place)
+        return value
+
+    def place(self, given: Mapping[str, Any], name: str, records: int) -> int | None:
+        """The number of a record before which something happens; None where it does not."""
+        return self.whole(given, name, 0, 1, records - 1) if name in given else None
+
+    def yes(self, given: Mapping[str, Any], name: str, line: int | None = None) -> bool:
+        value = given.get(name, False)
+        if type(value) is not bool:
+            place = line or self.line_of(rf"^\s*{name}\b")
+            raise self.wrong(f"{name} is {value!r} and must be true or false", place)
         return value
 
     def tables(self, given: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
@@ -236,39 +285,62 @@ class _Reading:
         role = given.get("broker", "")
         fields = {name: value for name, value in given.items() if name not in _OF_FAULT}
         if role:
-            if role not in ROLES:
-                raise self.wrong(f"broker is {role!r} and must be one of {', '.join(ROLES)}", line)
+            known = (*ROLES, COORDINATOR)
+            if role not in known:
+                raise self.wrong(f"broker is {role!r} and must be one of {', '.join(known)}", line)
             if "broker_id" in fields:
                 raise self.wrong("broker and broker_id both name its broker: give one of them", line)
-            fields["broker_id"] = 0
+            fields |= {"topic": TOPIC, "partition": 0} if fields.get("kind") == "move_leader" else {"broker_id": 0}
         try:
             fault = fault_from(fields)
         except ConfigError as error:
             raise self.wrong(str(error), line) from None
-        return TimedFault(fault, after, until, role)
+        in_sync = self.whole(given, "in_sync", 1, 1, 9, line) if "in_sync" in given else None
+        return TimedFault(fault, after, until, role, in_sync)
 
-    def side(self, given: Mapping[str, Any], index: int, topic: Mapping[str, str]) -> Side:
+    def side(self, given: Mapping[str, Any], index: int, top: Mapping[str, Any]) -> Side:
         line = self.line_of(r"^\s*\[\[\s*side\s*\]\]", index)
         self.check_names(given, _OF_SIDE, "a side", line)
-        name = self.text_of(given, "name", line)
-        claims = self._one_of(given, "claims", tuple(PROMISES), line)
-        expect = self._one_of(given, "expect", (KEPT, BROKEN), line, KEPT)
         shows = given.get("shows", [])
-        kinds = sorted({kind for promise in PROMISES.values() for kind in (*promise.never, *promise.shows)})
+        kinds = sorted({kind for promise in PROMISES.values() for kind in (*promise.never, *promise.shows, TORN)})
         if not isinstance(shows, list) or not all(each in kinds for each in shows):
             raise self.wrong(f"shows is {shows!r} and must be a list of some of {', '.join(kinds)}", line)
-        producer = self.settings(given, "producer", "producer", line)
+        producer = self.settings(top, "producer", "producer") | self.settings(given, "producer", "producer", line)
         mine = _NOT_GIVEN & {*producer}
         if mine:
             raise self.wrong(f"{mine.pop()} cannot be set for a producer of a trial: the trial sets it", line)
+        transaction_records = self.whole(given, "transaction_records", 0, 0, RECORDS_MAX, line)
+        notes_every = self.whole(given, "notes_every", 0, 0, RECORDS_MAX, line)
+        if transaction_records and notes_every:
+            raise self.wrong("what is committed is noted with it: give transaction_records or notes_every", line)
+        attempts = self.whole(given, "attempts", 0, 0, RECORDS_MAX, line) if "attempts" in given else None
+        both = {**top, **given}
+        level = COMMITTED if transaction_records else UNCOMMITTED
         return Side(
-            name=name,
-            claims=claims,
+            name=self.text_of(given, "name", line),
+            claims=self._one_of(given, "claims", tuple(PROMISES), line),
             producer=producer,
-            topic={**topic, **self.texts(given, "topic")},
-            expect=expect,
+            topic=self.texts(top, "topic") | self.texts(given, "topic"),
+            expect=self._one_of(given, "expect", (KEPT, BROKEN), line, KEPT),
             shows=tuple(shows),
+            errors=self._names(given, "errors", line),
+            attempts=attempts,
+            settings=self.settings(top, "settings", "broker") | self.settings(given, "settings", "broker", line),
+            replicas=self.whole(both, "replicas", 0, 0, both.get("brokers", 3)),
+            records_per_second=self.whole(both, "records_per_second", 0, 0, 1_000_000),
+            transaction_records=transaction_records,
+            new_id=self.yes(given, "new_id", line),
+            notes_every=notes_every,
+            isolation_level=self._one_of(given, "isolation_level", (COMMITTED, UNCOMMITTED), line, level),
         )
+
+    def _names(self, given: Mapping[str, Any], name: str, line: int | None) -> tuple[str, ...] | None:
+        found = given.get(name)
+        if found is None:
+            return None
+        if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
+            raise self.wrong(f'{name} is {found!r} and must be a list of errors, such as ["NOT_ENOUGH_REPLICAS"]', line)
+        return tuple(found)
 
     def _one_of(
         self,

@@ -77,7 +77,8 @@ def judge(guarantee: str, audit: Audit, *, shows: Collection[str] | None = None,
     the guarantee leaves open.
     """
     promise = PROMISES[guarantee]
-    never = promise.forbids(max_in_flight=max_in_flight, is_redelivered=False)
+    # Nothing allows a torn transaction; where there were transactions, they were looked at besides.
+    never = (*promise.forbids(max_in_flight=max_in_flight, is_redelivered=False), kinds.TORN)
     breaches = tuple(finding for finding in audit.findings if finding.count and finding.kind in never)
     missing = tuple(kind for kind in (promise.shows if shows is None else shows) if not audit.finding(kind).count)
     return Verdict(guarantee, audit, breaches, missing, promise.words, _seen(audit))
