@@ -13,6 +13,7 @@ from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
     from ottla.trial.scenario import Scenario
+    from ottla.trial.sender import Opening
 
 _ALL = "all"
 _STDOUT = "-"
@@ -29,7 +30,19 @@ def trial(
         str | None,
         typer.Option("--json", help="Also write the outcome to this file; - is stdout, alone.", metavar="FILE"),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what producer and brokers log.")] = False,
+    client: Annotated[
+        str | None,
+        typer.Option(
+            help="Who sends: ottla, confluent-kafka, aiokafka, kafka-python, java, franz-go or kafkajs.",
+            metavar="NAME",
+            show_default="ottla",
+        ),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(help="Who sends: a program of yours (docs/trial-clients.md).", metavar="TEXT"),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what client and brokers log.")] = False,
 ) -> None:
     """Break a cluster on purpose, and see which delivery guarantee holds.
 
@@ -37,11 +50,16 @@ def trial(
     holds what the producer was told against what is stored. One side lacks the guarantee: where nothing is found there,
     the trial proves nothing, and says so.
 
+    The records are sent by ottla's producer, or by the client that --client names. --command starts a program in any
+    language that reads records and tells what became of them.
+
     A trial is a short TOML file. `ottla trial --show lost-ack > mine.toml` is a beginning for one of your own.
 
         ottla trial lost-ack
         ottla trial all --json outcome.json
         ottla trial mine.toml
+        ottla trial lost-ack --client kafka-python
+        ottla trial lost-ack --command "node client.js"
 
     Exit status: 0 when everything was as expected, 1 when it was not, 2 when something that was given cannot be used.
     """
@@ -64,8 +82,9 @@ def trial(
             typer.echo(_text_of(name), nl=False)
         return
     scenarios = _wanted(names)
+    open_sender = _sender(client, command)
     _log(verbose)
-    raise typer.Exit(_run(scenarios, json_file))
+    raise typer.Exit(_run(scenarios, open_sender, json_file))
 
 
 def _wanted(names: list[str]) -> list[Scenario]:
@@ -80,6 +99,16 @@ def _wanted(names: list[str]) -> list[Scenario]:
     return found
 
 
+def _sender(client: str | None, command: str | None) -> Opening:
+    from ottla.trial.client_choice import OTTLA, client_by_command, client_named
+
+    if command is None:
+        return client_named(client or OTTLA, lambda words: typer.echo(words, err=True))
+    if client is not None:
+        raise UserMistake("--client and --command both say who sends: give one of them")
+    return client_by_command(command)
+
+
 def _text_of(name: str) -> str:
     from ottla.trial.scenario import shipped_text
 
@@ -88,7 +117,7 @@ def _text_of(name: str) -> str:
     return shipped_text(name)
 
 
-def _run(scenarios: list[Scenario], json_file: str | None) -> int:
+def _run(scenarios: list[Scenario], open_sender: Opening, json_file: str | None) -> int:
     from ottla.screen import open_console, showing_steps
     from ottla.trial.report import show_outcome, show_scenario, show_summary
     from ottla.trial.run import run_scenario
@@ -103,7 +132,7 @@ def _run(scenarios: list[Scenario], json_file: str | None) -> int:
     for scenario in scenarios:
         show_scenario(console, scenario)
         with showing_steps(console) as steps:
-            outcome = run_scenario(scenario, steps.step)
+            outcome = run_scenario(scenario, steps.step, open_sender)
         show_outcome(console, outcome)
         outcomes.append(outcome)
     if len(outcomes) > 1:

@@ -21,11 +21,19 @@ class FaultOutcome:
 
 @dataclass(slots=True, frozen=True)
 class SideOutcome:
-    """What was found of one side."""
+    """What was found of one side.
+
+    `client`: who sent, with its version. `without`: the trial's own settings that it does not have. `troubles`: why
+    what it told is not whole. `impossible`: why it cannot send as the side wants it; then nothing was tried.
+    """
 
     side: Side
     verdict: Verdict
     faults: tuple[FaultOutcome, ...]
+    client: str = ""
+    without: tuple[str, ...] = ()
+    troubles: tuple[str, ...] = ()
+    impossible: str | None = None
 
     @property
     def found(self) -> dict[str, int]:
@@ -45,17 +53,21 @@ class SideOutcome:
     @property
     def void(self) -> tuple[str, ...]:
         """Why this side proves nothing."""
+        if self.impossible is not None:
+            return ()
         reasons = [f"the fault {each.fault.kind} never fired" for each in self.faults if not each.fired]
-        return (*reasons, *([self.verdict.void] if self.verdict.void is not None else []))
+        return (*self.troubles, *reasons, *([self.verdict.void] if self.verdict.void is not None else []))
 
     @property
     def missing(self) -> tuple[str, ...]:
         """The kinds that had to be found and were not."""
-        return self.verdict.missing
+        return () if self.impossible is not None else self.verdict.missing
 
     @property
     def is_as_expected(self) -> bool:
-        """Whether it is void of nothing, and what was seen is what was expected."""
+        """Whether it is void of nothing, and what was seen is what was expected; so is what cannot be tried."""
+        if self.impossible is not None:
+            return True
         return not self.void and not self.missing and self.seen == self.side.expect
 
     @property
@@ -74,6 +86,9 @@ class SideOutcome:
             "found": self.found,
             "missing": list(self.missing),
             "void": list(self.void),
+            "client": self.client,
+            "without": list(self.without),
+            "impossible": self.impossible,
             "figures": self.verdict.figures.to_dict(),
             "faults": [{**each.fault.to_dict(), "fired": each.fired} for each in self.faults],
             "evidence": [piece.to_dict() for piece in self.evidence],
@@ -89,19 +104,26 @@ class TrialOutcome:
 
     @property
     def is_controlled(self) -> bool:
-        """Whether every control showed what it had to: else the faults did nothing, and the trial proves nothing."""
-        return all(each.is_as_expected for each in self.sides if each.side.is_control)
+        """Whether there was a control, and every one showed what it had to: else the trial proves nothing."""
+        controls = [each for each in self.sides if each.side.is_control and each.impossible is None]
+        return bool(controls) and all(each.is_as_expected for each in controls)
+
+    @property
+    def client(self) -> str:
+        """Who sent, with its version; "" if it never said so."""
+        return next((each.client for each in self.sides if each.client), "")
 
     @property
     def passed(self) -> bool:
-        """Every side as expected."""
-        return all(each.is_as_expected for each in self.sides)
+        """Every side as expected, and a control among them."""
+        return self.is_controlled and all(each.is_as_expected for each in self.sides)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
             "trial": self.scenario.name,
             "title": self.scenario.title,
+            "client": self.client,
             "passed": self.passed,
             "controlled": self.is_controlled,
             "sides": [each.to_dict() for each in self.sides],

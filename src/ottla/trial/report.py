@@ -56,12 +56,15 @@ def show_outcome(console: Console, outcome: TrialOutcome) -> None:
         table.add_row(side.side.name, side.side.claims, *numbers, side.verdict.seen, _verdict(side))
     console.print(table)
     console.print()
+    console.print(Text(f"sent by {outcome.client or 'a client that never said who it is'}", "dim"))
     for side in outcome.sides:
         _show_evidence(console, side)
     console.print(_conclusion(outcome))
 
 
 def _verdict(side: SideOutcome) -> Text:
+    if side.impossible is not None:
+        return Text("not possible", "yellow")
     if side.void:
         return Text("void", "bold red")
     style = "green" if side.is_as_expected else "bold red"
@@ -71,6 +74,11 @@ def _verdict(side: SideOutcome) -> Text:
 
 
 def _show_evidence(console: Console, side: SideOutcome) -> None:
+    if side.impossible is not None:
+        console.print(Text(f"{side.side.name}: not possible with this client: {side.impossible}", "yellow"))
+    elif side.without:
+        without = ", ".join(side.without)
+        console.print(Text(f"{side.side.name}: this client goes without the trial's own {without}", "dim"))
     for why in side.void:
         console.print(Text(f"{side.side.name}: void: {why}", "red"))
     for kind in side.missing:
@@ -82,10 +90,15 @@ def _show_evidence(console: Console, side: SideOutcome) -> None:
 def _conclusion(outcome: TrialOutcome) -> Text:
     if not outcome.is_controlled:
         wrong = ", ".join(_wrong(each) for each in outcome.sides if each.side.is_control and not each.is_as_expected)
+        if not wrong:
+            return Text("This trial proves nothing: no control is possible with this client.", "bold red")
         return Text(f"This trial proves nothing: a control is not as expected ({wrong}).", "bold red")
     if outcome.passed:
+        left_out = [each.side.name for each in outcome.sides if each.impossible is not None]
+        more = f" Not possible with this client: {', '.join(left_out)}." if left_out else ""
         return Text(
-            "As expected: every control shows what it lacks, and every other side kept its guarantee.", "bold green"
+            f"As expected: every control shows what it lacks, and every other side kept its guarantee.{more}",
+            "bold green",
         )
     wrong = ", ".join(_wrong(each) for each in outcome.sides if not each.is_as_expected)
     return Text(f"Not as expected: {wrong}.", "bold red")

@@ -17,9 +17,8 @@ from ottla.audit.chronicles.chronicle import ReadSeen
 from ottla.audit.history import PartitionHistory, Stored
 from ottla.audit.ledgers.partition import add_audits, audit_partition
 from ottla.audit.ledgers.verdict import judge
-from ottla.client.producer import Producer
 from ottla.cluster.cluster import Cluster
-from ottla.errors import BufferFull, ConfigError, DeliveryError, DeliveryUnknown, OttlaError
+from ottla.errors import OttlaError
 from ottla.evidence.decoded import DecodedBatches
 from ottla.evidence.reads import Place, read_round
 from ottla.evidence.times import RunClock
@@ -27,6 +26,7 @@ from ottla.ledger.schema import NO_PARTITION, SEQUENCE_HEADER, pack_sequence
 from ottla.trial.ledger import SideLedger
 from ottla.trial.outcome import FaultOutcome, SideOutcome, TrialOutcome
 from ottla.trial.scenario import ROLES, Scenario, Side, TimedFault
+from ottla.trial.sender import ClientEnded, Opening, OwnSender, Sender, SendingOrder
 
 if TYPE_CHECKING:
     from ottla.client.reader import End
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 TOPIC = "trial"
 _KEYS = 20
 # Patient with a busy machine, and short enough that a lost answer is asked for again soon.
-_PRODUCER = {"request_timeout_ms": 1_500, "retry_backoff_ms": 20, "delivery_timeout_ms": 30_000, "linger_ms": 0}
-_BATCH_BYTES = 2_000
+_PRODUCER = {"request_timeout_ms": 1_500, "retry_backoff_ms": 20, "delivery_timeout_ms": 30_000}
+# Several batches of a few records each, so that a fault strikes one in the middle.
+_PRODUCER |= {"linger_ms": 0, "batch_size": 2_000}
 _IN_FLIGHT = "max_in_flight_requests_per_connection"
 _PATIENCE_S = 30.0
 _SEED = 4711
@@ -47,20 +48,22 @@ Stepping = Callable[..., AbstractContextManager[Any]]
 """`stepping(words, total, unit)` shows one step of the work; it is told `advance()` for each record."""
 
 
-def run_scenario(scenario: Scenario, stepping: Stepping) -> TrialOutcome:
-    """All sides, one after the other."""
+def run_scenario(scenario: Scenario, stepping: Stepping, open_sender: Opening = OwnSender) -> TrialOutcome:
+    """All sides, one after the other, each sent by a client that `open_sender` starts."""
     sides = []
     for side in scenario.sides:
         with stepping(side.name, scenario.records, "records") as step:
-            sides.append(_run_side(scenario, side, step.advance))
+            sides.append(_run_side(scenario, side, step.advance, open_sender))
     return TrialOutcome(scenario, tuple(sides))
 
 
-def _run_side(scenario: Scenario, side: Side, advance: Callable[[], None]) -> SideOutcome:
+def _run_side(scenario: Scenario, side: Side, advance: Callable[[], None], open_sender: Opening) -> SideOutcome:
     with Cluster(scenario.brokers, settings=dict(scenario.settings) or None) as cluster:
         cluster.create_topic(TOPIC, partitions=scenario.partitions, configs=dict(side.topic) or None)
         faults = _Faults(cluster, scenario.faults)
-        ledger = _send(cluster, scenario, side, faults, advance)
+        ledger = SideLedger()
+        sender = open_sender(_order(cluster, side), ledger)
+        _send(sender, scenario, ledger, faults, advance)
         faults.heal()
         for partition in range(scenario.partitions):
             cluster.await_leader(TOPIC, partition, timeout=_PATIENCE_S)
@@ -68,7 +71,15 @@ def _run_side(scenario: Scenario, side: Side, advance: Callable[[], None]) -> Si
         histories = _read(cluster, scenario, side, ledger)
     audit = add_audits(audit_partition(history) for history in histories)
     verdict = judge(side.claims, audit, shows=side.shows, max_in_flight=int(side.producer.get(_IN_FLIGHT, 5)))
-    return SideOutcome(side, verdict, faults.outcomes())
+    return SideOutcome(
+        side,
+        verdict,
+        faults.outcomes(),
+        client=sender.client,
+        without=sender.without,
+        troubles=sender.troubles,
+        impossible=sender.impossible,
+    )
 
 
 class _Faults:
@@ -122,46 +133,54 @@ class _Faults:
 
 
 def _send(
-    cluster: Cluster,
+    sender: Sender,
     scenario: Scenario,
-    side: Side,
+    ledger: SideLedger,
     faults: _Faults,
     advance: Callable[[], None],
-) -> SideLedger:
-    ledger = SideLedger()
-    settings: dict[str, Any] = {**_PRODUCER, "batch_size": _BATCH_BYTES, **side.producer}
+) -> None:
+    """Hand over all records, for as long as the client takes them; then all that is ever told is in the ledger."""
     try:
-        producer = Producer(cluster.bootstrap_servers, **settings)
-    except TypeError as error:
-        raise ConfigError(f"the producer of side {side.name!r}: {error}") from None
-    deliveries: dict[int, Any] = {}
-    try:
-        for number, (key, value) in enumerate(_records(scenario)):
-            faults.pass_record(number)
-            ledger.hand_over(key, value)
-            partition = number % scenario.partitions
-            header = (SEQUENCE_HEADER, pack_sequence(number))
-            try:
-                deliveries[number] = producer.send(TOPIC, value, key, headers=[header], partition=partition)
-            except BufferFull as error:
-                ledger.tell_failed(number, partition, str(error))
-            if scenario.flush_every and (number + 1) % scenario.flush_every == 0:
-                _await_all(producer)
-            advance()
-        faults.pass_record(scenario.records)
-        _await_all(producer)
+        if sender.takes_records:
+            # A client that has ended says in its troubles why.
+            with suppress(ClientEnded):
+                _hand_over_all(sender, scenario, ledger, faults, advance)
     finally:
-        with suppress(OttlaError):
-            producer.close()
-    for number, delivery in deliveries.items():
-        _note(ledger, number, delivery)
-    return ledger
+        sender.close()
 
 
-def _await_all(producer: Producer) -> None:
-    # What was not delivered is told by its own delivery.
-    with suppress(DeliveryError):
-        producer.flush()
+def _hand_over_all(
+    sender: Sender,
+    scenario: Scenario,
+    ledger: SideLedger,
+    faults: _Faults,
+    advance: Callable[[], None],
+) -> None:
+    for number, (key, value) in enumerate(_records(scenario)):
+        faults.pass_record(number)
+        ledger.hand_over(key, value)
+        header = (SEQUENCE_HEADER, pack_sequence(number))
+        sender.hand_over(number, number % scenario.partitions, key, value, [header])
+        if scenario.flush_every and (number + 1) % scenario.flush_every == 0:
+            sender.flush()
+        advance()
+    faults.pass_record(scenario.records)
+    sender.flush()
+
+
+def _order(cluster: Cluster, side: Side) -> SendingOrder:
+    settings = {**_PRODUCER, **side.producer}
+    return SendingOrder(
+        bootstrap_servers=cluster.bootstrap_servers,
+        topic=TOPIC,
+        settings={_dotted(name): value for name, value in settings.items()},
+        required=frozenset(map(_dotted, side.producer)),
+        side=side.name,
+    )
+
+
+def _dotted(name: str) -> str:
+    return name.replace("_", ".")
 
 
 def _records(scenario: Scenario) -> Iterator[tuple[bytes, bytes]]:
@@ -169,20 +188,6 @@ def _records(scenario: Scenario) -> Iterator[tuple[bytes, bytes]]:
     for number in range(scenario.records):
         text = b"%d:" % number
         yield b"key-%d" % (number % _KEYS), text + chance.randbytes(max(0, scenario.value_bytes - len(text)))
-
-
-def _note(ledger: SideLedger, number: int, delivery: Any) -> None:
-    error = delivery.exception(_PATIENCE_S)
-    if error is None:
-        metadata = delivery.result(0)
-        if metadata.offset >= 0:
-            ledger.tell_acked(number, metadata.partition, metadata.offset)
-        else:
-            ledger.tell_unknown(number, metadata.partition, "acks=0: nobody was asked")
-    elif isinstance(error, DeliveryUnknown):
-        ledger.tell_unknown(number, delivery.partition, str(error))
-    else:
-        ledger.tell_failed(number, delivery.partition, str(error))
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------
