@@ -159,6 +159,10 @@ UNTOLD_1 = "the client told no outcome of 1 of 3 records; the first of them is r
             ["line 2 of the client tells record 0 acked in partition 4; it was to go to partition 0"],
         ),
         (
+            GOOD.replace("acked(given, offset)", "acked({**given, 'partition': None})"),
+            ["line 2 of the client tells record 0 acked and does not say in which partition"],
+        ),
+        (
             GOOD.replace("acked(given, offset)", "acked(given, None)"),
             ["line 2 of the client tells record 0 acked and does not say at which offset"],
         ),

@@ -53,6 +53,12 @@ BUILDS = {
         (("npm", "ci", "--silent", "--no-audit", "--no-fund"),),
         ("node", "{folder}/client.js"),
     ),
+    "rskafka": _Build(
+        "rskafka",
+        {"cargo": "Rust"},
+        (("cargo", "build", "--release", "--quiet", "--locked"),),
+        ("{folder}/target/release/client",),
+    ),
 }
 """By the names that `--client` takes."""
 
@@ -81,9 +87,13 @@ def _cache() -> Path:
 
 def _fingerprint(source: Path) -> str:
     found = sha256()
-    for path in sorted(source.iterdir()):
+    for path in _files(source):
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:12]
+
+
+def _files(source: Path) -> list[Path]:
+    return sorted(path for path in source.iterdir() if path.is_file())
 
 
 def _build(name: str, build: _Build, source: Path, folder: Path) -> None:
@@ -91,7 +101,9 @@ def _build(name: str, build: _Build, source: Path, folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder.parent) as scratch:
             arriving = Path(scratch) / name
-            shutil.copytree(source, arriving)
+            arriving.mkdir()
+            for path in _files(source):
+                shutil.copy(path, arriving)
             for step in build.steps:
                 _take(name, step, arriving)
             try:

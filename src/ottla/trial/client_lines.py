@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.ledger.schema import ACKED, OUTCOMES
+from ottla.ledger.schema import OUTCOMES
 from ottla.trial.sender import SendingOrder
 
 PROTOCOL = 1
@@ -110,8 +110,6 @@ def read_told(line: bytes) -> Told:
     partition = _whole(said, "partition", number)
     offset = _whole(said, "offset", number)
     error = said.get("error") or ""
-    if outcome == ACKED and partition < 0:
-        raise LineError(f"tells record {number} acked and does not say in which partition")
     return Told(number, outcome, partition, offset, error if isinstance(error, str) else json.dumps(error))
 
 

@@ -332,12 +332,8 @@ class ProcessSender:
             line, before = self._told[number]
             raise LineError(f"tells record {number} {told.outcome}; line {line} has told it {before.outcome} already")
         partition = self._asked[number]
-        if told.outcome == ACKED and told.partition != partition:
-            raise LineError(
-                f"tells record {number} acked in partition {told.partition}; it was to go to partition {partition}"
-            )
-        if told.outcome == ACKED and told.offset < 0 and self._order.is_answered:
-            raise LineError(f"tells record {number} acked and does not say at which offset")
+        if told.outcome == ACKED and self._order.is_answered:
+            _check_place(told, partition)
         self._told[number] = (self._line, told)
         if told.outcome == FAILED:
             self._ledger.tell_failed(number, partition, told.error)
@@ -380,6 +376,17 @@ class ProcessSender:
                 f"the client told no outcome of {len(untold):,} of {len(self._asked):,} records; "
                 f"the first of them is record {untold[0]}"
             )
+
+
+def _check_place(told: Told, partition: int) -> None:
+    """Whoever acknowledges a record says where it is."""
+    place = "in which partition" if told.partition < 0 else "at which offset"
+    if told.partition < 0 or told.offset < 0:
+        raise LineError(f"tells record {told.number} acked and does not say {place}")
+    if told.partition != partition:
+        raise LineError(
+            f"tells record {told.number} acked in partition {told.partition}; it was to go to partition {partition}"
+        )
 
 
 def _ending(status: int) -> str:

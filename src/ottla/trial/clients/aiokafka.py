@@ -63,8 +63,9 @@ async def _send(producer: Any, topic: str, record: Record) -> None:
 def _tell(number: int, future: asyncio.Future[Any]) -> None:
     error = future.exception()
     if error is None:
+        # With acks=0 there is none.
         metadata = future.result()
-        conversation.tell_acked(number, metadata.partition, metadata.offset)
+        conversation.tell_acked(number, getattr(metadata, "partition", None), getattr(metadata, "offset", None))
     else:
         # An error after a time-out or a retry does not say whether the record is stored.
         conversation.tell_unknown(number, repr(error))

@@ -52,8 +52,8 @@ def say_hello(client: str, version: str, without: Iterable[str] = (), impossible
     _say({"client": client, "version": version, "without": list(without), "impossible": impossible})
 
 
-def tell_acked(number: int, partition: int, offset: int) -> None:
-    """The broker has acknowledged the record."""
+def tell_acked(number: int, partition: int | None, offset: int | None) -> None:
+    """The broker has acknowledged the record; with acks=0 nobody knows where it is."""
     _say({"number": number, "outcome": "acked", "partition": partition, "offset": offset})
 
 
