@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from ottla.trial.sender import Opening
 
 _ALL = "all"
+_MATRIX = "matrix"
 _STDOUT = "-"
 
 
 def trial(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME | FILE.toml | all]...", help="Which trials; `ottla trial --list` shows all."),
+        typer.Argument(
+            metavar="[NAME | FILE.toml | all | matrix]...", help="Which trials; `ottla trial --list` shows all."
+        ),
     ] = None,
     lists: Annotated[bool, typer.Option("--list", help="Show the trials that come with ottla.")] = False,
     shows: Annotated[bool, typer.Option("--show", help="Print the files of these trials, and run nothing.")] = False,
@@ -31,9 +34,10 @@ def trial(
         typer.Option("--json", help="Also write the outcome to this file; - is stdout, alone.", metavar="FILE"),
     ] = None,
     client: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Who sends: ottla, confluent-kafka, aiokafka, kafka-python, java, franz-go or kafkajs.",
+            help="Who sends: ottla, confluent-kafka, aiokafka, kafka-python, java, franz-go, kafkajs or rskafka; "
+            "more than once: each of them.",
             metavar="NAME",
             show_default="ottla",
         ),
@@ -51,7 +55,8 @@ def trial(
     the trial proves nothing, and says so.
 
     The records are sent by ottla's producer, or by the client that --client names. --command starts a program in any
-    language that reads records and tells what became of them.
+    language that reads records and tells what became of them. `ottla trial matrix` is every trial with every client
+    that this machine has the tools for.
 
     A trial is a short TOML file. `ottla trial --show lost-ack > mine.toml` is a beginning for one of your own.
 
@@ -70,10 +75,10 @@ def trial(
         from ottla.trial.report import show_list
         from ottla.trial.scenario import load_shipped, shipped_names
 
-        scenarios = [load_shipped(name) for name in shipped_names()]
+        shipped = [load_shipped(name) for name in shipped_names()]
         if json_file is not None:
             raise UserMistake("--list shows the trials, and --json is about their outcome: give one of them")
-        show_list(console, scenarios)
+        show_list(console, shipped)
         return
     if not names:
         raise UserMistake("which trial? `ottla trial --list` shows all; `ottla trial lost-ack` is a beginning")
@@ -82,43 +87,55 @@ def trial(
             typer.echo(_text_of(name), nl=False)
         return
     scenarios = _wanted(names)
-    open_sender = _sender(client, command)
+    clients = _clients(client or [], command, is_matrix=_MATRIX in names)
     _log(verbose)
-    raise typer.Exit(_run(scenarios, open_sender, json_file))
+    raise typer.Exit(_run(scenarios, clients, json_file))
 
 
-def _wanted(names: list[str]) -> list[Scenario]:
+def _wanted(names: list[str]) -> list[tuple[str, Scenario]]:
+    """Each as it is named on a command line, and read."""
     from ottla.trial.scenario import load_file, load_shipped, shipped_names
 
-    found: list[Scenario] = []
+    found: list[tuple[str, Scenario]] = []
     for name in names:
-        if name == _ALL:
-            found += [load_shipped(each) for each in shipped_names()]
-        else:
-            found.append(load_file(Path(name)) if name.endswith(".toml") else load_shipped(name))
+        for each in shipped_names() if name in (_ALL, _MATRIX) else [name]:
+            found.append((each, load_file(Path(each)) if each.endswith(".toml") else load_shipped(each)))
     return found
 
 
-def _sender(client: str | None, command: str | None) -> Opening:
-    from ottla.trial.client_choice import OTTLA, client_by_command, client_named
+def _clients(names: list[str], command: str | None, *, is_matrix: bool) -> dict[str, Opening]:
+    """Those who send, by name; of a matrix every one that can be had here."""
+    from ottla.trial.client_choice import CLIENTS, OTTLA, client_by_command, client_named
 
-    if command is None:
-        return client_named(client or OTTLA, lambda words: typer.echo(words, err=True))
-    if client is not None:
-        raise UserMistake("--client and --command both say who sends: give one of them")
-    return client_by_command(command)
+    def say(words: str) -> None:
+        typer.echo(words, err=True)
+
+    if command is not None:
+        if names:
+            raise UserMistake("--client and --command both say who sends: give one of them")
+        return {command: client_by_command(command)}
+    if names or not is_matrix:
+        return {name: client_named(name, say) for name in names or [OTTLA]}
+    found = {}
+    for name in CLIENTS:
+        try:
+            found[name] = client_named(name, say)
+        except UserMistake as missing:
+            say(f"Left out: {missing}")
+    return found
 
 
 def _text_of(name: str) -> str:
     from ottla.trial.scenario import shipped_text
 
-    if name.endswith(".toml") or name == _ALL:
+    if name.endswith(".toml") or name in (_ALL, _MATRIX):
         raise UserMistake(f"--show prints a trial that comes with ottla, and {name!r} is none: ottla trial --list")
     return shipped_text(name)
 
 
-def _run(scenarios: list[Scenario], open_sender: Opening, json_file: str | None) -> int:
+def _run(scenarios: list[tuple[str, Scenario]], clients: dict[str, Opening], json_file: str | None) -> int:
     from ottla.screen import open_console, showing_steps
+    from ottla.trial.matrix import Row, show_matrix
     from ottla.trial.report import show_outcome, show_scenario, show_summary
     from ottla.trial.run import run_scenario
     from ottla.whole_file import check_place, write_whole
@@ -128,14 +145,19 @@ def _run(scenarios: list[Scenario], open_sender: Opening, json_file: str | None)
     console.quiet = json_file == _STDOUT
     if json_file not in (None, _STDOUT):
         check_place(Path(str(json_file)), what="the outcome", option="--json")
-    outcomes = []
-    for scenario in scenarios:
+    rows = []
+    for given, scenario in scenarios:
         show_scenario(console, scenario)
-        with showing_steps(console) as steps:
-            outcome = run_scenario(scenario, steps.step, open_sender)
-        show_outcome(console, outcome)
-        outcomes.append(outcome)
-    if len(outcomes) > 1:
+        row = {}
+        for name, open_sender in clients.items():
+            with showing_steps(console) as steps:
+                row[name] = run_scenario(scenario, steps.step, open_sender)
+            show_outcome(console, row[name])
+        rows.append(Row(given, row))
+    outcomes = [outcome for row in rows for outcome in row.outcomes.values()]
+    if len(clients) > 1:
+        show_matrix(console, rows)
+    elif len(outcomes) > 1:
         show_summary(console, outcomes)
     if json_file is not None:
         text = json.dumps([each.to_dict() for each in outcomes], indent=1) + "\n"

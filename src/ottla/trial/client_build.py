@@ -56,8 +56,8 @@ BUILDS = {
     "rskafka": _Build(
         "rskafka",
         {"cargo": "Rust"},
-        (("cargo", "build", "--release", "--quiet", "--locked"),),
-        ("{folder}/target/release/client",),
+        (("cargo", "build", "--quiet", "--locked"),),
+        ("{folder}/target/debug/client",),
     ),
 }
 """By the names that `--client` takes."""
