@@ -35,7 +35,7 @@ claims = "exactly-once"
 producer = { acks = "all", "enable.idempotence" = false }
 """
 # It has no setting for idempotence, as it says, so it cannot send either side.
-CANNOT = "print('{\"client\": \"lean\", \"version\": \"3\", \"without\": [\"enable.idempotence\"]}')"
+CANNOT = 'print(\'{"client": "lean", "version": "3", "without": ["enable.idempotence"]}\')'
 
 
 class Silent:

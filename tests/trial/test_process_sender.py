@@ -315,6 +315,17 @@ with open({str(held)!r}, "w") as out:
     os.close(reading)
 
 
+def test_ctrl_c_ends_a_client_at_once(trial: Trial) -> None:
+    """As the shell would, it sends the signal to whoever waits for it; then it tells nothing, and takes nothing."""
+    sender = trial.open("hello()\nnext(lines)\nnext(lines)\nos.kill(os.getppid(), signal.SIGINT)\nsignal.pause()")
+    with pytest.raises(KeyboardInterrupt):
+        trial.send(sender, 1)
+        sender.flush()
+    assert not sender.takes_records
+    sender.close()
+    assert sender.troubles == ("the client told no outcome of 1 of 1 records; the first of them is record 0",)
+
+
 def test_a_program_that_is_not_there_is_told() -> None:
     order = SendingOrder("127.0.0.1:1", "trial", {}, frozenset(), "side")
     with pytest.raises(UserMistake, match="the client cannot be started: no-such-program: No such file or directory"):

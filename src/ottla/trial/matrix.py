@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
 from rich.text import Text
 
 from ottla.screen import plain_table
 from ottla.trial.outcome import SideOutcome, TrialOutcome
 
 _NOT_POSSIBLE = "-"
+_WIDTH_MAX = 1_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -28,14 +31,14 @@ def show_matrix(console: Console, rows: Sequence[Row]) -> None:
     clients = list(dict.fromkeys(name for row in rows for name in row.outcomes))
     table = plain_table(has_heading=True)
     for heading in ("trial", "side", *clients):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for row in rows:
         first = next(iter(row.outcomes.values()))
         for index, side in enumerate(first.sides):
             cells = (_cell(row.outcomes[name].sides[index]) for name in clients)
             table.add_row("" if index else first.scenario.name, side.side.name, *cells)
     console.print()
-    console.print(table)
+    _print_whole(console, table)
     console.print()
     console.print(Text(f"{_NOT_POSSIBLE}: the client does not have what this side needs. !: not as expected.", "dim"))
     for name in clients:
@@ -44,6 +47,16 @@ def show_matrix(console: Console, rows: Sequence[Row]) -> None:
     for row in rows:
         for name, outcome in row.outcomes.items():
             _show_red(console, row.given, name, outcome)
+
+
+def _print_whole(console: Console, table: Table) -> None:
+    """A file has room for all of it; a terminal folds what does not fit."""
+    width = console.width
+    if not console.is_terminal:
+        wanted = Measurement.get(console, console.options.update(max_width=_WIDTH_MAX), table).maximum
+        console.width = max(width, wanted)
+    console.print(table)
+    console.width = width
 
 
 def _cell(side: SideOutcome) -> Text:

@@ -81,12 +81,8 @@ class ProcessSender:
         self._has_ended = False
         self._start(command)
         self._outgoing += start_line(order)
-        try:
-            with suppress(ClientEnded):
-                self._move(lambda: self._hello is not None, start_s)
-        except BaseException:
-            self._kill()
-            raise
+        with suppress(ClientEnded):
+            self._move(lambda: self._hello is not None, start_s)
 
     # ---- what a runner asks for -------------------------------------------------------------------------------------
 
@@ -215,16 +211,21 @@ class ProcessSender:
         if self._has_ended:
             raise ClientEnded
         until = time.monotonic() + patience_s
-        while not is_done():
-            if self._has_said_all:
-                self._end_early()
-            self._await_writing()
-            ready = self._selector.select(max(0.0, until - time.monotonic()))
-            moved = [each.data() for each, _ in ready]
-            if any(moved):
-                until = time.monotonic() + patience_s
-            elif time.monotonic() >= until:
-                self._end_silent(patience_s)
+        try:
+            while not is_done():
+                if self._has_said_all:
+                    self._end_early()
+                self._await_writing()
+                ready = self._selector.select(max(0.0, until - time.monotonic()))
+                moved = [each.data() for each, _ in ready]
+                if any(moved):
+                    until = time.monotonic() + patience_s
+                elif time.monotonic() >= until:
+                    self._end_silent(patience_s)
+        except KeyboardInterrupt:
+            # Nobody waits for it any more.
+            self._kill()
+            raise
 
     def _await_writing(self) -> None:
         """Ask for room in the pipe only while there is something to write."""

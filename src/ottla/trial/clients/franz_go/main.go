@@ -120,6 +120,10 @@ func options(settings map[string]any) ([]kgo.Opt, []string) {
 			made = append(made, kgo.RecordRetries(int(number)))
 		case name == "delivery.timeout.ms":
 			made = append(made, kgo.RecordDeliveryTimeout(span))
+			if idempotent {
+				// As in Kafka's own client it ends records that may be stored, too.
+				made = append(made, kgo.AllowIdempotentProduceCancellation())
+			}
 		case name == "request.timeout.ms":
 			made = append(made, kgo.ProduceRequestTimeout(span))
 		case name == "retry.backoff.ms":

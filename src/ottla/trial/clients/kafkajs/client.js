@@ -15,7 +15,12 @@ const bytes = text => (text === null ? null : Buffer.from(text, 'base64'))
 
 function open(start) {
   const given = start.settings
-  const retry = { retries: given.retries ?? Number.MAX_SAFE_INTEGER, initialRetryTime: given['retry.backoff.ms'] ?? 300 }
+  const retry = {
+    retries: given.retries ?? Number.MAX_SAFE_INTEGER,
+    initialRetryTime: given['retry.backoff.ms'] ?? 100,
+    // As in Kafka's own client; its default of 30 s is longer than a trial waits.
+    maxRetryTime: 1000,
+  }
   const kafka = new Kafka({
     brokers: start['bootstrap.servers'].split(','),
     requestTimeout: given['request.timeout.ms'],
