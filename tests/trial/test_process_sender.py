@@ -318,8 +318,8 @@ with open({str(held)!r}, "w") as out:
 def test_ctrl_c_ends_a_client_at_once(trial: Trial) -> None:
     """As the shell would, it sends the signal to whoever waits for it; then it tells nothing, and takes nothing."""
     sender = trial.open("hello()\nnext(lines)\nnext(lines)\nos.kill(os.getppid(), signal.SIGINT)\nsignal.pause()")
+    trial.send(sender, 1)
     with pytest.raises(KeyboardInterrupt):
-        trial.send(sender, 1)
         sender.flush()
     assert not sender.takes_records
     sender.close()
