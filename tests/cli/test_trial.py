@@ -63,6 +63,18 @@ def test_a_trial_that_is_not_as_expected_ends_with_1(tmp_path: Path) -> None:
     assert outcome["sides"][0]["void"] == ["the fault lose_ack never fired"]
 
 
+def test_the_outcome_names_the_client_that_sent() -> None:
+    done = trial("lost-ack", "--client", "confluent-kafka")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "sent by confluent-kafka " in done.stdout
+    done = trial("lost-ack", "--command", f"{sys.executable} -c pass", "--json", "-")
+    assert done.returncode == 1
+    (outcome,) = json.loads(done.stdout)
+    assert (outcome["client"], outcome["sides"][0]["client"]) == ("", "")
+    void = outcome["sides"][0]["void"]
+    assert void[0] == "the client ended with exit status 0 before it said who it is"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -70,6 +82,11 @@ def test_a_trial_that_is_not_as_expected_ends_with_1(tmp_path: Path) -> None:
         (("lost-akc",), "there is no trial 'lost-akc'; did you mean 'lost-ack'?"),
         (("none.toml",), "none.toml cannot be read: No such file or directory"),
         (("--show", "all"), "--show prints a trial that comes with ottla, and 'all' is not one"),
+        (("lost-ack", "--client", "kafka-pyton"), "there is no client 'kafka-pyton'; did you mean 'kafka-python'?"),
+        (("lost-ack", "--command", " "), "--command is empty: give a program and its arguments"),
+        (("lost-ack", "--command", "'python"), '--command "\'python" cannot be read: No closing quotation'),
+        (("lost-ack", "--command", "no-such-program"), "the client cannot be started: no-such-program: No such file"),
+        (("lost-ack", "--client", "ottla", "--command", "true"), "--client and --command both say who sends"),
         (("lost-ack", "--json", "/none/outcome.json"), "/none"),
         (("lost-ack", "--report", "/none/report.html"), "the report cannot be written to /none/report.html"),
         (("lost-ack", "--junit", "/none/junit.xml"), "the JUnit file cannot be written to /none/junit.xml"),

@@ -14,15 +14,19 @@ from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
     from ottla.trial.scenario import Scenario
+    from ottla.trial.sender import Opening
 
 _ALL = "all"
+_MATRIX = "matrix"
 _STDOUT = "-"
 
 
 def trial(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME | FILE.toml | all]...", help="Which trials; `ottla trial --list` shows all."),
+        typer.Argument(
+            metavar="[NAME | FILE.toml | all | matrix]...", help="Which trials; `ottla trial --list` shows all."
+        ),
     ] = None,
     lists: Annotated[bool, typer.Option("--list", help="Show the trials that come with ottla.")] = False,
     shows: Annotated[bool, typer.Option("--show", help="Print the files of these trials, and run nothing.")] = False,
@@ -42,7 +46,20 @@ def trial(
         Path | None,
         typer.Option("--junit", help="Also write the outcome as JUnit XML to this file.", metavar="FILE.xml"),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what producer and brokers log.")] = False,
+    client: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Who sends: ottla, confluent-kafka, aiokafka, kafka-python, java, franz-go, kafkajs or rskafka; "
+            "more than once: each of them.",
+            metavar="NAME",
+            show_default="ottla",
+        ),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(help="Who sends: a program of yours (docs/trial-clients.md).", metavar="TEXT"),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what client and brokers log.")] = False,
 ) -> None:
     """Put faults in force in a cluster, and see which delivery guarantee holds.
 
@@ -50,12 +67,18 @@ def trial(
     what the producer was told with what is stored. One side lacks the guarantee. If nothing is found there, the trial
     proves nothing, and says so.
 
+    The records are sent by ottla's producer, or by the client that --client names. --command starts a program in any
+    language that reads records and tells what became of them. `ottla trial matrix` is every trial with every client
+    that this machine has the tools for.
+
     A trial is a short TOML file. Begin one of your own with `ottla trial --show lost-ack > mine.toml`.
 
         ottla trial lost-ack
         ottla trial all --json outcome.json
         ottla trial all --report report.html --junit junit.xml
         ottla trial mine.toml
+        ottla trial lost-ack --client kafka-python
+        ottla trial lost-ack --command "node client.js"
 
     Exit status: 0 if everything was as expected, 1 if it was not, 2 if a file, a name or an option cannot be used.
     """
@@ -66,11 +89,11 @@ def trial(
         from ottla.trial.report import show_list
         from ottla.trial.scenario import load_shipped, shipped_names
 
-        scenarios = [load_shipped(name) for name in shipped_names()]
+        shipped = [load_shipped(name) for name in shipped_names()]
         for option, given in (("--json", json_file), ("--report", report_file), ("--junit", junit_file)):
             if given is not None:
                 raise UserMistake(f"--list shows the trials, and {option} writes their outcome: give one of them")
-        show_list(console, scenarios)
+        show_list(console, shipped)
         return
     if not names:
         raise UserMistake("which trial? `ottla trial --list` shows all; begin with `ottla trial lost-ack`")
@@ -79,32 +102,61 @@ def trial(
             typer.echo(_text_of(name), nl=False)
         return
     scenarios = _wanted(names)
+    clients = _clients(client or [], command, is_matrix=_MATRIX in names)
     _log(verbose)
-    raise typer.Exit(_run(scenarios, json_file, report_file, junit_file))
+    raise typer.Exit(_run(scenarios, clients, json_file, report_file, junit_file))
 
 
-def _wanted(names: list[str]) -> list[Scenario]:
+def _wanted(names: list[str]) -> list[tuple[str, Scenario]]:
+    """Each as it is named on a command line, and read."""
     from ottla.trial.scenario import load_file, load_shipped, shipped_names
 
-    found: list[Scenario] = []
+    found: list[tuple[str, Scenario]] = []
     for name in names:
-        if name == _ALL:
-            found += [load_shipped(each) for each in shipped_names()]
-        else:
-            found.append(load_file(Path(name)) if name.endswith(".toml") else load_shipped(name))
+        for each in shipped_names() if name in (_ALL, _MATRIX) else [name]:
+            found.append((each, load_file(Path(each)) if each.endswith(".toml") else load_shipped(each)))
+    return found
+
+
+def _clients(names: list[str], command: str | None, *, is_matrix: bool) -> dict[str, Opening | None]:
+    """Those who send, by name; of a matrix every one that can be had here."""
+    from ottla.trial.client_choice import CLIENTS, OTTLA, client_by_command, client_named
+
+    def say(words: str) -> None:
+        typer.echo(words, err=True)
+
+    if command is not None:
+        if names:
+            raise UserMistake("--client and --command both say who sends: give one of them")
+        return {command: client_by_command(command)}
+    if names or not is_matrix:
+        return {name: client_named(name, say) for name in names or [OTTLA]}
+    found: dict[str, Opening | None] = {}
+    for name in CLIENTS:
+        try:
+            found[name] = client_named(name, say)
+        except UserMistake as missing:
+            say(f"Left out: {missing}")
     return found
 
 
 def _text_of(name: str) -> str:
     from ottla.trial.scenario import shipped_text
 
-    if name.endswith(".toml") or name == _ALL:
+    if name.endswith(".toml") or name in (_ALL, _MATRIX):
         raise UserMistake(f"--show prints a trial that comes with ottla, and {name!r} is not one: `ottla trial --list`")
     return shipped_text(name)
 
 
-def _run(scenarios: list[Scenario], json_file: str | None, report_file: Path | None, junit_file: Path | None) -> int:
+def _run(
+    scenarios: list[tuple[str, Scenario]],
+    clients: dict[str, Opening | None],
+    json_file: str | None,
+    report_file: Path | None,
+    junit_file: Path | None,
+) -> int:
     from ottla.screen import open_console, showing_steps
+    from ottla.trial.matrix import Row, show_matrix
     from ottla.trial.report import show_outcome, show_scenario, show_summary
     from ottla.trial.run import run_scenario
     from ottla.whole_file import check_place, write_whole
@@ -118,14 +170,20 @@ def _run(scenarios: list[Scenario], json_file: str | None, report_file: Path | N
         check_place(report_file, what="the report", option="--report")
     if junit_file is not None:
         check_place(junit_file, what="the JUnit file", option="--junit")
-    outcomes = []
-    for scenario in scenarios:
+    is_recorded = report_file is not None
+    rows = []
+    for given, scenario in scenarios:
         show_scenario(console, scenario)
-        with showing_steps(console) as steps:
-            outcome = run_scenario(scenario, steps.step, is_recorded=report_file is not None)
-        show_outcome(console, outcome)
-        outcomes.append(outcome)
-    if len(outcomes) > 1:
+        row = {}
+        for name, open_sender in clients.items():
+            with showing_steps(console) as steps:
+                row[name] = run_scenario(scenario, steps.step, open_sender, is_recorded=is_recorded)
+            show_outcome(console, row[name])
+        rows.append(Row(given, row))
+    outcomes = [outcome for row in rows for outcome in row.outcomes.values()]
+    if len(clients) > 1:
+        show_matrix(console, rows)
+    elif len(outcomes) > 1:
         show_summary(console, outcomes)
     if json_file is not None:
         text = json.dumps([each.to_dict() for each in outcomes], indent=1) + "\n"

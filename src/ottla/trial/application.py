@@ -8,7 +8,6 @@ that was committed; with `notes_every` how far it was at the last note; otherwis
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 
@@ -18,10 +17,8 @@ from ottla.trial.fault_schedule import FaultSchedule
 from ottla.trial.instance import Ended, Instance
 from ottla.trial.ledger import SideLedger
 from ottla.trial.scenario import Scenario, Side
+from ottla.trial.workload import Workload
 
-_KEYS = 20
-_SEED = 4711
-_SHIFTS = 1_024
 # How often an application sends again what was in an aborted transaction.
 _TRIES = 3
 
@@ -38,8 +35,7 @@ class Application:
         self._side = side
         self._faults = faults
         self._advance = advance
-        # What values are cut from: random, so that nothing hangs on what compresses.
-        self._noise = random.Random(_SEED).randbytes(scenario.value_bytes + _SHIFTS)
+        self._workload = Workload(scenario)
         self._noted = self._starts = 0
         self._instance = self._started()
 
@@ -82,9 +78,7 @@ class Application:
             time.sleep(max(0.0, began + number / pace - time.monotonic()))
 
     def _hand_over(self, instance: Instance, number: int) -> None:
-        text, shift = b"%d:" % number, number % _SHIFTS
-        value = text + self._noise[shift : shift + max(0, self._scenario.value_bytes - len(text))]
-        instance.hand_over(number, number % self._scenario.partitions, b"key-%d" % (number % _KEYS), value)
+        instance.hand_over(self._workload.record(number))
 
     def _reach(self, count: int) -> None:
         """So many records were handed over: what is due now."""

@@ -8,12 +8,11 @@ from typing import Any
 
 from ottla.client.producer import Producer
 from ottla.errors import ConfigError, DeliveryError, DeliveryUnknown, OttlaError, TransactionUnfinished
-from ottla.ledger.schema import SEQUENCE_HEADER, pack_sequence
 from ottla.trial.ledger import SideLedger
 from ottla.trial.scenario import TOPIC, TRANSACTIONAL_ID, Side
+from ottla.trial.workload import WorkRecord
 
-# Patient with a busy machine, and short enough that a lost answer is asked for again soon.
-_PRODUCER = {
+PRODUCER = {
     "request_timeout_ms": 1_500,
     "retry_backoff_ms": 20,
     "delivery_timeout_ms": 30_000,
@@ -21,6 +20,7 @@ _PRODUCER = {
     "linger_ms": 0,
     "batch_size": 2_000,
 }
+"""Patient with a busy machine, and short enough that a lost answer is asked for again soon."""
 _PATIENCE_S = 30.0
 # How often the end of a transaction is asked for that has no answer, `max.block.ms` each time.
 _ASKED_MAX = 3
@@ -40,7 +40,7 @@ class Instance:
     def __init__(self, bootstrap_servers: str, side: Side, start: int, ledger: SideLedger) -> None:
         self._ledger = ledger
         self._is_transactional = bool(side.transaction_records)
-        settings: dict[str, Any] = {**_PRODUCER, **side.producer}
+        settings: dict[str, Any] = {**PRODUCER, **side.producer}
         if self._is_transactional:
             settings["transactional_id"] = f"{TRANSACTIONAL_ID}-{start}" if side.new_id else TRANSACTIONAL_ID
         try:
@@ -57,15 +57,15 @@ class Instance:
         """The records of the open transaction, in their order."""
         return list(self._open)
 
-    def hand_over(self, number: int, partition: int, key: bytes, value: bytes) -> None:
+    def hand_over(self, record: WorkRecord) -> None:
         """Send a record, in a transaction where the side has some; what cannot be sent has failed."""
+        number, partition, key, value = record
         self._ledger.hand_over(number, partition, key, value)
-        header = (SEQUENCE_HEADER, pack_sequence(number))
         try:
             if self._is_transactional and not self._is_begun:
                 self._producer.begin_transaction()
                 self._is_begun = True
-            delivery = self._producer.send(TOPIC, value, key, headers=[header], partition=partition)
+            delivery = self._producer.send(TOPIC, value, key, headers=record.headers, partition=partition)
         except OttlaError as error:
             self._ledger.count_error(error)
             self._ledger.tell_failed(number)

@@ -60,11 +60,14 @@ class SideLedger:
 
     def count_error(self, error: BaseException) -> None:
         """Count what was told of a record, or of a transaction."""
-        name = error_name(error)
-        self.errors[name] = self.errors.get(name, 0) + 1
+        self.count_told(error_name(error))
         attempts = getattr(error, "attempts", None)
         if attempts is not None:
             self.attempts[attempts] = self.attempts.get(attempts, 0) + 1
+
+    def count_told(self, name: str) -> None:
+        """Count an error by the name that it was told under."""
+        self.errors[name] = self.errors.get(name, 0) + 1
 
     def note_flush(self) -> None:
         """All records handed over so far have an outcome."""

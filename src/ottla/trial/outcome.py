@@ -28,6 +28,8 @@ class SideOutcome:
 
     `errors`: what was told of records that were not acknowledged -> of how many. `attempts`: how often batches that
     failed were sent -> how many records say so. `recorded`: what its brokers saw, where that was asked for.
+    `client`: who sent, with its version. `without`: the trial's own settings that it does not have. `troubles`: why
+    what it told is not whole. `impossible`: why it cannot send as the side wants it; then nothing was tried.
     """
 
     side: Side
@@ -37,6 +39,10 @@ class SideOutcome:
     attempts: Mapping[int, int] = field(default_factory=dict)
     recorded: Recorded | None = None
     seconds: float = 0.0
+    client: str = ""
+    without: tuple[str, ...] = ()
+    troubles: tuple[str, ...] = ()
+    impossible: str | None = None
 
     @property
     def found(self) -> dict[str, int]:
@@ -65,16 +71,18 @@ class SideOutcome:
     @property
     def void(self) -> tuple[str, ...]:
         """Why this side proves nothing."""
+        if self.impossible is not None:
+            return ()
         reasons = [f"the fault {each.fault.kind} never fired" for each in self.faults if not each.fired]
         audit = self.verdict.audit
         # Where errors are expected, records may all have failed.
         why = self.verdict.void if not self.side.errors else audit.numbers.wrong()
-        return (*reasons, *([why] if why is not None else []))
+        return (*self.troubles, *reasons, *([why] if why is not None else []))
 
     @property
     def missing(self) -> tuple[str, ...]:
         """The kinds that had to be found and were not."""
-        return self.verdict.missing
+        return () if self.impossible is not None else self.verdict.missing
 
     @property
     def surprises(self) -> tuple[str, ...]:
@@ -89,7 +97,9 @@ class SideOutcome:
 
     @property
     def is_as_expected(self) -> bool:
-        """Whether it is void of nothing, and what was seen is what was expected."""
+        """Whether it is void of nothing, and what was seen is what was expected; so is what cannot be tried."""
+        if self.impossible is not None:
+            return True
         return not self.void and not self.missing and not self.surprises and self.seen == self.side.expect
 
     @property
@@ -127,6 +137,9 @@ class SideOutcome:
             "errors": dict(self.errors),
             "attempts": {str(count): records for count, records in self.attempts.items()},
             "surprises": list(self.surprises),
+            "client": self.client,
+            "without": list(self.without),
+            "impossible": self.impossible,
             "figures": self.verdict.figures.to_dict(),
             "faults": [{**each.fault.to_dict(), "fired": each.fired} for each in self.faults],
             "evidence": [piece.to_dict() for piece in self.evidence],
@@ -142,29 +155,40 @@ class TrialOutcome:
 
     @property
     def is_controlled(self) -> bool:
-        """Whether every control showed what it had to: else the faults did nothing, and the trial proves nothing."""
-        return all(each.is_as_expected for each in self.sides if each.side.is_control)
+        """Whether there was a control, and every one showed what it had to: else the trial proves nothing."""
+        controls = [each for each in self.sides if each.side.is_control and each.impossible is None]
+        return bool(controls) and all(each.is_as_expected for each in controls)
+
+    @property
+    def client(self) -> str:
+        """Who sent, with its version; "" if it never said so."""
+        return next((each.client for each in self.sides if each.client), "")
 
     @property
     def passed(self) -> bool:
-        """Every side as expected."""
-        return all(each.is_as_expected for each in self.sides)
+        """Every side as expected, and a control among them."""
+        return self.is_controlled and all(each.is_as_expected for each in self.sides)
 
     @property
     def conclusion(self) -> str:
         """What it comes to, in a sentence."""
         wrong = [each.wrong for each in self.sides if each.wrong and (self.is_controlled or each.side.is_control)]
         if not self.is_controlled:
+            if not wrong:
+                return "This trial proves nothing: no control is possible with this client."
             return f"This trial proves nothing: a control is not as expected ({', '.join(wrong)})."
         if wrong:
             return f"Not as expected: {', '.join(wrong)}."
-        return "As expected: every control shows what it lacks, and every other side kept its guarantee."
+        left_out = [each.side.name for each in self.sides if each.impossible is not None]
+        more = f" Not possible with this client: {', '.join(left_out)}." if left_out else ""
+        return f"As expected: every control shows what it lacks, and every other side kept its guarantee.{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
             "trial": self.scenario.name,
             "title": self.scenario.title,
+            "client": self.client,
             "passed": self.passed,
             "controlled": self.is_controlled,
             "sides": [each.to_dict() for each in self.sides],

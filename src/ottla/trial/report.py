@@ -56,12 +56,15 @@ def show_outcome(console: Console, outcome: TrialOutcome) -> None:
         table.add_row(side.side.name, side.side.claims, *numbers, side.verdict.seen, _verdict(side))
     console.print(table)
     console.print()
+    console.print(Text(f"sent by {outcome.client or 'a client that never said who it is'}", "dim"))
     for side in outcome.sides:
         _show_evidence(console, side)
     console.print(_conclusion(outcome))
 
 
 def _verdict(side: SideOutcome) -> Text:
+    if side.impossible is not None:
+        return Text("not possible", "yellow")
     if side.void:
         return Text("void", "bold red")
     style = "green" if side.is_as_expected else "bold red"
@@ -71,6 +74,11 @@ def _verdict(side: SideOutcome) -> Text:
 
 
 def _show_evidence(console: Console, side: SideOutcome) -> None:
+    if side.impossible is not None:
+        console.print(Text(f"{side.side.name}: not possible with this client: {side.impossible}", "yellow"))
+    elif side.without:
+        without = ", ".join(side.without)
+        console.print(Text(f"{side.side.name}: this client goes without the trial's own {without}", "dim"))
     for why in side.void:
         console.print(Text(f"{side.side.name}: void: {why}", "red"))
     for kind in side.missing:

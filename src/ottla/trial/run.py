@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.audit.chronicles.chronicle import ReadSeen
 from ottla.audit.history import PartitionHistory, Stored
@@ -27,9 +28,11 @@ from ottla.ledger.schema import NO_PARTITION, SEQUENCE_HEADER
 from ottla.trial.application import Application
 from ottla.trial.fault_schedule import FaultSchedule
 from ottla.trial.ledger import SideLedger
+from ottla.trial.other_client import order, send_all, why_impossible
 from ottla.trial.outcome import SideOutcome, TrialOutcome
 from ottla.trial.recorded import Recorded
 from ottla.trial.scenario import TOPIC, Scenario, Side
+from ottla.trial.sender import Opening
 
 if TYPE_CHECKING:
     from ottla.client.reader import End
@@ -44,16 +47,69 @@ Stepping = Callable[..., AbstractContextManager[Any]]
 """`stepping(words, total, unit)` shows one step of the work; it is told `advance()` for each record."""
 
 
-def run_scenario(scenario: Scenario, stepping: Stepping, *, is_recorded: bool = False) -> TrialOutcome:
-    """All sides, one after the other; `is_recorded`: with what the brokers saw of each, for a report."""
+def run_scenario(
+    scenario: Scenario, stepping: Stepping, open_sender: Opening | None = None, *, is_recorded: bool = False
+) -> TrialOutcome:
+    """All sides, one after the other, sent by the client that `open_sender` starts; None: by ottla's own producer.
+
+    `is_recorded`: with what the brokers saw of each, for a report.
+    """
     sides = []
     for side in scenario.sides:
         with stepping(side.name, scenario.records, "records") as step:
-            sides.append(_run_side(scenario, side, step.advance, is_recorded=is_recorded))
+            if open_sender is None:
+                sides.append(_run_side(scenario, side, _own_client(step.advance), is_recorded))
+                continue
+            # Every client has names of its own for errors.
+            side_told = replace(side, errors=None, attempts=None)
+            impossible = why_impossible(scenario, side)
+            if impossible is None:
+                client = _other_client(open_sender, step.advance)
+                sides.append(_run_side(scenario, side_told, client, is_recorded))
+            else:
+                verdict = judge(side.claims, add_audits([]), shows=side.shows)
+                sides.append(SideOutcome(side_told, verdict, (), impossible=impossible))
     return TrialOutcome(scenario, tuple(sides))
 
 
-def _run_side(scenario: Scenario, side: Side, advance: Callable[[], None], *, is_recorded: bool) -> SideOutcome:
+class _Sent(NamedTuple):
+    """What was told of the records of a side, and by whom: fields of `SideOutcome`."""
+
+    ledger: SideLedger
+    who: dict[str, Any]
+
+
+_Client = Callable[[Cluster, Scenario, Side, FaultSchedule], _Sent]
+
+
+def _own_client(advance: Callable[[], None]) -> _Client:
+    def send(cluster: Cluster, scenario: Scenario, side: Side, faults: FaultSchedule) -> _Sent:
+        application = Application(cluster, scenario, side, faults, advance)
+        application.run()
+        return _Sent(application.ledger, {"client": f"ottla {_version()}"})
+
+    return send
+
+
+def _other_client(open_sender: Opening, advance: Callable[[], None]) -> _Client:
+    def send(cluster: Cluster, scenario: Scenario, side: Side, faults: FaultSchedule) -> _Sent:
+        ledger = SideLedger()
+        sender = open_sender(order(cluster.bootstrap_servers, side), ledger)
+        send_all(sender, scenario, side, ledger, faults, advance)
+        told = {name: getattr(sender, name) for name in ("client", "without", "troubles", "impossible")}
+        return _Sent(ledger, told)
+
+    return send
+
+
+def _version() -> str:
+    try:
+        return version("ottla")
+    except PackageNotFoundError:  # a source tree that was never installed
+        return "(not installed)"
+
+
+def _run_side(scenario: Scenario, side: Side, client: _Client, is_recorded: bool) -> SideOutcome:
     began_s = time.monotonic()
     with Cluster(scenario.brokers, settings=dict(side.settings) or None) as cluster:
         replicas = side.replicas or None
@@ -61,13 +117,11 @@ def _run_side(scenario: Scenario, side: Side, advance: Callable[[], None], *, is
         if is_recorded:
             cluster.record(TOPIC, SEQUENCE_HEADER)
         faults = FaultSchedule(cluster, scenario.faults)
-        application = Application(cluster, scenario, side, faults, advance)
-        application.run()
+        ledger, who = client(cluster, scenario, side, faults)
         faults.heal()
         for partition in range(scenario.partitions):
             cluster.await_leader(TOPIC, partition, timeout=_PATIENCE_S)
             cluster.await_isr(TOPIC, partition, timeout=_PATIENCE_S)
-        ledger = application.ledger
         recorded = Recorded.read(cluster.recorded(), ledger.flushes)
         histories = _read(cluster, scenario, side, ledger)
     audit = add_audits((audit_partition(history, EVIDENCE_MAX) for history in histories), EVIDENCE_MAX)
@@ -76,7 +130,14 @@ def _run_side(scenario: Scenario, side: Side, advance: Callable[[], None], *, is
         audit = replace(audit, findings=(*audit.findings, torn))
     verdict = judge(side.claims, audit, shows=side.shows, max_in_flight=int(side.producer.get(_IN_FLIGHT, 5)))
     return SideOutcome(
-        side, verdict, faults.outcomes(), ledger.errors, ledger.attempts, recorded, time.monotonic() - began_s
+        side,
+        verdict,
+        faults.outcomes(),
+        ledger.errors,
+        ledger.attempts,
+        recorded,
+        time.monotonic() - began_s,
+        **who,
     )
 
 

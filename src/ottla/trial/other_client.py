@@ -1,0 +1,86 @@
+"""A side whose records another client sends: handed over at the side's pace, flushed, and told into the ledger.
+
+Other clients have no language for transactions, notes and starts of an application; a side that needs them is not
+possible with them, and says so. Which errors were told, and after how many attempts, is compared for ottla's producer
+only: every client has names of its own for them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from ottla.trial.fault_schedule import FaultSchedule
+from ottla.trial.instance import PRODUCER
+from ottla.trial.ledger import SideLedger
+from ottla.trial.scenario import TOPIC, Scenario, Side
+from ottla.trial.sender import ClientEnded, Sender, SendingOrder
+from ottla.trial.workload import Workload
+
+
+def why_impossible(scenario: Scenario, side: Side) -> str | None:
+    """Why no other client can send this side; None where one can."""
+    if side.transaction_records:
+        return "transactions are for ottla's producer"
+    if scenario.restart_at is not None:
+        return "an application that is started again is ottla's producer"
+    return None
+
+
+def order(bootstrap_servers: str, side: Side) -> SendingOrder:
+    """What the client has to do."""
+    settings = {**PRODUCER, **side.producer}
+    return SendingOrder(
+        bootstrap_servers=bootstrap_servers,
+        topic=TOPIC,
+        settings={_dotted(name): value for name, value in settings.items()},
+        required=frozenset(map(_dotted, side.producer)),
+        side=side.name,
+    )
+
+
+def send_all(
+    sender: Sender,
+    scenario: Scenario,
+    side: Side,
+    ledger: SideLedger,
+    faults: FaultSchedule,
+    advance: Callable[[], None],
+) -> None:
+    """Hand over all records, for as long as the client takes them; then all that is ever told is in the ledger."""
+    try:
+        if sender.takes_records:
+            # A client that has ended says in its troubles why.
+            with suppress(ClientEnded):
+                _hand_over_all(sender, scenario, side, ledger, faults, advance)
+    finally:
+        sender.close()
+
+
+def _hand_over_all(
+    sender: Sender,
+    scenario: Scenario,
+    side: Side,
+    ledger: SideLedger,
+    faults: FaultSchedule,
+    advance: Callable[[], None],
+) -> None:
+    workload, began, pace = Workload(scenario), time.monotonic(), side.records_per_second
+    for number in range(scenario.records):
+        if pace:
+            time.sleep(max(0.0, began + number / pace - time.monotonic()))
+        faults.pass_record(number)
+        record = workload.record(number)
+        ledger.hand_over(number, record.partition, record.key, record.value)
+        sender.hand_over(number, record.partition, record.key, record.value, record.headers)
+        if scenario.flush_every and (number + 1) % scenario.flush_every == 0:
+            sender.flush()
+            ledger.note_flush()
+        advance()
+    faults.pass_record(scenario.records)
+    sender.flush()
+
+
+def _dotted(name: str) -> str:
+    return name.replace("_", ".")

@@ -1,0 +1,404 @@
+"""Sends a side's records with a client in a process of its own, by lines of JSON (docs/trial-clients.md).
+
+One loop moves bytes both ways, without threads: it writes what the client takes and reads what it says, and never waits
+longer than `patience_s` for a client that does neither. Nothing that a client says ends a trial: a line that cannot be
+used, a record told twice, an end before its time become `troubles`, each a sentence with its place.
+
+The process leads a group of its own, which is killed at the end if anything of it is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ottla.errors import UserMistake
+from ottla.ledger.schema import ACKED, FAILED
+from ottla.trial.client_lines import (
+    LINE_BYTES_MAX,
+    Hello,
+    LineError,
+    Told,
+    flush_line,
+    read_hello,
+    read_told,
+    record_line,
+    shown,
+    start_line,
+)
+from ottla.trial.ledger import SideLedger
+from ottla.trial.sender import ClientEnded, SendingOrder
+
+_START_S = 60.0
+# What brokers and a busy machine may add to `delivery.timeout.ms` before a client counts as silent.
+_GRACE_S = 15.0
+_END_S = 5.0
+_READ_BYTES = 1 << 16
+_STDERR_BYTES = 4_000
+_TROUBLES_MAX = 5
+# A client that says other things without an end is ended.
+_WRONG_LINES_MAX = 1_000
+
+_logger = logging.getLogger("ottla.trial")
+
+
+class ProcessSender:
+    """A client that `command` starts; UserMistake where it cannot be started.
+
+    `patience_s`: how long it may neither take a record nor tell an outcome; `start_s`: how long until its first line.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        order: SendingOrder,
+        ledger: SideLedger,
+        *,
+        patience_s: float | None = None,
+        start_s: float = _START_S,
+    ) -> None:
+        self._order = order
+        self._ledger = ledger
+        self._patience_s = order.delivery_timeout_s + _GRACE_S if patience_s is None else patience_s
+        self._hello: Hello | None = None
+        self._troubles: list[str] = []
+        self._wrong_lines = 0
+        # By record number: the partition it is for; the line that told its outcome.
+        self._asked: dict[int, int] = {}
+        self._told: dict[int, tuple[int, Told]] = {}
+        self._line = 0
+        self._outgoing = bytearray()
+        self._incoming = bytearray()
+        self._stderr = bytearray()
+        self._takes_input = True
+        self._has_said_all = False
+        self._has_ended = False
+        self._start(command)
+        self._outgoing += start_line(order)
+        with suppress(ClientEnded):
+            self._move(lambda: self._hello is not None, start_s)
+
+    # ---- what a runner asks for -------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> str:
+        """What the client calls itself, and its version; "" if it never said so."""
+        return "" if self._hello is None else self._hello.client
+
+    @property
+    def impossible(self) -> str | None:
+        """Why this client cannot send as the side wants it."""
+        if self._hello is None:
+            return None
+        if self._hello.impossible is not None:
+            return self._hello.impossible
+        missing = [name for name in self._hello.without if name in self._order.required]
+        if not missing:
+            return None
+        return f"it cannot be given {', '.join(self._order.shown(name) for name in missing)}"
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """Those of the trial's own settings that it does not have."""
+        return () if self._hello is None else self._hello.without
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Why what it told is not whole."""
+        more = self._wrong_lines - _TROUBLES_MAX
+        return (*self._troubles, *([f"{more:,} more lines of the client cannot be used"] if more > 0 else []))
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether it can send like this and has not ended."""
+        return self.impossible is None and not self._has_ended
+
+    def hand_over(
+        self, number: int, partition: int, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]
+    ) -> None:
+        """Give it a record, and take what it has told; waits while it takes nothing."""
+        # From here on the client may have it.
+        self._asked[number] = partition
+        self._outgoing += record_line(number, partition, key, value, headers)
+        self._move(lambda: not self._outgoing, self._patience_s)
+
+    def flush(self) -> None:
+        """Wait until all records have an outcome."""
+        self._outgoing += flush_line()
+        self._move(lambda: not self._outgoing and len(self._told) == len(self._asked), self._patience_s)
+
+    def close(self) -> None:
+        """End its input, take all that it tells, and see it end."""
+        try:
+            with suppress(ClientEnded):
+                self._move(lambda: not self._outgoing, self._patience_s)
+                self._end_input()
+                self._move(lambda: self._has_said_all, self._patience_s)
+                self._see_it_end()
+        finally:
+            self._kill()
+        self._tell_the_rest_unknown()
+
+    # ---- the process ------------------------------------------------------------------------------------------------
+
+    def _start(self, command: Sequence[str]) -> None:
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise UserMistake(f"the client cannot be started: {command[0]}: {error.strerror}") from None
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._pipes = (process.stdin, process.stdout, process.stderr)
+        self._selector = selectors.DefaultSelector()
+        for pipe, event, moves in (
+            (process.stdin, selectors.EVENT_WRITE, self._write),
+            (process.stdout, selectors.EVENT_READ, self._read),
+            (process.stderr, selectors.EVENT_READ, self._read_stderr),
+        ):
+            os.set_blocking(pipe.fileno(), False)
+            self._selector.register(pipe, event, moves)
+
+    def _end_input(self) -> None:
+        self._stop_writing()
+        self._pipes[0].close()
+
+    def _see_it_end(self) -> None:
+        try:
+            status = self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._end("the client closed its output and did not end, so it was killed")
+        if status:
+            self._end(f"the client {_ending(status)} at its end{self._last_words()}")
+
+    def _end(self, trouble: str) -> None:
+        """No record more for this client."""
+        self._troubles.append(trouble)
+        self._kill()
+        raise ClientEnded
+
+    def _kill(self) -> None:
+        """Leave nothing of it behind."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._selector.close()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in self._pipes:
+            with suppress(OSError):
+                pipe.close()
+
+    # ---- bytes both ways --------------------------------------------------------------------------------------------
+
+    def _move(self, is_done: Callable[[], bool], patience_s: float) -> None:
+        """Write and read until `is_done`; ends a client that stands still for so long, or that has ended."""
+        if self._has_ended:
+            raise ClientEnded
+        until = time.monotonic() + patience_s
+        try:
+            while not is_done():
+                if self._has_said_all:
+                    self._end_early()
+                self._await_writing()
+                ready = self._selector.select(max(0.0, until - time.monotonic()))
+                moved = [each.data() for each, _ in ready]
+                if any(moved):
+                    until = time.monotonic() + patience_s
+                elif time.monotonic() >= until:
+                    self._end_silent(patience_s)
+        except KeyboardInterrupt:
+            # Nobody waits for it any more.
+            self._kill()
+            raise
+
+    def _await_writing(self) -> None:
+        """Ask for room in the pipe only while there is something to write."""
+        if not self._takes_input:
+            return
+        is_asked = self._pipes[0] in self._selector.get_map()
+        if self._outgoing and not is_asked:
+            self._selector.register(self._pipes[0], selectors.EVENT_WRITE, self._write)
+        elif not self._outgoing and is_asked:
+            self._selector.unregister(self._pipes[0])
+
+    def _write(self) -> bool:
+        """Whether something was written."""
+        try:
+            count = os.write(self._pipes[0].fileno(), self._outgoing)
+        except BlockingIOError:
+            return False
+        except BrokenPipeError:
+            # What it has said so far is still to be read.
+            self._stop_writing()
+            return False
+        del self._outgoing[:count]
+        return count > 0
+
+    def _stop_writing(self) -> None:
+        self._takes_input = False
+        if self._pipes[0] in self._selector.get_map():
+            self._selector.unregister(self._pipes[0])
+
+    def _read(self) -> bool:
+        """Whether an outcome was told, or the end reached."""
+        try:
+            content = os.read(self._pipes[1].fileno(), _READ_BYTES)
+        except BlockingIOError:
+            return False
+        self._incoming += content
+        *lines, rest = self._incoming.split(b"\n")
+        self._incoming = bytearray(rest)
+        told = [self._take_line(bytes(line)) for line in lines]
+        if len(rest) > LINE_BYTES_MAX:
+            self._end(f"line {self._line + 1} of the client is longer than {LINE_BYTES_MAX:,} bytes")
+        if content:
+            return any(told)
+        self._selector.unregister(self._pipes[1])
+        self._has_said_all = True
+        if rest:
+            self._take_last_line(bytes(rest))
+        return True
+
+    def _read_stderr(self) -> bool:
+        try:
+            content = os.read(self._pipes[2].fileno(), _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not content:
+            self._selector.unregister(self._pipes[2])
+        self._keep_stderr(content)
+        return False
+
+    def _keep_stderr(self, content: bytes) -> None:
+        for line in content.splitlines():
+            _logger.warning("%s: %s", self.client or "client", line.decode("utf-8", "backslashreplace"))
+        self._stderr = (self._stderr + content)[-_STDERR_BYTES:]
+
+    # ---- what it says -----------------------------------------------------------------------------------------------
+
+    def _take_line(self, line: bytes) -> bool:
+        """Whether it could be used."""
+        self._line += 1
+        if not line.strip():
+            return False
+        try:
+            if self._hello is None:
+                self._hello = read_hello(line)
+            else:
+                self._take_told(read_told(line))
+        except LineError as wrong:
+            trouble = f"line {self._line} of the client {wrong}"
+            if self._hello is None:
+                self._end(trouble)
+            self._note_line(trouble)
+            return False
+        return True
+
+    def _take_last_line(self, line: bytes) -> None:
+        """A line that does not end: whole in spite of that, or cut off."""
+        if line.endswith(b"}"):
+            self._take_line(line)
+        else:
+            self._note_line(f"the last line of the client, line {self._line + 1}, ends in the middle: {shown(line)}")
+
+    def _note_line(self, trouble: str) -> None:
+        self._wrong_lines += 1
+        if self._wrong_lines <= _TROUBLES_MAX:
+            self._troubles.append(trouble)
+        if self._wrong_lines == _WRONG_LINES_MAX:
+            self._end(f"{_WRONG_LINES_MAX:,} lines of the client cannot be used, so it was ended")
+
+    def _take_told(self, told: Told) -> None:
+        """Into the ledger; LineError where this outcome cannot be."""
+        number = told.number
+        if number not in self._asked:
+            raise LineError(f"tells of record {number}, which was not handed over")
+        if number in self._told:
+            line, before = self._told[number]
+            raise LineError(f"tells record {number} {told.outcome}; line {line} has told it {before.outcome} already")
+        partition = self._asked[number]
+        if told.outcome == ACKED and self._order.is_answered:
+            _check_place(told, partition)
+        self._told[number] = (self._line, told)
+        if told.outcome == FAILED:
+            self._ledger.tell_failed(number)
+            self._ledger.count_told(told.error)
+        elif told.outcome == ACKED and self._order.is_answered:
+            self._ledger.tell_acked(number, partition, told.offset)
+        else:
+            self._ledger.tell_unknown(number)
+            if told.error:
+                self._ledger.count_told(told.error)
+
+    # ---- a client that does not end well ----------------------------------------------------------------------------
+
+    def _end_silent(self, patience_s: float) -> None:
+        if self._hello is None:
+            self._end(f"the client said nothing within {patience_s:g} s of its start{self._last_words()}")
+        self._end(f"the client took no record and told no outcome for {patience_s:g} s, so it was ended")
+
+    def _end_early(self) -> None:
+        try:
+            ending = _ending(self._process.wait(_END_S))
+        except subprocess.TimeoutExpired:
+            ending = "closed its output"
+        when = "before it said who it is" if self._hello is None else "while there was more for it to do"
+        self._end(f"the client {ending} {when}{self._last_words()}")
+
+    def _last_words(self) -> str:
+        """The last line on its stderr, behind a colon."""
+        with suppress(OSError):
+            while content := os.read(self._pipes[2].fileno(), _READ_BYTES):
+                self._keep_stderr(content)
+        lines = self._stderr.decode("utf-8", "backslashreplace").split("\n")
+        said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f": {said}" if said else ""
+
+    def _tell_the_rest_unknown(self) -> None:
+        """What a client never told, nobody knows."""
+        untold = [number for number in self._asked if number not in self._told]
+        for number in untold:
+            self._ledger.tell_unknown(number)
+        if untold and self.impossible is None:
+            self._troubles.append(
+                f"the client told no outcome of {len(untold):,} of {len(self._asked):,} records; "
+                f"the first of them is record {untold[0]}"
+            )
+
+
+def _check_place(told: Told, partition: int) -> None:
+    """Whoever acknowledges a record says where it is."""
+    place = "in which partition" if told.partition < 0 else "at which offset"
+    if told.partition < 0 or told.offset < 0:
+        raise LineError(f"tells record {told.number} acked and does not say {place}")
+    if told.partition != partition:
+        raise LineError(
+            f"tells record {told.number} acked in partition {told.partition}; it was to go to partition {partition}"
+        )
+
+
+def _ending(status: int) -> str:
+    """How a process ended, by its exit status."""
+    if status >= 0:
+        return f"ended with exit status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"was killed by {name}"

@@ -1,0 +1,333 @@
+"""What a client in a process of its own may do wrong, each told by a sentence with its place.
+
+The clients here are short programs that know no Kafka: they say what they are written to say.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.errors import UserMistake
+from ottla.ledger.schema import ACKED, FAILED, UNKNOWN
+from ottla.trial.ledger import SideLedger
+from ottla.trial.process_sender import ProcessSender
+from ottla.trial.sender import ClientEnded, SendingOrder
+
+# Reads and tells; `say` prints a line, `acked` is the line about a record, `lines` all that follows the first one.
+HEAD = """
+import json, os, signal, sys
+say = lambda text: print(text, flush=True)
+acked = lambda given, offset=5: json.dumps(
+    {"number": given["number"], "outcome": "acked", "partition": given["partition"], "offset": offset})
+start = json.loads(sys.stdin.readline())
+lines = map(json.loads, sys.stdin)
+hello = lambda **more: say(json.dumps({"client": "mine", "version": "7", **more}))
+"""
+SHORT_S = 0.4
+
+
+class Trial:
+    """Hands records to one client and keeps what came of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._program = folder / "client.py"
+        self.ledger = SideLedger()
+        self.sent = 0
+
+    def open(self, program: str, settings: dict[str, Any] | None = None, **patience: float) -> ProcessSender:
+        self._program.write_text(HEAD + program)
+        given = {"acks": "all", "linger.ms": 0, "delivery.timeout.ms": 5000, **(settings or {})}
+        order = SendingOrder("127.0.0.1:1", "trial", given, frozenset({"acks"}), "side")
+        return ProcessSender([sys.executable, "-I", "-S", str(self._program)], order, self.ledger, **patience)
+
+    def send(self, sender: ProcessSender, count: int, *, value: bytes = b"value") -> None:
+        """As many as it takes."""
+        for _ in range(count):
+            number = len(self.ledger.outcome)
+            self.ledger.hand_over(number, 0, b"key", value)
+            sender.hand_over(number, 0, b"key", value, [("ottla.sequence", b"\0")])
+
+    def run(self, program: str, count: int = 3, settings: dict[str, Any] | None = None, **patience: float) -> Any:
+        """The client's troubles when all is over."""
+        sender = self.open(program, settings, **patience)
+        try:
+            if sender.takes_records:
+                self.send(sender, count)
+                sender.flush()
+        except ClientEnded:
+            pass
+        finally:
+            sender.close()
+        return sender.troubles
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Trial:
+    return Trial(tmp_path)
+
+
+GOOD = """
+hello()
+offset = 10
+for given in lines:
+    if "number" in given:
+        say(acked(given, offset))
+        offset += 1
+"""
+
+
+def test_what_a_client_tells_is_in_the_ledger(trial: Trial) -> None:
+    program = """
+import base64
+hello(version="7.1")
+assert start["protocol"] == 1 and start["topic"] == "trial" and start["settings"]["acks"] == "all"
+assert start["bootstrap.servers"] == "127.0.0.1:1"
+for given in lines:
+    if given.get("flush"):
+        continue
+    assert base64.b64decode(given["key"]) == b"key" and base64.b64decode(given["value"]) == b"value"
+    assert given["headers"] == [["ottla.sequence", "AA=="]], given
+    if given["number"] == 0:
+        say(acked(given, 17))
+    elif given["number"] == 1:
+        say('{"number": 1, "outcome": "failed", "error": "too large"}')
+    else:
+        say('{"number": 2, "outcome": "unknown", "error": "timed out", "more": "is passed over"}')
+"""
+    assert trial.run(program) == ()
+    assert trial.ledger.outcome == [ACKED, FAILED, UNKNOWN]
+    assert trial.ledger.partition == [0, 0, 0]
+    assert trial.ledger.offset == [17, -1, -1]
+    assert trial.ledger.error == ["", "too large", "timed out"]
+
+
+def test_a_client_names_itself_and_the_settings_that_it_does_not_have(trial: Trial) -> None:
+    sender = trial.open(GOOD.replace("hello()", 'hello(without=["linger.ms"])'))
+    sender.close()
+    assert (sender.client, sender.without, sender.impossible) == ("mine 7", ("linger.ms",), None)
+    assert sender.troubles == ()
+
+
+def test_a_setting_that_the_side_gives_and_the_client_does_not_have_makes_it_impossible(trial: Trial) -> None:
+    sender = trial.open(GOOD.replace("hello()", 'hello(without=["acks", "linger.ms"])'))
+    assert not sender.takes_records
+    sender.close()
+    assert sender.impossible == "it cannot be given acks=all"
+    assert sender.troubles == ()
+
+
+def test_a_client_may_say_itself_why_it_cannot(trial: Trial) -> None:
+    sender = trial.open('hello(impossible="acks must be 1 here")')
+    sender.close()
+    assert (sender.impossible, sender.troubles) == ("acks must be 1 here", ())
+
+
+def test_a_record_without_acks_is_unknown_whatever_the_client_says(trial: Trial) -> None:
+    assert trial.run(GOOD.replace("acked(given, offset)", "acked(given, None)"), settings={"acks": 0}) == ()
+    assert trial.ledger.outcome == [UNKNOWN] * 3
+    assert trial.ledger.error == ["acks=0: nobody was asked"] * 3
+
+
+UNTOLD_1 = "the client told no outcome of 1 of 3 records; the first of them is record 2"
+
+
+@pytest.mark.parametrize(
+    ("program", "troubles"),
+    [
+        (
+            'hello(); say(acked(next(lines))); say(acked(next(lines))); say("oh, no"); [None for _ in lines]',
+            ["line 4 of the client is not JSON: 'oh, no'", "the client took no record", UNTOLD_1],
+        ),
+        (
+            "hello()\nfor given in lines: 'number' in given and say(acked(given).replace('acked', 'great'))",
+            ["line 2 of the client tells 'great' of record 0; an outcome is one of acked, failed, unknown"],
+        ),
+        (
+            GOOD + '    else: say(\'{"number": 0, "outcome": "failed"}\')',
+            ["line 5 of the client tells record 0 failed; line 2 has told it acked already"],
+        ),
+        (
+            GOOD + '    else: say(\'{"number": 9, "outcome": "failed"}\')',
+            ["line 5 of the client tells of record 9, which was not handed over"],
+        ),
+        (
+            GOOD.replace("acked(given, offset)", "acked({**given, 'partition': 4})"),
+            ["line 2 of the client tells record 0 acked in partition 4; it was to go to partition 0"],
+        ),
+        (
+            GOOD.replace("acked(given, offset)", "acked({**given, 'partition': None})"),
+            ["line 2 of the client tells record 0 acked and does not say in which partition"],
+        ),
+        (
+            GOOD.replace("acked(given, offset)", "acked(given, None)"),
+            ["line 2 of the client tells record 0 acked and does not say at which offset"],
+        ),
+        (
+            GOOD.replace("acked(given, offset)", "acked(given, 'ten')"),
+            ["line 2 of the client tells offset 'ten' of record 0, which must be an integer"],
+        ),
+        (GOOD.replace("say(acked(given, offset))", "say('[]')"), ["line 2 of the client is not a JSON object: '[]'"]),
+        (GOOD.replace("hello()", 'say("ready")') + "\n", ["line 1 of the client is not JSON: 'ready'"]),
+        (
+            GOOD.replace("hello()", "say('{\"name\": 1}')"),
+            ['line 1 of the client must be {"client": its name, "version": its version} and is \'{"name": 1}\''],
+        ),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_told_with_its_number(trial: Trial, program: str, troubles: list[str]) -> None:
+    told = trial.run(program, patience_s=SHORT_S)
+    for wanted in troubles:
+        assert any(each.startswith(wanted) for each in told), told
+
+
+def test_many_wrong_lines_are_counted_and_the_first_are_told(trial: Trial) -> None:
+    told = trial.run(GOOD + "    else: [say('x') for _ in range(8)]")
+    assert told == (*(f"line {line} of the client is not JSON: 'x'" for line in range(5, 10)), told[-1])
+    assert told[-1] == "3 more lines of the client cannot be used"
+    assert trial.ledger.outcome == [ACKED] * 3
+
+
+def test_a_client_that_says_nonsense_without_end_is_ended(trial: Trial) -> None:
+    told = trial.run("hello()\nwhile True: say('x')")
+    assert "1,000 lines of the client cannot be used, so it was ended" in told
+
+
+def test_a_line_without_end_is_not_kept(trial: Trial) -> None:
+    told = trial.run("hello()\nwhile True: sys.stdout.write('x' * 10000)")
+    assert told[0] == "line 2 of the client is longer than 1,048,576 bytes"
+
+
+def test_what_a_killed_client_did_not_tell_is_unknown(trial: Trial) -> None:
+    program = """
+hello()
+say(acked(next(lines)))
+sys.stdout.write('{"number": 1, "outc')
+sys.stdout.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert trial.run(program) == (
+        'the last line of the client, line 3, ends in the middle: \'{"number": 1, "outc\'',
+        "the client was killed by SIGKILL while there was more for it to do",
+        *trial_untold(trial, 1),
+    )
+    assert trial.ledger.outcome[0] == ACKED
+    assert set(trial.ledger.outcome[1:]) == {UNKNOWN}
+    # Where they may be stored, so that what is stored of them is theirs.
+    assert set(trial.ledger.partition) == {0}
+
+
+def trial_untold(trial: Trial, first: int) -> list[str]:
+    """How many records it was given before it was found dead depends on the moment."""
+    count = len(trial.ledger.outcome)
+    return [f"the client told no outcome of {count - first} of {count} records; the first of them is record {first}"]
+
+
+def test_a_last_line_that_is_whole_counts_without_its_end(trial: Trial) -> None:
+    program = (
+        "hello()\nfor given in lines:\n    'number' in given and say(acked(given))\n    if given.get('flush'): break\n"
+    )
+    program = program.replace("say(acked(given))", "sys.stdout.write((given['number'] and '\\n' or '') + acked(given))")
+    told = trial.run(program)
+    assert trial.ledger.outcome == [ACKED] * 3
+    assert told == ()
+
+
+def test_a_client_that_fails_says_why_on_its_stderr(trial: Trial) -> None:
+    told = trial.run("hello()\nsys.stdin.readline()\nsys.exit('no brokers: all refused')")
+    assert told[0] == "the client ended with exit status 1 while there was more for it to do: no brokers: all refused"
+
+
+def test_a_client_that_ends_before_it_says_who_it_is_gets_no_record(trial: Trial) -> None:
+    assert trial.run("import nothing_like_it") == (
+        "the client ended with exit status 1 before it said who it is: "
+        "ModuleNotFoundError: No module named 'nothing_like_it'",
+    )
+    assert trial.ledger.outcome == []
+
+
+def test_a_client_that_never_says_who_it_is_is_ended(trial: Trial) -> None:
+    told = trial.run("sys.stdin.read()", start_s=SHORT_S)
+    assert told == ("the client said nothing within 0.4 s of its start",)
+
+
+def test_a_client_that_never_tells_is_ended_and_its_records_are_unknown(trial: Trial) -> None:
+    assert trial.run("hello()\nfor given in lines: pass", patience_s=SHORT_S) == (
+        "the client took no record and told no outcome for 0.4 s, so it was ended",
+        "the client told no outcome of 3 of 3 records; the first of them is record 0",
+    )
+    assert trial.ledger.outcome == [UNKNOWN] * 3
+
+
+def test_a_client_that_takes_nothing_is_ended(trial: Trial) -> None:
+    sender = trial.open("hello()\nsignal.pause()", patience_s=SHORT_S)
+    with pytest.raises(ClientEnded):
+        trial.send(sender, 1000, value=bytes(1000))
+    sender.close()
+    assert sender.troubles[0].startswith("the client took no record and told no outcome for 0.4 s")
+
+
+def test_a_slow_client_is_waited_for_however_much_there_is(trial: Trial) -> None:
+    """Both pipes fill up: it reads nothing while it writes, and nobody waits for the other forever."""
+    program = """
+hello()
+for given in lines:
+    if "number" in given:
+        say(json.dumps({**json.loads(acked(given)), "error": "x" * 2000}))
+"""
+    sender = trial.open(program)
+    trial.send(sender, 500, value=bytes(2000))
+    sender.close()
+    assert sender.troubles == ()
+    assert trial.ledger.outcome == [ACKED] * 500
+
+
+def test_a_client_that_ends_without_telling_all_leaves_a_gap(trial: Trial) -> None:
+    sender = trial.open(GOOD.replace('if "number" in given', 'if given.get("number") not in (None, 1)'))
+    trial.send(sender, 3)
+    sender.close()
+    assert sender.troubles == ("the client told no outcome of 1 of 3 records; the first of them is record 1",)
+    assert trial.ledger.outcome == [ACKED, UNKNOWN, ACKED]
+
+
+def test_a_client_that_does_not_end_well_is_told(trial: Trial) -> None:
+    told = trial.run(GOOD + "\nsys.exit('could not close')")
+    assert told == ("the client ended with exit status 1 at its end: could not close",)
+
+
+def test_nothing_is_left_of_a_client_that_has_children(trial: Trial, tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    reading = os.open(held, os.O_RDONLY | os.O_NONBLOCK)
+    program = f"""
+import subprocess
+with open({str(held)!r}, "w") as out:
+    subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], stdout=out)
+{GOOD}
+"""
+    assert trial.run(program) == ()
+    # Its end comes when the last process that could write there has ended.
+    os.set_blocking(reading, True)
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+
+
+def test_ctrl_c_ends_a_client_at_once(trial: Trial) -> None:
+    """As the shell would, it sends the signal to whoever waits for it; then it tells nothing, and takes nothing."""
+    sender = trial.open("hello()\nnext(lines)\nnext(lines)\nos.kill(os.getppid(), signal.SIGINT)\nsignal.pause()")
+    trial.send(sender, 1)
+    with pytest.raises(KeyboardInterrupt):
+        sender.flush()
+    assert not sender.takes_records
+    sender.close()
+    assert sender.troubles == ("the client told no outcome of 1 of 1 records; the first of them is record 0",)
+
+
+def test_a_program_that_is_not_there_is_told() -> None:
+    order = SendingOrder("127.0.0.1:1", "trial", {}, frozenset(), "side")
+    with pytest.raises(UserMistake, match="the client cannot be started: no-such-program: No such file or directory"):
+        ProcessSender(["no-such-program"], order, SideLedger())
