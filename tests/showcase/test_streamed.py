@@ -8,7 +8,7 @@ import pytest
 
 from ottla.cluster.cluster import Cluster
 from ottla.errors import OttlaError
-from ottla.showcase.streamed import stream_and_kill, streaming_job
+from ottla.showcase.streamed import stream_and_kill
 
 pytestmark = pytest.mark.spark
 
@@ -18,4 +18,4 @@ def test_a_job_that_fails_says_why_and_leaves_no_process(tmp_path: Path) -> None
         Cluster(brokers=1) as cluster,
         pytest.raises(OttlaError, match=r"job ended with status 1: .* topic 'absent', which does not exist"),
     ):
-        stream_and_kill(cluster, streaming_job(cluster, "absent", "result", 10, tmp_path), 1, tmp_path)
+        stream_and_kill(cluster, "absent", "result", 10, 1, tmp_path)

@@ -27,8 +27,7 @@ RESULT = (
 
 
 class Job(NamedTuple):
-    """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are,
-    `master` where Spark works (None: here)."""
+    """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are."""
 
     bootstrap_servers: str
     source: str
@@ -36,14 +35,13 @@ class Job(NamedTuple):
     sink_id: str
     checkpoint: str
     records: int
-    master: str | None = None
 
 
 def run(job: Job) -> None:
     """Do it all, and return when it is done."""
-    from ottla.spark.session import session_at
+    from ottla.spark.session import local_session
 
-    spark = session_at(job.master, "ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
+    spark = local_session("ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
     records = (
         spark.readStream.format("ottla")
         .option("kafka.bootstrap.servers", job.bootstrap_servers)
