@@ -90,7 +90,7 @@ def test_the_outcome_names_the_client_that_sent() -> None:
         (("lost-ack", "--json", "/none/outcome.json"), "/none"),
         (("lost-ack", "--report", "/none/report.html"), "the report cannot be written to /none/report.html"),
         (("lost-ack", "--junit", "/none/junit.xml"), "the JUnit file cannot be written to /none/junit.xml"),
-        (("--list", "--report", "report.html"), "--list shows the trials, and --report is about their outcome"),
+        (("--list", "--report", "report.html"), "--list shows the trials, and --report writes their outcome"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(arguments: tuple[str, ...], words: str) -> None:

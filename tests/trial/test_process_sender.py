@@ -103,7 +103,7 @@ for given in lines:
     assert trial.ledger.outcome == [ACKED, FAILED, UNKNOWN]
     assert trial.ledger.partition == [0, 0, 0]
     assert trial.ledger.offset == [17, -1, -1]
-    assert trial.ledger.error == ["", "too large", "timed out"]
+    assert trial.ledger.errors == {"too large": 1, "timed out": 1}
 
 
 def test_a_client_names_itself_and_the_settings_that_it_does_not_have(trial: Trial) -> None:
@@ -130,7 +130,7 @@ def test_a_client_may_say_itself_why_it_cannot(trial: Trial) -> None:
 def test_a_record_without_acks_is_unknown_whatever_the_client_says(trial: Trial) -> None:
     assert trial.run(GOOD.replace("acked(given, offset)", "acked(given, None)"), settings={"acks": 0}) == ()
     assert trial.ledger.outcome == [UNKNOWN] * 3
-    assert trial.ledger.error == ["acks=0: nobody was asked"] * 3
+    assert trial.ledger.errors == {}
 
 
 UNTOLD_1 = "the client told no outcome of 1 of 3 records; the first of them is record 2"

@@ -7,7 +7,13 @@ The arguments are those of `ottla audit`. `--path` alone says where this file is
 
 from __future__ import annotations
 
+import os
 import sys
+
+# Python looks for modules first where the file lies that it was given, and here `inspect` is a command of ours.
+sys.path[:] = [
+    each for each in sys.path if os.path.realpath(each or ".") != os.path.dirname(os.path.realpath(__file__))
+]
 
 
 def main() -> int:

@@ -157,7 +157,7 @@ def _find_out(cluster: Cluster, source: Source, folders: RunFolders, steps: Step
             answers = ask_topics(spark, cluster.bootstrap_servers, topics, question)
         with steps.step("PySpark audits each topic against the ledger", unit="tasks") as step, watching(spark, step):
             verdicts, offsets = _judge(spark, cluster.bootstrap_servers, topics, folders)
-        streamed, streaming = _stream(spark, cluster, source, topics[EXACTLY_ONCE], records, folders, steps, master)
+        streamed, streaming = _stream(spark, cluster, source, topics[EXACTLY_ONCE], records, folders, steps)
     from ottla.evidence.witness import looked_at
     from ottla.showcase.groups import judge_run, note_controls
 
@@ -277,18 +277,11 @@ def _judge(
 
 
 def _stream(
-    spark: Any,
-    cluster: Cluster,
-    source: Source,
-    topic: str,
-    records: Records,
-    folders: RunFolders,
-    steps: Steps,
-    master: str | None,
+    spark: Any, cluster: Cluster, source: Source, topic: str, records: Records, folders: RunFolders, steps: Steps
 ) -> tuple[Streamed, Witness]:
     """The exactly-once topic, streamed on by a Spark driver that is killed once; its result, judged, and who looked."""
     from ottla.showcase.groups import note_streamed, streaming_witness
-    from ottla.showcase.streamed import judge_result, stream_and_kill, streaming_job
+    from ottla.showcase.streamed import judge_result, stream_and_kill
     from ottla.spark.progress import watching
 
     result = f"{source.name}-streamed"
@@ -306,8 +299,12 @@ def _stream(
         steps.step("PySpark streams exactly-once on, its driver killed once"),
         temporary_folder() as folder,
     ):
+<<<<<<< HEAD
         job = streaming_job(cluster, topic, result, records.count, folder, master)
         killed = stream_and_kill(spark, cluster, job, records.partitions, folder, look_while_dead)
+=======
+        killed = stream_and_kill(cluster, topic, result, records.count, records.partitions, folder, look_while_dead)
+>>>>>>> audit
     with steps.step("PySpark audits what was streamed", unit="tasks") as step, watching(spark, step):
         streamed = Streamed(judge_result(spark, cluster.bootstrap_servers, topic, result), killed)
     witness.choose_part()

@@ -38,18 +38,12 @@ _PATIENCE_S = 600.0
 _WORDS_MAX = 400
 
 
-def streaming_job(
-    cluster: Cluster, source: str, result: str, records: int, folder: Path, master: str | None = None
-) -> Job:
-    """The job from the topic `source` of so many records to the topic `result`; its checkpoint is in `folder`."""
-    checkpoint = str(folder / "checkpoint")
-    return Job(cluster.bootstrap_servers, source, result, "ottla-run", checkpoint, records, master)
-
-
 def stream_and_kill(
     spark: SparkSession,
     cluster: Cluster,
-    job: Job,
+    source: str,
+    result: str,
+    records: int,
     partitions: int,
     folder: Path,
     while_dead: Callable[[], None] = lambda: None,
@@ -61,9 +55,8 @@ def stream_and_kill(
     """
     from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
 
-    cluster.create_topic(
-        job.result, partitions=partitions, replication_factor=len(cluster.bootstrap_servers.split(","))
-    )
+    cluster.create_topic(result, partitions=partitions, replication_factor=len(cluster.bootstrap_servers.split(",")))
+    job = Job(cluster.bootstrap_servers, source, result, "ottla-run", str(folder / "checkpoint"), records)
     held = folder / "barriers"
     held.mkdir()
     hold(held, Barrier.COMMIT_APPLY)

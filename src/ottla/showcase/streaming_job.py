@@ -32,8 +32,7 @@ RESULT = (
 
 
 class Job(NamedTuple):
-    """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are,
-    `master` where Spark works (None: here)."""
+    """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are."""
 
     bootstrap_servers: str
     source: str
@@ -41,13 +40,13 @@ class Job(NamedTuple):
     sink_id: str
     checkpoint: str
     records: int
-    master: str | None = None
 
 
 def run(job: Job) -> None:
     """Do it all, and return when it is done."""
-    from ottla.spark.session import session_at
+    from ottla.spark.session import local_session
 
+<<<<<<< HEAD
     spark = session_at(job.master, "ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
     start(job, spark).awaitTermination()
     spark.stop()
@@ -55,6 +54,9 @@ def run(job: Job) -> None:
 
 def start(job: Job, spark: SparkSession) -> StreamingQuery:
     """Begin, or go on from the checkpoint; the query ends by itself."""
+=======
+    spark = local_session("ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
+>>>>>>> audit
     records = (
         spark.readStream.format("ottla")
         .option("kafka.bootstrap.servers", job.bootstrap_servers)

@@ -19,6 +19,10 @@ from ottla.trial.sender import ClientEnded, Sender, SendingOrder
 from ottla.trial.workload import Workload
 
 
+# Few clients have it, and those that do need not have it of this length.
+_NOT_EVERYWHERE = ("max_block_ms",)
+
+
 def why_impossible(scenario: Scenario, side: Side) -> str | None:
     """Why no other client can send this side; None where one can."""
     if side.transaction_records:
@@ -30,7 +34,8 @@ def why_impossible(scenario: Scenario, side: Side) -> str | None:
 
 def order(bootstrap_servers: str, side: Side) -> SendingOrder:
     """What the client has to do."""
-    settings = {**PRODUCER, **side.producer}
+    ours = {name: value for name, value in PRODUCER.items() if name not in _NOT_EVERYWHERE}
+    settings = {**ours, **side.producer}
     return SendingOrder(
         bootstrap_servers=bootstrap_servers,
         topic=TOPIC,
