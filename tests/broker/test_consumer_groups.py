@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -270,6 +271,8 @@ def test_without_group_version_there_are_no_consumer_groups() -> None:
     world.create_topic()
     assert Consumer(world, "one").join() == ErrorCode.UNSUPPORTED_VERSION
     assert described(world).error_code == ErrorCode.UNSUPPORTED_VERSION
+    request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    assert "group.version" not in [each.name for each in world.ask(1, request, version=4).finalized_features]
 
 
 def test_another_broker_does_not_coordinate(replicated: World) -> None:

@@ -188,7 +188,7 @@ def test_a_group_with_members_is_not_taken_over_by_the_other_protocol(shared: Wo
     classic.leave()
     assert consumer.join() == 0
     assert committed(shared)[TOPIC, 0][0] == 5
-    assert classic.join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert classic.join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert classic.heartbeat() == classic.leave() == ErrorCode.UNKNOWN_MEMBER_ID
     assert classic.sync().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     newcomer = Client(shared)

@@ -246,6 +246,13 @@ def other_protocol(session: Session) -> None:
     session.describe(_CLASSIC)
     session.join("one", group_id=_CLASSIC)
     session.fetch(None, -1)
+    session.join("one")
+    session.join_classic(_GROUP)
+    session.join_classic(_GROUP, "nobody")
+    heartbeat = HeartbeatRequest(group_id=_GROUP, member_id="one", generation_id=session.epochs["one"])
+    session.seen.append(session.wire.ask(heartbeat, 4).error_code)
+    session.beat("one", member_epoch=-1)
+    session.join_classic(_GROUP, "nobody")
     told = session.join_classic(_GROUP)
     session.join_classic(_GROUP, told)
     sync = SyncGroupRequest(

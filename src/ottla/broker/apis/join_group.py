@@ -2,10 +2,9 @@
 
 The leader's answer lists all members. What decides stands in `ottla.broker.groups`. A session timeout outside
 `group.min.session.timeout.ms` and `group.max.session.timeout.ms` is INVALID_SESSION_TIMEOUT, an empty group id
-INVALID_GROUP_ID, no protocol that all members know INCONSISTENT_GROUP_PROTOCOL, as is a group whose members use the
-protocol of KIP-848 (a new member; others are UNKNOWN_MEMBER_ID there); from version 4 on new members are
-first told their id, with MEMBER_ID_REQUIRED. Members of more kinds than consumers (Kafka Connect) are welcome: what
-they say to each other is theirs.
+INVALID_GROUP_ID, no protocol that all members know INCONSISTENT_GROUP_PROTOCOL, and so is a group whose members use the
+protocol of KIP-848; from version 4 on new members are first told their id, with MEMBER_ID_REQUIRED. Members of more
+kinds than consumers (Kafka Connect) are welcome: what they say to each other is theirs.
 """
 
 from __future__ import annotations
@@ -27,13 +26,11 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
         if not least <= message.session_timeout_ms <= most:
             raise GroupRefusal(ErrorCode.INVALID_SESSION_TIMEOUT)
         if message.member_id:
-            group = broker.groups.known(message.group_id, now_us)
-            members = group.classic
-        else:
-            if not message.protocol_type or not message.protocols:
-                raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            group = broker.groups.classic_group(message.group_id, now_us)
-            members = group.classic
+            broker.groups.known(message.group_id, now_us)
+        elif not message.protocol_type or not message.protocols:
+            raise GroupRefusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        group = broker.groups.classic_group(message.group_id, now_us)
+        members = group.classic
     except GroupRefusal as refusal:
         _refuse(broker, request, refusal, now_us)
         return

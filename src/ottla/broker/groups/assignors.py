@@ -84,20 +84,25 @@ def _move_one(assigned: dict[str, Partitions], subscribers: Mapping[bytes, list[
     False where no member can have fewer without another one having more. The squares of the loads add up to less
     after each move, so moving comes to an end.
     """
+    lowest = min(map(len, assigned.values()), default=0)
     for giver in sorted(assigned, key=lambda member_id: -len(assigned[member_id])):
         load = len(assigned[giver])
-        if load < 2:
+        if load < lowest + 2:
             return False
         # Whom the giver's partitions can reach: member -> (who passes a partition on to it, that partition).
         reached: dict[str, tuple[str, TopicPartition] | None] = {giver: None}
         line = [giver]
+        lowest_reached = load
         for passer in line:
+            if lowest_reached == lowest:
+                break
             topics = {place[0]: place for place in assigned[passer]}
             for topic_id, place in topics.items():
                 for taker in subscribers[topic_id]:
                     if taker not in reached:
                         reached[taker] = passer, place
                         line.append(taker)
+                        lowest_reached = min(lowest_reached, len(assigned[taker]))
         receiver = min(line, key=lambda member_id: len(assigned[member_id]))
         if len(assigned[receiver]) + 1 < load:
             while (step := reached[receiver]) is not None:

@@ -57,16 +57,16 @@ def part_of_key(key: bytes) -> tuple[str, Part, str] | None:
 
 
 def take_record(group: ConsumerGroup, part: Part, member_id: str, value: bytes | None) -> None:
-    """Let a group know what a record says of it; MalformedMessage."""
-    decoder = None if value is None else _decoder(value)
-    if part is Part.GROUP:
-        group.epoch = 0 if decoder is None else decoder.int32()
-        group.metadata_hash = 0 if decoder is None else _tagged_int64(decoder)
-    elif part is Part.TARGET_EPOCH:
-        group.assignment_epoch = 0 if decoder is None else decoder.int32()
-    elif decoder is None:
+    """Let a group know what a record says of it; MalformedMessage. A member is gone when it says nothing any more."""
+    if value is None:
         if part is Part.MEMBER:
             group.members.pop(member_id, None)
+        return
+    decoder = _decoder(value)
+    if part is Part.GROUP:
+        group.epoch, group.metadata_hash = decoder.int32(), _tagged_int64(decoder)
+    elif part is Part.TARGET_EPOCH:
+        group.assignment_epoch = decoder.int32()
     else:
         member = group.members.setdefault(member_id, ConsumerMember(member_id))
         if part is Part.MEMBER:
