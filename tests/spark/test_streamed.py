@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from ottla.cluster.cluster import Cluster
 from ottla.errors import OttlaError
-from ottla.showcase.streamed import finish, stream_and_kill, streaming_job
+from ottla.showcase.streamed import finish, stream_and_kill
+from ottla.showcase.streaming_job import Job
 
 pytestmark = pytest.mark.spark
 
@@ -19,7 +20,7 @@ def test_a_job_that_fails_says_why_and_leaves_no_process(spark: SparkSession, tm
         Cluster(brokers=1) as cluster,
         pytest.raises(OttlaError, match=r"job ended with status 1: .* topic 'absent', which does not exist"),
     ):
-        stream_and_kill(spark, cluster, streaming_job(cluster, "absent", "result", 10, tmp_path), 1, tmp_path)
+        stream_and_kill(spark, cluster, "absent", "result", 10, 1, tmp_path)
 
 
 def test_a_job_that_cannot_be_finished_says_why_and_leaves_the_session_as_it_was(
@@ -27,7 +28,7 @@ def test_a_job_that_cannot_be_finished_says_why_and_leaves_the_session_as_it_was
 ) -> None:
     before = spark.conf.get("spark.sql.codegen.wholeStage")
     with Cluster(brokers=1) as cluster:
-        job = streaming_job(cluster, "absent", "result", 10, tmp_path)
+        job = Job(cluster.bootstrap_servers, "absent", "result", "unfinished", str(tmp_path / "checkpoint"), 10)
         with pytest.raises(OttlaError, match=r"the streaming job failed: .* topic 'absent', which does not exist"):
             finish(job, spark)
     assert spark.conf.get("spark.sql.codegen.wholeStage") == before

@@ -299,12 +299,8 @@ def _stream(
         steps.step("PySpark streams exactly-once on, its driver killed once"),
         temporary_folder() as folder,
     ):
-<<<<<<< HEAD
-        job = streaming_job(cluster, topic, result, records.count, folder, master)
-        killed = stream_and_kill(spark, cluster, job, records.partitions, folder, look_while_dead)
-=======
-        killed = stream_and_kill(cluster, topic, result, records.count, records.partitions, folder, look_while_dead)
->>>>>>> audit
+        count, partitions = records.count, records.partitions
+        killed = stream_and_kill(spark, cluster, topic, result, count, partitions, folder, look_while_dead)
     with steps.step("PySpark audits what was streamed", unit="tasks") as step, watching(spark, step):
         streamed = Streamed(judge_result(spark, cluster.bootstrap_servers, topic, result), killed)
     witness.choose_part()

@@ -46,17 +46,13 @@ def run(job: Job) -> None:
     """Do it all, and return when it is done."""
     from ottla.spark.session import local_session
 
-<<<<<<< HEAD
-    spark = session_at(job.master, "ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
+    spark = local_session("ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
     start(job, spark).awaitTermination()
     spark.stop()
 
 
 def start(job: Job, spark: SparkSession) -> StreamingQuery:
     """Begin, or go on from the checkpoint; the query ends by itself."""
-=======
-    spark = local_session("ottla run, streaming", settings=SHORT_LIVED | INTERPRETED)
->>>>>>> audit
     records = (
         spark.readStream.format("ottla")
         .option("kafka.bootstrap.servers", job.bootstrap_servers)

@@ -18,7 +18,6 @@ from ottla.trial.scenario import TOPIC, Scenario, Side
 from ottla.trial.sender import ClientEnded, Sender, SendingOrder
 from ottla.trial.workload import Workload
 
-
 # Few clients have it, and those that do need not have it of this length.
 _NOT_EVERYWHERE = ("max_block_ms",)
 
