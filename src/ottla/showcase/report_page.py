@@ -68,7 +68,7 @@ def _groups(outcome: RunOutcome) -> str:
         kind = "verdict bad" if verdict.word == VIOLATED else ""
         word = f'<span class="{kind}">{shown(verdict.word)}</span>'
         rows.append((str(verdict.group.number), word, shown(verdict.group.name), shown(verdict.why())))
-    found = table({"group": NUMBER, "verdict": WORD, "about": "", "found, or not seen": ""}, rows)
+    found = table({"group": NUMBER, "verdict": WORD, "about": WORD, "found, or not seen": ""}, rows)
     return (
         "<h2>The sixteen groups of guarantees, by the checkers that judge the simulation</h2>"
         f"{found}<p>Looked at: {shown(outcome.looked_at)}.</p>"
