@@ -253,7 +253,7 @@ def test_who_waits_when_the_cluster_is_closed_is_told_so() -> None:
             # Connections are taken in their order, so the one that waits is there.
             assert http.get("/v1")["api"] == 1
         with waiting, silent:
-            assert parsed(heard(waiting)) == (503, {"error": "it is being closed."})
+            assert parsed(heard(waiting)) == (503, {"error": "the cluster is being closed."})
             assert heard(silent) == b""
 
 

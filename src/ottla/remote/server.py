@@ -139,7 +139,7 @@ class ControlServer:
                 return carry_out(held, method, target, body, routes)
             except Refusal:
                 if self._is_closing:
-                    raise Refusal(503, "it is being closed.") from None
+                    raise Refusal(503, f"the {type(held).__name__.lower()} is being closed.") from None
                 raise
 
         try:
