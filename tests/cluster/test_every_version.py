@@ -19,7 +19,8 @@ from .kio_wire import KioWire, build, empty_lists, error_codes, kio_class
 from .valid_requests import CASES, PASSWORD, PLACES, SASL, STRAYED, USER, Situation, batch
 
 _PRODUCE, _FETCH, _METADATA, _FIND_COORDINATOR, _API_VERSIONS, _END_TXN, _ELECT_LEADERS = 0, 1, 3, 10, 18, 26, 43
-_LIST_TRANSACTIONS, _DESCRIBE_TOPIC_PARTITIONS = 66, 75
+_LIST_PARTITION_REASSIGNMENTS, _DESCRIBE_CLIENT_QUOTAS, _ALTER_CLIENT_QUOTAS, _DESCRIBE_QUORUM = 46, 48, 49, 55
+_LIST_TRANSACTIONS, _LIST_CONFIG_RESOURCES, _DESCRIBE_TOPIC_PARTITIONS = 66, 74, 75
 _COORDINATORS = [0, 1] if _END_TXN in VERSIONS else [0]
 _ASKED = [
     # The latest one stands for all in `make test`.
@@ -38,6 +39,11 @@ MAY_BE_EMPTY: dict[int, set[str]] = {
     _METADATA: {"topics.partitions.offline_replicas"},
     _API_VERSIONS: {"supported_features"},
     _LIST_TRANSACTIONS: {"unknown_state_filters"},
+    _LIST_PARTITION_REASSIGNMENTS: {"topics"},
+    _DESCRIBE_CLIENT_QUOTAS: {"entries"},
+    _ALTER_CLIENT_QUOTAS: {"entries"},
+    _DESCRIBE_QUORUM: {"topics.partitions.observers"},
+    _LIST_CONFIG_RESOURCES: {"config_resources"},
     _DESCRIBE_TOPIC_PARTITIONS: {
         f"topics.partitions.{each}" for each in ("eligible_leader_replicas", "last_known_elr", "offline_replicas")
     },

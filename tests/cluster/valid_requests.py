@@ -237,7 +237,30 @@ def offset_delete(at: Situation) -> dict[str, Any]:
 
 
 def update_features(at: Situation) -> dict[str, Any]:
-    return {"timeout_ms": _TIMEOUT_MS, "feature_updates": [], "validate_only": True}
+    level = {"feature": "transaction.version", "max_version_level": 2, "allow_downgrade": False, "upgrade_type": 1}
+    return {"timeout_ms": _TIMEOUT_MS, "feature_updates": [level], "validate_only": True}
+
+
+def list_partition_reassignments(at: Situation) -> dict[str, Any]:
+    return {"timeout_ms": _TIMEOUT_MS, "topics": None}
+
+
+def describe_client_quotas(at: Situation) -> dict[str, Any]:
+    any_client = {"entity_type": "client-id", "match_type": 2, "match": None}
+    return {"components": [any_client], "strict": False}
+
+
+def alter_client_quotas(at: Situation) -> dict[str, Any]:
+    # A quota would be refused.
+    return {"entries": [], "validate_only": True}
+
+
+def describe_quorum(at: Situation) -> dict[str, Any]:
+    return {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
+
+
+def list_config_resources(at: Situation) -> dict[str, Any]:
+    return {"resource_types": [2]}
 
 
 def describe_cluster(at: Situation) -> dict[str, Any]:
@@ -309,7 +332,11 @@ CASES: dict[int, Callable[[Situation], dict[str, Any]]] = {
     42: delete_groups,
     43: elect_leaders,
     44: alter_configs,
+    46: list_partition_reassignments,
     47: offset_delete,
+    48: describe_client_quotas,
+    49: alter_client_quotas,
+    55: describe_quorum,
     57: update_features,
     60: describe_cluster,
     61: describe_producers,
@@ -317,6 +344,7 @@ CASES: dict[int, Callable[[Situation], dict[str, Any]]] = {
     66: list_transactions,
     68: consumer_group_heartbeat,
     69: consumer_group_describe,
+    74: list_config_resources,
     75: describe_topic_partitions,
 }
 # APIs that are asked at a listener of SASL's, on a new connection, or of brokers of which the first replica of the

@@ -8,6 +8,7 @@ import pytest
 
 import ottla
 from ottla import Listener
+from ottla.tap.byte_source import ByteSource
 from ottla.tap.capture import CaptureReader
 from ottla.tap.exchange import Entry, Exchange, Outcome
 
@@ -19,7 +20,7 @@ _PASSWORD = "a-password-4711"
 
 def entries_of(capture: Path) -> list[Entry]:
     with capture.open("rb") as file:
-        reader = CaptureReader(file, capture.name)
+        reader = CaptureReader(ByteSource(file), capture.name)
         entries = list(reader.entries())
     assert reader.cut_off is None
     return entries

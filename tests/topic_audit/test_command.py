@@ -84,7 +84,7 @@ def test_a_lost_acknowledgement_shows_which_guarantee_was_kept(
     assert (copy["sequence"], copy["partition"], copy["offsets"]) == (4, 0, [2, 3])
     assert audit(cluster, topic, ledger, capsys, "--claims", "at-least-once")[0] == 0
     assert audit_status(cluster, topic, ledger) == 1
-    told = capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
     assert "duplicated: partition 0: record 4 is stored at offsets 2 and 3 (the same timestamp: the producer" in told
     assert f"{topic} is not exactly-once: 1 duplicated;" in told
 

@@ -135,7 +135,10 @@ SURVIVORS: list[Survivor] = [
         replace("audit/offsets.py", "sent.offset, strict=True", "sent.offset, strict=False"),
         "the columns of a ledger have the same length",
     ),
-    Survivor(replace("audit/order.py", "highest = -1", "highest = -2"), "no record has a number below 0"),
+    Survivor(
+        replace("audit/order.py", "highest = highest_at = -1", "highest = highest_at = -2"),
+        "no record has a number below 0",
+    ),
     Survivor(
         replace("audit/order.py", "if sequence > highest:", "if sequence >= highest:"),
         "each number is a first copy once, so that none is equal to one before",

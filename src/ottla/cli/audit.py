@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
-from ottla.cli.options import DEFAULT_BOOTSTRAP, Master
+from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_FILE, Master
 
 _PATIENCE_MS = 10_000
 
@@ -26,7 +26,6 @@ def audit(
         str,
         typer.Option(
             "--bootstrap-servers",
-            "--bootstrap",
             "-b",
             help="Where the brokers are: host:port, several with commas.",
             metavar="ADDRESSES",
@@ -55,9 +54,10 @@ def audit(
     ] = False,
     json_file: Annotated[
         str | None,
-        typer.Option("--json", help="Also write the outcome to this file; - is stdout, alone.", metavar="FILE"),
+        typer.Option("--json", help=JSON_TO_FILE, metavar="FILE"),
     ] = None,
     command_config: CommandConfig = None,
+    bootstrap: Annotated[str | None, typer.Option("--bootstrap", hidden=True)] = None,
 ) -> None:
     """Hold what a program was told of its records against what a topic holds, and name the guarantee that was kept.
 
@@ -73,7 +73,11 @@ def audit(
     from ottla.topic_audit.run import AuditOptions, run_audit
 
     servers, settings = client_arguments(
-        command_config, ReaderSettings, bootstrap_servers, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
+        command_config,
+        ReaderSettings,
+        bootstrap or bootstrap_servers,
+        DEFAULT_BOOTSTRAP,
+        default_api_timeout_ms=_PATIENCE_MS,
     )
     options = AuditOptions(ledger, topic, servers, claims, engine, master, transactional, json_file, settings)
     raise typer.Exit(run_audit(options))

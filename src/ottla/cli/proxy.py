@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.control import TOKEN_VARIABLE, open_control
+from ottla.cli.options import JSON_TO_STDOUT
 from ottla.cli.output import counted
 from ottla.errors import ConfigError, UserMistake
 from ottla.printable import printable
@@ -101,7 +102,7 @@ def proxy(
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Say where the proxy is as one line of JSON, for scripts.")
+        bool, typer.Option("--json", help=f"{JSON_TO_STDOUT} One line with the address of the proxy.")
     ] = False,
 ) -> None:
     """Stand between any clients and any Kafka until Ctrl+C or SIGTERM, and let requests go wrong on purpose.

@@ -15,7 +15,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from ottla.cli.characters import show_exactly
-from ottla.cli.options import whole
+from ottla.cli.options import JSON_TO_STDOUT, whole
 from ottla.cli.output import has_colors
 from ottla.cli.signals import Ended
 from ottla.errors import UserMistake
@@ -41,7 +41,7 @@ def tap(
     ],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written to it later.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print an object of JSON for each line, with all that is known.")
+        bool, typer.Option("--json", help=f"{JSON_TO_STDOUT} An object for each line, with all that is known.")
     ] = False,
     with_bytes: Annotated[
         bool, typer.Option("--bytes", "-X", help="Also show the bytes of requests and answers, secrets excepted.")

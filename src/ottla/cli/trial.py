@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -103,8 +105,9 @@ def trial(
         return
     scenarios = _wanted(names)
     clients = _clients(client or [], command, is_matrix=_MATRIX in names)
-    _log(verbose)
-    raise typer.Exit(_run(scenarios, clients, json_file, report_file, junit_file))
+    with _logging(verbose):
+        status = _run(scenarios, clients, json_file, report_file, junit_file)
+    raise typer.Exit(status)
 
 
 def _wanted(names: list[str]) -> list[tuple[str, Scenario]]:
@@ -203,8 +206,14 @@ def _run(
     return 0 if all(each.passed for each in outcomes) else 1
 
 
-def _log(verbose: bool) -> None:
+@contextmanager
+def _logging(verbose: bool) -> Iterator[None]:
     """The faults are meant to happen, so their warnings are shown only with --verbose."""
-    logger = logging.getLogger("ottla")
+    logger, handler = logging.getLogger("ottla"), logging.StreamHandler() if verbose else logging.NullHandler()
+    logger.addHandler(handler)
     logger.propagate = False
-    logger.addHandler(logging.StreamHandler() if verbose else logging.NullHandler())
+    try:
+        yield
+    finally:
+        logger.propagate = True
+        logger.removeHandler(handler)

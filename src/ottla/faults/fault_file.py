@@ -61,7 +61,8 @@ def _read_one(
 
 def _field_in(told: str, given: Mapping[str, Any]) -> str:
     """The field that a sentence is about, as far as it names one; the kind otherwise."""
-    return next((name for name in given if name != "kind" and f"{name}=" in told), "kind")
+    names = (name for name in given if name != "kind")
+    return next((name for name in names if f"{name}=" in told or f"no field {name};" in told), "kind")
 
 
 def _line_of(lines: list[str], begin: int, name: str) -> str:
