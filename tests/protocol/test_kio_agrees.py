@@ -44,6 +44,7 @@ KIO_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int16": integers(16),
     "int32": integers(32),
     "int64": integers(64),
+    "uint16": st.integers(0, (1 << 16) - 1),
     "float64": st.floats(allow_nan=False),
     "bool": st.booleans(),
     "string": TEXT,

@@ -201,6 +201,8 @@ def test_runs_leave_nothing_but_what_was_asked_for(folder: Path) -> None:
         "figures-2.json",
         KEPT,
         "orders.csv",
+        "report-1.html",
+        "report-2.html",
         "shown-1.txt",
         "shown-2.txt",
         "tmp",
