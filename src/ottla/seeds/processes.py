@@ -13,11 +13,12 @@ import logging
 import multiprocessing
 import os
 import signal
+import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import count, islice
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -158,7 +159,8 @@ class _Worker:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             # Whoever is started while Ctrl+C is blocked never hears of it, not even while it is loading.
-            self._process.start()
+            with _later():
+                self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
@@ -203,6 +205,26 @@ class _Worker:
         self.connection.close()
         self._process.kill()
         self._process.join()
+
+
+@contextmanager
+def _later() -> Iterator[None]:
+    """Ctrl+C is heard when the block is over.
+
+    That it is blocked in this thread is not enough: where another thread takes it, Python handles it in this one all
+    the same. A process whose start is interrupted prints a traceback.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+    if heard:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _cause(status: int | None) -> str:
