@@ -6,7 +6,7 @@ from ottla.audit.history import Sent
 from ottla.clock import MACHINE
 from ottla.errors import DeliveryError, KafkaError, OttlaError
 from ottla.ledger.checksum import record_crc
-from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, NO_PARTITION, UNKNOWN
+from ottla.ledger.schema import ACKED, FAILED, NO_OFFSET, UNKNOWN
 
 
 class SideLedger:
@@ -83,10 +83,6 @@ class SideLedger:
             [self._value_crc[row] for row in rows],
             [self.offset[row] for row in rows],
         )
-
-    def sent_nowhere(self) -> Sent:
-        """The rows of which nobody knows the partition."""
-        return self.sent_to(NO_PARTITION)
 
 
 def error_name(error: BaseException) -> str:

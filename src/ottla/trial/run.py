@@ -24,7 +24,7 @@ from ottla.errors import OttlaError
 from ottla.evidence.decoded import DecodedBatches
 from ottla.evidence.reads import Place, read_round
 from ottla.evidence.times import RunClock
-from ottla.ledger.schema import NO_PARTITION, SEQUENCE_HEADER
+from ottla.ledger.schema import SEQUENCE_HEADER
 from ottla.trial.application import Application
 from ottla.trial.fault_schedule import FaultSchedule
 from ottla.trial.ledger import SideLedger
@@ -165,9 +165,6 @@ def _read(cluster: Cluster, scenario: Scenario, side: Side, ledger: SideLedger) 
                 is_answered=answered,
             )
         )
-    nowhere = ledger.sent_nowhere()
-    if nowhere.sequence:
-        histories.append(PartitionHistory(TOPIC, NO_PARTITION, nowhere, Stored([], [], [], [], []), 0, 0))
     return histories
 
 
