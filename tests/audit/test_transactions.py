@@ -8,7 +8,7 @@ import pytest
 from tests.audit.scene import Scene, batch, marker, seen
 
 from ottla.audit.chronicles.aborted_reads import check_aborted_reads
-from ottla.audit.chronicles.chronicle import BrokerEnd, Leadership, RecordsDeleted, TransactionSeen
+from ottla.audit.chronicles.chronicle import BrokerEnd, Leadership, RecordsDeleted, TopicPromise, TransactionSeen
 from ottla.audit.chronicles.early_reads import check_early_reads
 from ottla.audit.chronicles.group_offsets import check_group_offsets
 from ottla.audit.chronicles.hanging import check_hanging
@@ -107,6 +107,25 @@ def test_a_record_that_a_power_cut_took_does_not_tear_a_transaction(scene: Scene
     finding = scene.ask(check_torn)
     assert finding.passed
     assert ("excused: power off of broker 1 at 5000 us", 1) in finding.tallies
+
+
+@pytest.mark.parametrize("has_heard", [False, True])
+def test_a_record_that_a_replaced_leader_committed_in_vain_does_not_tear_a_transaction(
+    scene: Scene, has_heard: bool
+) -> None:
+    """The election was unclean and came before the transaction; the old leader may not have heard of it yet."""
+    scene.final(committed=True).records.pop()
+    scene.elect(2_000, 0, 0, (0,))
+    scene.elect(2_100, 2, 1, (2,), unclean=True)
+    scene.chronicle.topics[0] = TopicPromise("t", 2, 3, 1, unclean_leader_election=True)
+    if has_heard:
+        scene.mark(0, 2_200, 0, 3, 3, leader=2, epoch=1)
+        scene.chronicle.commits = [each for each in scene.chronicle.commits if each.at_us < 2_000]
+        scene.let_pass(0, 3_500, 3, 5, leader=2, epoch=1)
+    finding = scene.ask(check_torn)
+    assert finding.count == has_heard
+    why = "excused: unclean election of broker 2 at 2100 us, which broker 0 had not heard of"
+    assert ((why, 1) in finding.tallies) != has_heard
 
 
 def test_a_coordinator_that_lost_its_log_excuses_its_transactions(scene: Scene) -> None:

@@ -78,6 +78,16 @@ def test_a_failing_seed_is_told_kept_and_made_a_page(weak: Control, failing: int
     assert not weak.call(execute, plan).is_clean
 
 
+def test_the_story_of_a_failing_seed_is_written_though_it_is_not_made_smaller(
+    weak: Control, failing: int, tmp_path: Path
+) -> None:
+    page = tmp_path / "story.html"
+    status, told = weak.call(simulated, asked(seed=failing, story=page, shrink=False))
+    assert status == 1
+    assert f"its story: {page}" in told.replace("\n", "")
+    assert "duplicated: record" in page.read_text()
+
+
 class _Closed(io.TextIOWrapper):
     """What reads this has gone away once the story begins."""
 

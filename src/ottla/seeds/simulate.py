@@ -261,12 +261,13 @@ class _Told:
         """Tell what failed."""
         small: Shrunk | None = None
         # Without a trace it was its process that died, or never came back: ours must not.
-        if self._options.shrink and outcome.trace_hash:
+        can_run = bool(outcome.trace_hash)
+        if self._options.shrink and can_run:
             small = self._shrunk[plan.seed] = self._made_small(plan, outcome)
             plan, outcome = small.plan, small.outcome
         # Files first: what reads the terminal's output may have enough of it at any line.
         path = keep(self._options.keep, plan, outcome) if self._options.keep is not None else None
-        wants_page = small is not None and self._options.story is not None and not self._has_story
+        wants_page = can_run and self._options.story is not None and not self._has_story
         if wants_page:
             self._write_story(plan)
         if small is not None:

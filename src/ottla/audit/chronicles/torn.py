@@ -16,7 +16,7 @@ from __future__ import annotations
 from ottla.audit.chronicles.case import COMMITTED, Case, Place
 from ottla.audit.chronicles.chronicle import SentRecord, TransactionSeen
 from ottla.audit.chronicles.late_ends import UNSEEN, excuse_late_end, may_be_unseen
-from ottla.audit.chronicles.reused_epochs import excuse_joining, excuse_reused_epoch
+from ottla.audit.chronicles.reused_epochs import excuse_joining
 from ottla.audit.findings import EVIDENCE_MAX, TORN, Finding, Findings
 from ottla.ledger.schema import ACKED, FAILED
 
@@ -91,7 +91,7 @@ def _check_end(
 def _excuse(case: Case, transaction: TransactionSeen, record: SentRecord) -> str | None:
     """What kept an acknowledged record out of its transaction, if anything did that may."""
     place = record.topic, record.partition
-    return excuse_reused_epoch(case, record) or excuse_joining(case, place, record.offset, transaction.began_us)
+    return case.excuse(record) or excuse_joining(case, place, record.offset, transaction.began_us)
 
 
 def _check_rounds(case: Case, found: Findings, place: Place) -> None:
