@@ -306,3 +306,18 @@ def test_a_fault_at_the_very_beginning_is_known(scene: Scene) -> None:
     fail(scene)
     scene.chronicle.first_fault_us = 0
     assert found(scene).passed
+
+
+@pytest.mark.parametrize(("redeliveries", "born_us", "count"), [(0, 100, 2), (1, 100, 0), (1, 5_001, 2)])
+def test_a_second_init_producer_id_fences_an_instance_long_after_all_was_healed(
+    scene: Scene, redeliveries: int, born_us: int, count: int
+) -> None:
+    chronicle = scene.chronicle
+    chronicle.redeliveries = redeliveries
+    chronicle.instances = [InstanceSeen("p", 1, 100), InstanceSeen("x", 1, born_us)]
+    fail(scene, 12)
+    record, transaction = scene.record(12), chronicle.transactions[1]
+    transaction.began_us = record.sent_us = chronicle.healed_us + RECOVERED_US + 10
+    transaction.commit_asked_us = record.sent_us + 1
+    transaction.ended_us = record.told_us = record.sent_us + 2
+    assert found(scene).count == count

@@ -7,7 +7,9 @@ Held of what was told before the first fault was due and the first broker fell, 
 cause. If nothing happened that Kafka does not survive without a sync, it is held again of what began long enough after
 all was healed. It ends for an instance when its process ends or when another one takes over. The next instance is held
 to it only long after the one before has ended: until then requests of that one may come, and the question to the
-coordinator that one of them raises keeps batches of the next instance out.
+coordinator that one of them raises keeps batches of the next instance out. Where the network delivered requests twice,
+a transactional instance that began before all was healed is not held again: a second InitProducerId raises its epoch at
+the coordinator, and nobody tells it.
 
 Not held: records with acks=0, which nobody answers; records of transactions that nobody asked to commit; transactions
 that were open for longer than `transaction.timeout.ms`; records that had no answer within `delivery.timeout.ms` from
@@ -96,10 +98,12 @@ class _Calm:
         instances: dict[tuple[str, bool], list[InstanceSeen]] = {}
         for each in case.chronicle.instances or ():
             instances.setdefault(_identity(case, each.producer), []).append(each)
-        for same in instances.values():
+        for (_, is_transactional), same in instances.items():
             for own in same:
                 ends_us = [_end_us(own)]
                 ends_us += [each.born_us for each in same if each is not own and each.born_us >= own.born_us]
+                if is_transactional and case.is_redelivered and own.born_us < case.chronicle.healed_us:
+                    ends_us.append(case.chronicle.healed_us)
                 before_us = [_end_us(each) for each in same if each.born_us < own.born_us]
                 self._lives[own.producer, own.instance] = max(before_us, default=-RECOVERED_US), min(ends_us)
 
