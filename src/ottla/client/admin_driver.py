@@ -1,6 +1,6 @@
 """Single questions to a cluster: one request, one answer, on an I/O thread of its own.
 
-`AskingCore` is the connection core and nothing more; `AdminDriver` waits for its answers on the user's thread.
+`AdminDriver` runs an `AskingCore` on that thread, and waits for its answers on the user's thread.
 """
 
 from __future__ import annotations
@@ -15,53 +15,13 @@ from ottla.client.channel import SocketBuffers
 from ottla.client.driver import Driver
 from ottla.client.resolve import expand_bootstrap
 from ottla.client.security import unguessable
-from ottla.connection.core import ANY_NODE, Answer, ConnectionCore
+from ottla.connection.asking import AskingCore, Question
+from ottla.connection.core import ANY_NODE, Answer
 from ottla.errors import OttlaError, Unreachable
-from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.reader.settings import ReaderSettings
 
 # A leader that is gone is not waited for longer than this before the others are asked who leads now.
 LEADER_PATIENCE_MS = 2_000
-
-
-class Question:
-    """Event: ask this; `token` comes back in the `Answer`."""
-
-    __slots__ = ("deadline_us", "message", "token", "where")
-
-    def __init__(self, message: Any, token: int, where: int, deadline_us: int) -> None:
-        self.message = message
-        self.token = token
-        self.where = where
-        self.deadline_us = deadline_us
-
-
-class AskingCore:
-    """A core whose only outputs, beside the connections', are answers to questions."""
-
-    def __init__(self, settings: ReaderSettings, rng: Random) -> None:
-        self._connection = ConnectionCore(settings.connection, rng)
-        # From the next version on it names topics by id only, and everything here goes by name.
-        self._connection.cap_versions({OffsetCommitRequest.API_KEY: 9})
-
-    def receive(self, event: Any, now_us: int) -> None:
-        """Take in a question, or what became of a connection."""
-        if isinstance(event, Question):
-            self._connection.ask(event.message, event.token, now_us, where=event.where, deadline_us=event.deadline_us)
-        else:
-            self._connection.receive(event, now_us)
-
-    def outputs(self) -> list[Any]:
-        """Return what must now be done; answers are among it."""
-        return [*self._connection.outputs(), *self._connection.take_answers()]
-
-    def deadline_us(self) -> int | None:
-        """Return when `tick` must be called at the latest."""
-        return self._connection.deadline_us()
-
-    def tick(self, now_us: int) -> None:
-        """Let time pass."""
-        self._connection.tick(now_us)
 
 
 class AdminDriver(Driver):
@@ -77,7 +37,7 @@ class AdminDriver(Driver):
         self._answers: dict[int, Answer] = {}
         self._tokens = itertools.count(1)
         expand_bootstrap(settings.connection)
-        core = AskingCore(settings, unguessable(settings.connection.security, rng))
+        core = AskingCore(settings.connection, unguessable(settings.connection.security, rng))
         super().__init__(core, settings.connection, buffers)
 
     def ask(self, message: Any, where: int, *, timeout_ms: int | None = None, reach_ms: int | None = None) -> Answer:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.host.machine_clock import OwnClock
 from ottla.simulation.network import Network, Silence, Stall
 from ottla.simulation.scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from ottla.simulation.admin import SimulatedAdmin
     from ottla.simulation.clients import SimulatedProducer, SimulatedReader
+
+    SimulatedClient: TypeAlias = SimulatedProducer | SimulatedReader | SimulatedAdmin
 
 FIRST_PORT = 9092
 
@@ -24,9 +27,9 @@ class SimulatedClients:
         self._scheduler = scheduler
         self._network = network
         self._clocks: dict[str, OwnClock] = {}
-        self._instances: dict[str, list[SimulatedProducer | SimulatedReader]] = {}
+        self._instances: dict[str, list[SimulatedClient]] = {}
 
-    def join(self, name: str, client: SimulatedProducer | SimulatedReader) -> None:
+    def join(self, name: str, client: SimulatedClient) -> None:
         """One more instance of a client."""
         self._instances.setdefault(name, []).append(client)
 

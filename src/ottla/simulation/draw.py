@@ -73,6 +73,8 @@ _SECOND_SHARE = 0.2
 _SENT_AGAIN_SHARE = 0.04
 # How many runs have an application that starts anew and hands over again what it had not heard of.
 _HANDED_OVER_AGAIN_SHARE = 0.04
+# How many runs have a reader that has deleted what it has read.
+_PURGING_SHARE = 0.06
 # How many runs have brokers that take their time, and how many have producers that idle for hours.
 _BUSY_SHARE = 0.06
 _IDLE_SHARE = 0.01
@@ -124,6 +126,9 @@ def draw(seed: int, *, records: int = 200, faults: int = 10) -> Plan:
     if clocks.random() < _DRIFTING_SHARE:
         plan.faults += _drifting(clocks, plan)
     add_headers(plan, Chance(f"headers {seed}"))
+    purging = Chance(f"purging {seed}")
+    if purging.random() < _PURGING_SHARE:
+        purging.choice(plan.readers).purges = True
     return plan
 
 

@@ -73,12 +73,16 @@ class ProducerPlan:
 
 @dataclass(slots=True)
 class ReaderPlan:
-    """A reader that reads all partitions of a topic to their ends, again and again, `pause_us` between the rounds."""
+    """A reader that reads all partitions of a topic to their ends, again and again, `pause_us` between the rounds.
+
+    `purges`: after each round it asks for the deletion of what it has read, as Kafka Streams does.
+    """
 
     name: str
     topic: str
     isolation_level: str
     pause_us: int
+    purges: bool = False
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 Each round is a process of its own, as reader cores read a partition once. Each round over each partition goes into the
 chronicle, those that failed with what they said; after a failure the next begins at the partitions' beginnings again.
+A reader that purges then asks, once, for the deletion of what it has read; the chronicle has what it asked for.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.audit.chronicles.chronicle import ReadSeen
+from ottla.audit.chronicles.chronicle import ReadSeen, RecordsDeleted
 from ottla.errors import OttlaError
 from ottla.evidence.decoded import readable
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.reader.events import Assign, Fetched
 from ottla.records.batch_header import CorruptBatch
 from ottla.simulation.clients import SimulatedReader
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _EARLIEST, _AS_IT_IS = -2, -1
 _ROUND_US_MAX = 20_000_000
 _ROUNDS_MAX = 8
+_PURGE_MS_MAX = 5_000
 
 
 class ScriptedReader(SimulatedReader):
@@ -74,6 +77,27 @@ class ReaderScript(Script):
         reader.die()
         if not all(noted):
             self._positions.clear()
+        elif self.plan.purges:
+            yield from self._purge()
+
+    def _purge(self) -> Iterator[Wait]:
+        """Ask the leaders to delete what lies in front of where this reader has come to."""
+        topic, run = self.plan.topic, self.run
+        admin = run.world.admin(self.plan.name)
+        run.names[admin.client_name] = self.plan.name
+        admin.when_acted(self.wake)
+        for index, part in enumerate(run.witness.image()[topic]):
+            offset = self._positions[index]
+            if part.leader < 0 or offset <= 0:
+                continue
+            asked = DeleteRecordsPartition(partition_index=index, offset=offset)
+            request = DeleteRecordsRequest(
+                topics=[DeleteRecordsTopic(name=topic, partitions=[asked])], timeout_ms=_PURGE_MS_MAX
+            )
+            run.chronicle.deletions.append(RecordsDeleted(run.world.scheduler.now_us, topic, index, offset))
+            admin.ask(request, part.leader, _PURGE_MS_MAX * 1000)
+        yield self.until(admin.is_answered, _PURGE_MS_MAX * 1000)
+        admin.die()
 
     def _note(self, reader: ScriptedReader, index: int, began_us: int) -> bool:
         plan, run = self.plan, self.run

@@ -28,6 +28,7 @@ from ottla.host.machine import Machine
 from ottla.host.site import HostSite
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.produce import ProduceRequest
+from ottla.simulation.admin import SimulatedAdmin
 from ottla.simulation.chance import Chance
 from ottla.simulation.client_network import FIRST_PORT, SimulatedClients
 from ottla.simulation.clients import SimulatedProducer, SimulatedReader
@@ -255,6 +256,12 @@ class World:
         reader = kind(self, self._new_client(name), settings, self._fork(self._rng))
         self.clients.join(name, reader)
         return reader
+
+    def admin(self, name: str = "") -> SimulatedAdmin:
+        """A client that asks single questions, on a machine of its own or on that of the client of this name."""
+        admin = SimulatedAdmin(self, self._new_client(name), self._fork(self._rng))
+        self.clients.join(name, admin)
+        return admin
 
     def _new_client(self, name: str) -> int:
         self._clients += 1

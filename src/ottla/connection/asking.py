@@ -1,0 +1,50 @@
+"""A core that asks single questions: the connection core and nothing more."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from ottla.connection.core import ConnectionCore
+from ottla.connection.settings import ConnectionSettings
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest
+
+
+class Question:
+    """Event: ask this; `token` comes back in the `Answer`."""
+
+    __slots__ = ("deadline_us", "message", "token", "where")
+
+    def __init__(self, message: Any, token: int, where: int, deadline_us: int) -> None:
+        self.message = message
+        self.token = token
+        self.where = where
+        self.deadline_us = deadline_us
+
+
+class AskingCore:
+    """A core whose only outputs, beside the connections', are answers to questions."""
+
+    def __init__(self, settings: ConnectionSettings, rng: Random) -> None:
+        self._connection = ConnectionCore(settings, rng)
+        # From the next version on it names topics by id only, and everything here goes by name.
+        self._connection.cap_versions({OffsetCommitRequest.API_KEY: 9})
+
+    def receive(self, event: Any, now_us: int) -> None:
+        """Take in a question, or what became of a connection."""
+        if isinstance(event, Question):
+            self._connection.ask(event.message, event.token, now_us, where=event.where, deadline_us=event.deadline_us)
+        else:
+            self._connection.receive(event, now_us)
+
+    def outputs(self) -> list[Any]:
+        """Return what must now be done; answers are among it."""
+        return [*self._connection.outputs(), *self._connection.take_answers()]
+
+    def deadline_us(self) -> int | None:
+        """Return when `tick` must be called at the latest."""
+        return self._connection.deadline_us()
+
+    def tick(self, now_us: int) -> None:
+        """Let time pass."""
+        self._connection.tick(now_us)

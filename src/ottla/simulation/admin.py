@@ -1,0 +1,56 @@
+"""A client in the simulated world that asks single questions, as `client/admin_driver` does over sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from ottla.connection.asking import AskingCore, Question
+from ottla.connection.core import Answer
+from ottla.connection.settings import ConnectionSettings
+from ottla.host.machine import Machine
+
+if TYPE_CHECKING:
+    from ottla.simulation.world import World
+
+
+class SimulatedAdmin:
+    """`answers` has what came back, by the token that `ask` returned; a message of None where nothing did in time."""
+
+    def __init__(self, world: World, number: int, rng: Random) -> None:
+        self.answers: dict[int, Answer] = {}
+        # As it is called in the trace.
+        self.client_name = f"client-{number}"
+        self._world = world
+        self._number = number
+        self._tokens = 0
+        core = AskingCore(ConnectionSettings({"bootstrap_servers": world.bootstrap_servers}), rng)
+        self._machine = Machine(world.scheduler, core, self._perform, world.clients.clock_of(number))
+
+    def ask(self, message: Any, broker_id: int, limit_us: int) -> int:
+        """Ask a broker; give up after `limit_us`."""
+        self._tokens += 1
+        self._machine.deliver(Question(message, self._tokens, broker_id, self._machine.now_us + limit_us))
+        return self._tokens
+
+    def is_answered(self) -> bool:
+        """Whether nothing is waited for any more."""
+        return len(self.answers) == self._tokens
+
+    def die(self) -> None:
+        """End the process."""
+        self._machine.die()
+        self._world.network.remove_client(self._number)
+
+    def look_again(self) -> None:
+        """Look at the clock, which runs otherwise now."""
+        self._machine.look_again()
+
+    def when_acted(self, acted: Callable[[], None]) -> None:
+        """Have this called whenever the core has done something."""
+        self._machine.acted = acted
+
+    def _perform(self, output: Any) -> None:
+        if not self._world.network.perform(self._number, self._machine.deliver, output):
+            self.answers[output.token] = output
