@@ -52,6 +52,28 @@ def test_a_record_that_was_sent_again_in_another_transaction_is_not_aborted(scen
     assert not scene.ask(check_aborted_reads).count
 
 
+@pytest.mark.parametrize(
+    ("forgotten_us", "asked", "ended_us", "found"),
+    [
+        (3_960, True, 4_200, 0),
+        (3_960, True, -1, 0),
+        (3_960, True, 3_990, 1),  # over before this transaction began
+        (3_960, False, 4_200, 1),
+        (2_500, True, 4_200, 1),  # forgotten before the other one had its own
+    ],
+)
+def test_the_commit_of_a_replaced_instance_whose_epoch_was_given_out_again_may_show_an_aborted_record(
+    scene: Scene, forgotten_us: int, asked: bool, ended_us: int, found: int
+) -> None:
+    give_aborted(scene)
+    replaced, aborted = scene.chronicle.transactions
+    replaced.commit_asked, replaced.ended_us = asked, ended_us
+    aborted.instance = 2
+    scene.forget_transactions(forgotten_us)
+    assert scene.ask(check_aborted_reads).count == found
+    assert scene.ask(check_early_reads).count == found
+
+
 def test_markers_nobody_saw_are_not_observable(scene: Scene) -> None:
     scene.blind()
     assert scene.ask(check_aborted_reads).unseen == ("the markers in the logs",)

@@ -19,7 +19,7 @@ from ottla.audit.chronicles.chronicle import (
 from ottla.audit.chronicles.durability import FOREVER, TRANSACTION_LOG, DurabilityLedger
 from ottla.audit.chronicles.late_ends import excuse_late_commit
 from ottla.audit.chronicles.readings import Readings
-from ottla.audit.chronicles.reused_epochs import excuse_joining, excuse_reused_epoch
+from ottla.audit.chronicles.reused_epochs import excuse_commit_of_another, excuse_joining, excuse_reused_epoch
 
 Place = tuple[str, int]
 UNCOMMITTED, COMMITTED = "read_uncommitted", "read_committed"
@@ -113,6 +113,7 @@ class Case:
             excuse_late_commit(self, transaction)
             or self.excuse_transaction(transaction, until_us)
             or excuse_joining(self, place, offset, transaction.began_us)
+            or excuse_commit_of_another(self, transaction)
         )
 
     def deleted_before(self, place: Place) -> int:

@@ -11,12 +11,14 @@ one's.
 
 What is not taken for a repetition joins what that epoch left open in the partition: its leader takes it for more of the
 same transaction, asks no coordinator, and the coordinator writes no marker there, so that a later transaction's marker
-decides for both.
+decides for both. And an instance that was to be replaced may ask for the end of its own transaction with that epoch: the
+coordinator takes it for the end of the newer one's.
 
 So who was acknowledged at the offset of a record that the same producer had sent there in an earlier transaction, or a
 newer instance of it in a later one, was lost by that power cut, if one took part of the coordinators' topic after the
 first of the two had been sent; and who lies in the log behind a record of an earlier transaction, with no marker of
-their producer between, was shown with that one's next.
+their producer between, was shown with that one's next; and a transaction was committed against its producer's will if
+an older instance asked for a commit after it had begun.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.audit.chronicles.chronicle import ReplicaSeen, SentRecord
+from ottla.audit.chronicles.chronicle import ReplicaSeen, SentRecord, TransactionSeen
 from ottla.audit.chronicles.durability import TRANSACTION_LOG, Break
 from ottla.audit.chronicles.markers import open_before
 from ottla.ledger.schema import ACKED
@@ -56,6 +58,18 @@ def excuse_joining(case: Case, place: tuple[str, int], offset: int, began_us: in
             for cut in cuts:
                 if other.sent_us <= cut.at_us <= began_us:
                     return f"joined record {number}, whose epoch was given out again after {cut.why}"
+    return None
+
+
+def excuse_commit_of_another(case: Case, transaction: TransactionSeen) -> str | None:
+    """What had another instance's commit, in the same epoch, taken for that of this transaction; None for nothing."""
+    for other in case.chronicle.transactions:
+        is_alike = other.producer == transaction.producer and other.instance < transaction.instance
+        if not is_alike or not other.commit_asked or 0 <= other.ended_us < transaction.began_us:
+            continue
+        for cut in forgettings(case):
+            if other.began_us <= cut.at_us <= transaction.began_us:
+                return f"the commit of transaction {other.number}, whose epoch was given out again after {cut.why}"
     return None
 
 
