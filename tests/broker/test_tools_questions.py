@@ -1,4 +1,4 @@
-"""What admin tools ask about things that there are none of here, or one: quorum, quotas, moving replicas, features."""
+"""What admin tools ask about things that there are none of here, or one: quorum, quotas, features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ottla.protocol.messages.alter_client_quotas import (
 from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from ottla.protocol.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
 from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from .world import TOPIC, World
@@ -67,11 +66,6 @@ def test_the_first_version_lists_settings_of_client_metrics_which_nobody_has(wor
 def test_a_type_of_settings_that_does_not_exist_is_refused(world: World) -> None:
     told = world.ask(1, ListConfigResourcesRequest(resource_types=[2, 3]), version=1)
     assert (told.error_code, told.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])
-
-
-def test_no_replica_is_moving(world: World) -> None:
-    told = world.ask(1, ListPartitionReassignmentsRequest(), version=0)
-    assert (told.error_code, told.topics) == (0, [])
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -241,6 +241,12 @@ def update_features(at: Situation) -> dict[str, Any]:
     return {"timeout_ms": _TIMEOUT_MS, "feature_updates": [level], "validate_only": True}
 
 
+def alter_partition_reassignments(at: Situation) -> dict[str, Any]:
+    partitions = [{"partition_index": 0, "replicas": [1]}]
+    topics = [{"name": at.topic, "partitions": partitions}]
+    return {"timeout_ms": _TIMEOUT_MS, "allow_replication_factor_change": False, "topics": topics}
+
+
 def list_partition_reassignments(at: Situation) -> dict[str, Any]:
     return {"timeout_ms": _TIMEOUT_MS, "topics": None}
 
@@ -332,6 +338,7 @@ CASES: dict[int, Callable[[Situation], dict[str, Any]]] = {
     42: delete_groups,
     43: elect_leaders,
     44: alter_configs,
+    45: alter_partition_reassignments,
     46: list_partition_reassignments,
     47: offset_delete,
     48: describe_client_quotas,

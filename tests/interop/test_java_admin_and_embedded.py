@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -303,14 +303,10 @@ def test_javas_clients_come_in_by_tls_and_sasl(
     assert run(kafka_tools, cluster, "GetOffsetShell", "--topic", topic).split() == [f"{topic}:0:50"]
 
 
-def test_tools_that_ask_for_quorum_quotas_features_and_moves_are_answered(
-    cluster: Cluster, kafka_tools: KafkaTools
-) -> None:
+def test_tools_that_ask_for_quorum_quotas_and_features_are_answered(cluster: Cluster, kafka_tools: KafkaTools) -> None:
     quorum = run(kafka_tools, cluster, "MetadataQuorumCommand", "describe", "--status")
     assert re.search(r"LeaderId:\s+[123]\n", quorum)
     assert re.search(r"ClusterId:\s+\S+\n", quorum)
-    moves = run(kafka_tools, cluster, "reassign.ReassignPartitionsCommand", "--list")
-    assert moves.strip() == "No partition reassignments found."
     quotas = ["--entity-type", "clients", "--entity-name", "x"]
     assert run(kafka_tools, cluster, "kafka.admin.ConfigCommand", "--describe", *quotas).strip() == ""
     status, said = kafka_tools.try_to_run(
@@ -326,3 +322,44 @@ def test_tools_that_ask_for_quorum_quotas_features_and_moves_are_answered(
     assert "this broker enforces no quotas: none was set" in said
     features = run(kafka_tools, cluster, "FeatureCommand", "describe")
     assert re.search(r"Feature: transaction\.version\s.*FinalizedVersionLevel: 2", features)
+
+
+def test_kafka_reassign_partitions_moves_replicas_and_cancels_a_move(
+    cluster: Cluster, kafka_tools: KafkaTools, tmp_path: Path
+) -> None:
+    cluster.create_topic("moved", partitions=1, replication_factor=1)
+    send(cluster, "moved", 20)
+    (first,) = cluster.partition("moved", 0)["replicas"]
+    second, third = (each for each in (1, 2, 3) if each != first)
+    plan = tmp_path / "plan.json"
+
+    def reassign(*how: str, to: int) -> str:
+        moves = [{"topic": "moved", "partition": 0, "replicas": [to]}]
+        plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+        given = ["--reassignment-json-file", str(plan), *how]
+        return run(kafka_tools, cluster, "reassign.ReassignPartitionsCommand", *given)
+
+    def listed() -> str:
+        return run(kafka_tools, cluster, "reassign.ReassignPartitionsCommand", "--list").strip()
+
+    assert listed() == "No partition reassignments found."
+    assert "Successfully started partition reassignment for moved-0" in reassign("--execute", to=second)
+    wait_until(lambda: cluster.partition("moved", 0)["replicas"] == [second])
+    assert "Reassignment of partition moved-0 is completed." in reassign("--verify", to=second)
+    assert cluster.leader("moved", 0) == second
+    assert run(kafka_tools, cluster, "GetOffsetShell", "--topic", "moved").split() == ["moved:0:20"]
+    assert not list(Path(cluster.data_dir).glob(f"*{first}/moved-0"))
+    cluster.kill(third)
+    reassign("--execute", to=third)
+    assert f"moved-0: replicas: {third},{second}. adding: {third}. removing: {second}." in listed()
+    assert "Successfully cancelled" in reassign("--cancel", to=third)
+    assert listed() == "No partition reassignments found."
+    assert cluster.partition("moved", 0)["replicas"] == [second]
+    cluster.start(third)
+
+
+def wait_until(came_true: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + _PATIENCE_S
+    while not came_true():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)

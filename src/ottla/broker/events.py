@@ -300,25 +300,42 @@ class BrokerAddress(Value):
 class PartitionImage(Value):
     """One partition: who leads it (-1: nobody can), who holds it, who is in sync.
 
-    `leader_epoch` grows with every change of the leader, `partition_epoch` with every change at all.
+    `leader_epoch` grows with every change of the leader, `partition_epoch` with every change at all. While replicas
+    are moved (KIP-455), those that come are in `adding` and those that will go in `removing`; both are in `replicas`.
     """
 
     __slots__ = (
+        "adding",
         "isr",
         "leader",
         "leader_epoch",
         "partition_epoch",
+        "removing",
         "replicas",
     )
 
     def __init__(
-        self, leader: int, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...], partition_epoch: int = 0
+        self,
+        leader: int,
+        leader_epoch: int,
+        replicas: tuple[int, ...],
+        isr: tuple[int, ...],
+        partition_epoch: int = 0,
+        adding: tuple[int, ...] = (),
+        removing: tuple[int, ...] = (),
     ) -> None:
         self.leader = leader
         self.leader_epoch = leader_epoch
         self.replicas = replicas
         self.isr = isr
         self.partition_epoch = partition_epoch
+        self.adding = adding
+        self.removing = removing
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether its replicas are being moved."""
+        return bool(self.adding or self.removing)
 
 
 class TopicImage(Value):

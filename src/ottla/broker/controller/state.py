@@ -2,7 +2,7 @@
 
 `controller.json` holds all of it as of some version; `controller.changes` holds what changed since, one JSON object a
 line: whole topics where they are new or their settings changed (null: deleted), single partitions where only leaders
-or replicas in sync did, a broker's start where a new one was heard of, and all changed settings of brokers where one
+or replicas did, a broker's start where a new one was heard of, and all changed settings of brokers where one
 was changed. When the lines outgrow the whole, it is written anew and the lines are thrown away. So a change costs what
 it says, however many topics there are. A torn last line was never answered and is cut off.
 
@@ -285,13 +285,16 @@ def _written(topic: TopicImage) -> dict[str, Any]:
 
 
 def _written_partition(partition: PartitionImage) -> dict[str, Any]:
-    return {
+    written = {
         "leader": partition.leader,
         "leader_epoch": partition.leader_epoch,
         "replicas": partition.replicas,
         "isr": partition.isr,
         "partition_epoch": partition.partition_epoch,
     }
+    if partition.is_moving:
+        written |= {"adding": partition.adding, "removing": partition.removing}
+    return written
 
 
 def _read_topic(name: str, fields: dict[str, Any], old: TopicImage | None = None) -> TopicImage:
@@ -311,4 +314,5 @@ def _read_partition(fields: dict[str, Any]) -> PartitionImage:
     replicas = tuple(int(broker_id) for broker_id in fields["replicas"])
     isr = tuple(int(broker_id) for broker_id in fields.get("isr", replicas))
     epochs = int(fields["leader_epoch"]), int(fields.get("partition_epoch", 0))
-    return PartitionImage(int(fields["leader"]), epochs[0], replicas, isr, epochs[1])
+    adding, removing = (tuple(int(each) for each in fields.get(name, ())) for name in ("adding", "removing"))
+    return PartitionImage(int(fields["leader"]), epochs[0], replicas, isr, epochs[1], adding, removing)
