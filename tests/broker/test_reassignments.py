@@ -61,7 +61,7 @@ def values(world: World, broker_id: int) -> list[bytes | None]:
 
 
 def holds(world: World, broker_id: int) -> bool:
-    return world.storages[broker_id].exists(f"{TOPIC}-0")
+    return bool(world.storages[broker_id].files(f"{TOPIC}-0"))
 
 
 @pytest.fixture

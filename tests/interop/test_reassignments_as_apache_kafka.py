@@ -54,7 +54,7 @@ class Session:
         assignments = [CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])]
         topic = CreatableTopic(name=_TOPIC, num_partitions=-1, replication_factor=-1, assignments=assignments)
         assert self._wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7).topics[0].error_code == 0
-        self.until(lambda: self.partition().leader_id == 1)
+        self.until(lambda: bool(self.metadata().topics[0].partitions) and self.partition().leader_id == 1)
         self._first_epoch = self.partition().leader_epoch
 
     def until(self, came_true: Callable[[], bool]) -> None:
@@ -67,8 +67,7 @@ class Session:
         return self._wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=_TOPIC)]), 12)
 
     def partition(self) -> Any:
-        found = self.metadata().topics[0].partitions
-        return found[0] if found else None
+        return self.metadata().topics[0].partitions[0]
 
     def down(self, broker_id: int) -> None:
         self.brokers.kill(broker_id)
@@ -144,6 +143,10 @@ def story(session: Session) -> list[Any]:
     session.until(lambda: 1 in session.partition().isr_nodes)
     session.look("one of two new replicas is down")
     session.move([3], resize=False)
+    session.send(5)
+    session.move(None)
+    session.settle("cancelled on its way")
+    session.move([3])
     session.send(5)
     session.move([1])
     session.settle("sent elsewhere")
