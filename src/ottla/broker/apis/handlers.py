@@ -35,6 +35,7 @@ from ottla.broker.apis import (
     END_TXN,
     FETCH,
     FIND_COORDINATOR,
+    GET_TELEMETRY_SUBSCRIPTIONS,
     HEARTBEAT,
     INCREMENTAL_ALTER_CONFIGS,
     INIT_PRODUCER_ID,
@@ -51,6 +52,7 @@ from ottla.broker.apis import (
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
+    PUSH_TELEMETRY,
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
     SYNC_GROUP,
@@ -118,6 +120,8 @@ _ON_DEMAND = {
     LIST_CONFIG_RESOURCES: "list_config_resources",
     CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
     CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
+    GET_TELEMETRY_SUBSCRIPTIONS: "get_telemetry_subscriptions",
+    PUSH_TELEMETRY: "push_telemetry",
 }
 
 

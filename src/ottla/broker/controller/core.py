@@ -8,7 +8,8 @@ for their first heartbeat.
 
 What it decides is in files of their own: `state` (what is known and kept), `topics`, `partitions`, `configs`,
 `liveness` (heartbeats and fencing), `leadership` (elections, replicas in sync), `elections` (the rules),
-`reassignments` (replicas that are moved), `moves` (the rules). Invariants: nothing is published or answered that is not stored; a producer id is given once, also across restarts.
+`reassignments` (replicas that are moved), `moves` (the rules). Invariants: nothing is published or answered that is not
+stored; a producer id is given once, also across restarts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis import (
+    ALTER_CLIENT_QUOTAS,
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,
@@ -141,6 +143,10 @@ class ControllerCore:
             return self.leadership.elect
         if api_key == ALTER_PARTITION_REASSIGNMENTS:
             return self.reassignments.alter
+        if api_key == ALTER_CLIENT_QUOTAS:
+            from ottla.broker.controller.quotas import Quotas
+
+            return Quotas(self.state, self.publish).alter
         raise TypeError(f"the controller answers no API {api_key}")
 
     @property
