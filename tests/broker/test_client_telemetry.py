@@ -212,9 +212,9 @@ def test_subscriptions_are_listed_described_and_outlive_the_cluster(world: World
     ("name", "key", "value", "code"),
     [
         ("", "metrics", "*", INVALID_REQUEST),
-        ("a", "period", "1", INVALID_CONFIG),
-        ("a", "interval.ms", "99", INVALID_CONFIG),
-        ("a", "interval.ms", "3600001", INVALID_CONFIG),
+        ("a", "period", "1", INVALID_REQUEST),
+        ("a", "interval.ms", "99", INVALID_REQUEST),
+        ("a", "interval.ms", "3600001", INVALID_REQUEST),
         ("a", "interval.ms", "often", INVALID_CONFIG),
         ("a", "match", "client_id", INVALID_CONFIG),
         ("a", "match", "colour=red", INVALID_CONFIG),

@@ -43,14 +43,19 @@ CLIENT_METRICS_BY_NAME = {setting.name: setting for setting in CLIENT_METRICS_SE
 
 
 def client_metrics_fault(name: str, configs: Iterable[tuple[str, str]]) -> tuple[int, str] | None:
-    """Error code and sentence why a subscription cannot be set so; None where it can."""
+    """Error code and sentence why a subscription cannot be set so; None where it can.
+
+    The codes are Apache Kafka's: what is no number, or no pattern, is INVALID_CONFIG, all else INVALID_REQUEST.
+    """
     if not name:
         return ErrorCode.INVALID_REQUEST, "a subscription to clients' metrics needs a name"
     for key, value in configs:
         setting = CLIENT_METRICS_BY_NAME.get(key)
         if setting is None:
-            return ErrorCode.INVALID_CONFIG, f"a subscription to clients' metrics has no setting {key}"
+            return ErrorCode.INVALID_REQUEST, f"a subscription to clients' metrics has no setting {key}"
         try:
+            if key == "interval.ms" and not INTERVAL_MS_MIN <= int(value) <= INTERVAL_MS_MAX:
+                return ErrorCode.INVALID_REQUEST, f"{key}={value} must be {setting.allowed}"
             setting.parse(value)
             if key == "match":
                 patterns_of(value)
