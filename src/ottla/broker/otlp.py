@@ -58,7 +58,7 @@ def _points(metric: bytes) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _value(fields: dict[int, Any]) -> float:
+def _value(fields: dict[int, Any]) -> Any:
     return _number(fields[6], _INT64) if 6 in fields else _number(fields.get(4), _DOUBLE)
 
 
