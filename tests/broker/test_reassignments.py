@@ -334,3 +334,20 @@ def test_the_coordinator_of_a_moved_partition_is_its_new_leader(world: World) ->
 def test_a_partition_that_moves_says_so() -> None:
     assert PartitionImage(1, 0, (1, 2), (1,), 0, (2,)).is_moving
     assert not PartitionImage(1, 0, (1, 2), (1,)).is_moving
+
+
+def test_an_unclean_election_of_all_new_replicas_ends_the_move() -> None:
+    """Nobody else will ever join: whoever leads is all that the partition is to have."""
+    world = World(3)
+    assert world.create_topic(unclean_leader_election_enable="true") == 0
+    first = world.leader()
+    new, other = (each for each in (1, 2, 3) if each != first)
+    world.kill(new)
+    world.pass_time(3000)
+    assert reassign(world, (new,), broker_id=other) == 0
+    world.kill(first)
+    world.pass_time(3000)
+    world.start(new)
+    world.pass_time(3000)
+    assert (world.partition().replicas, world.partition().isr, world.partition().leader) == ((new,), (new,), new)
+    assert listed(world, broker_id=other) == []

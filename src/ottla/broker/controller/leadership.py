@@ -156,7 +156,7 @@ class Leadership:
                     code, detail = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {name}-{index}"
                 else:
                     partition = topic.partitions[index]
-                    after = self._elected(partition, message.election_type)
+                    after = completed(self._elected(partition, message.election_type), self._alive)
                     code, detail = self._why_not(partition, after, message.election_type)
                     if after is not partition:
                         changes.setdefault(name, {})[index] = after
@@ -244,7 +244,8 @@ class Leadership:
         found: dict[str, dict[int, PartitionImage]] = {}
         for topic in self._state.image.topics.values():
             for index, each in enumerate(topic.partitions):
-                after = change(topic, each)
+                # Whoever is in sync now may be all that a move has waited for.
+                after = completed(change(topic, each), self._alive)
                 if after is not each:
                     found.setdefault(topic.name, {})[index] = after
         return found
