@@ -1,4 +1,4 @@
-"""Replicas are moved (KIP-455) while brokers and controllers are killed: what was acknowledged is there once."""
+"""Replicas move (KIP-455) while brokers and controllers are killed: what was acknowledged is there once."""
 
 from __future__ import annotations
 
