@@ -75,6 +75,7 @@ APIS = (
     "DescribeTopicPartitions",
     "UpdateFeatures",
     "DescribeQuorum",
+    "AlterPartitionReassignments",
     "ListPartitionReassignments",
     "DescribeClientQuotas",
     "AlterClientQuotas",

@@ -1,20 +1,12 @@
-"""What admin tools ask about things that there are none of here, or one: quorum, quotas, moving replicas, features."""
+"""What admin tools ask about things that there are none of here, or one: quorum, features."""
 
 from __future__ import annotations
 
 import pytest
 
 from ottla.protocol.error_codes import ErrorCode
-from ottla.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    OpData,
-    RequestEntityData,
-    RequestEntryData,
-)
-from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from ottla.protocol.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
 from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from .world import TOPIC, World
@@ -67,25 +59,6 @@ def test_the_first_version_lists_settings_of_client_metrics_which_nobody_has(wor
 def test_a_type_of_settings_that_does_not_exist_is_refused(world: World) -> None:
     told = world.ask(1, ListConfigResourcesRequest(resource_types=[2, 3]), version=1)
     assert (told.error_code, told.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])
-
-
-def test_no_replica_is_moving(world: World) -> None:
-    told = world.ask(1, ListPartitionReassignmentsRequest(), version=0)
-    assert (told.error_code, told.topics) == (0, [])
-
-
-@pytest.mark.parametrize("version", [0, 1])
-def test_there_are_no_quotas_and_none_can_be_set(world: World, version: int) -> None:
-    told = world.ask(1, DescribeClientQuotasRequest(components=[]), version=version)
-    assert (told.error_code, told.entries) == (0, [])
-    entity = RequestEntityData(entity_type="client-id", entity_name="x")
-    entry = RequestEntryData(entity=[entity], ops=[OpData(key="producer_byte_rate", value=1000.0)])
-    (answer,) = world.ask(1, AlterClientQuotasRequest(entries=[entry]), version=version).entries
-    assert (answer.error_code, answer.error_message) == (
-        ErrorCode.INVALID_REQUEST,
-        "this broker enforces no quotas: none was set",
-    )
-    assert [(part.entity_type, part.entity_name) for part in answer.entity] == [("client-id", "x")]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

@@ -16,6 +16,7 @@ from ottla.broker.events import (
     AskController,
     AskPeer,
     BrokerAddress,
+    ClientContext,
     ConnectionLost,
     ControllerAnswered,
     ControllerRequest,
@@ -411,18 +412,28 @@ class World:
         self.last_connection += 1
         return self.last_connection
 
-    def send(self, broker_id: int, message: Any, *, connection: int | None = None, version: int | None = None) -> int:
+    def send(
+        self,
+        broker_id: int,
+        message: Any,
+        *,
+        connection: int | None = None,
+        version: int | None = None,
+        client_id: str = "test",
+        client: ClientContext | None = None,
+        size: int = 0,
+    ) -> int:
         """Hand a request to a broker and return the connection's number."""
         connection = connection or self.connect()
         name = type(message).__name__.removesuffix("Request")
         version = version if version is not None else VERSIONS_ASKED.get(name, 5)
-        self._deliver(broker_id, RequestReceived(connection, 1, version, "test", message))
+        self._deliver(broker_id, RequestReceived(connection, 1, version, client_id, message, size, client=client))
         self.drain()
         return connection
 
-    def ask(self, broker_id: int, message: Any, *, version: int | None = None) -> Any:
+    def ask(self, broker_id: int, message: Any, *, version: int | None = None, **client: Any) -> Any:
         """The answer to a request on a new connection: a message, "hung up", or "waiting"."""
-        connection = self.send(broker_id, message, version=version)
+        connection = self.send(broker_id, message, version=version, **client)
         answers = self.answers.get(connection, ["waiting"])
         assert len(answers) == 1
         return answers[0]

@@ -1,8 +1,8 @@
 """A proxy that makes a cluster of one broker look as if it had a plugin for clients' metrics (KIP-714).
 
 Apache Kafka's brokers list GetTelemetrySubscriptions and PushTelemetry only where such a plugin is installed, and the
-embedded ones never do. The proxy adds both to what the broker says of its APIs and answers them itself, in their turn
-among the broker's own answers.
+embedded ones only where somebody has subscribed. The proxy adds both to what the broker says of its APIs and answers
+them itself, in their turn among the broker's own answers.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 from ottla.records.plain import Record, encode_batch
 
@@ -241,18 +242,39 @@ def update_features(at: Situation) -> dict[str, Any]:
     return {"timeout_ms": _TIMEOUT_MS, "feature_updates": [level], "validate_only": True}
 
 
+def alter_partition_reassignments(at: Situation) -> dict[str, Any]:
+    partitions = [{"partition_index": 0, "replicas": [1]}]
+    topics = [{"name": at.topic, "partitions": partitions}]
+    return {"timeout_ms": _TIMEOUT_MS, "allow_replication_factor_change": False, "topics": topics}
+
+
 def list_partition_reassignments(at: Situation) -> dict[str, Any]:
     return {"timeout_ms": _TIMEOUT_MS, "topics": None}
 
 
 def describe_client_quotas(at: Situation) -> dict[str, Any]:
-    any_client = {"entity_type": "client-id", "match_type": 2, "match": None}
-    return {"components": [any_client], "strict": False}
+    at.wire.ask(49, 1, **alter_client_quotas(at))
+    this_client = {"entity_type": "client-id", "match_type": 0, "match": at.name}
+    return {"components": [this_client], "strict": True}
 
 
 def alter_client_quotas(at: Situation) -> dict[str, Any]:
-    # A quota would be refused.
-    return {"entries": [], "validate_only": True}
+    entity = [{"entity_type": "client-id", "entity_name": at.name}]
+    ops = [{"key": "producer_byte_rate", "value": 1e9, "remove": False}]
+    return {"entries": [{"entity": entity, "ops": ops}], "validate_only": False}
+
+
+def get_telemetry_subscriptions(at: Situation) -> dict[str, Any]:
+    configs = [{"name": "metrics", "config_operation": 0, "value": "*"}]
+    resources = [{"resource_type": 16, "resource_name": "all", "configs": configs}]
+    at.wire.ask(44, 1, resources=resources, validate_only=False)
+    return {"client_instance_id": uuid4()}
+
+
+def push_telemetry(at: Situation) -> dict[str, Any]:
+    told = at.wire.ask(71, 0, **get_telemetry_subscriptions(at))
+    numbers = {"client_instance_id": told.client_instance_id, "subscription_id": told.subscription_id}
+    return {**numbers, "terminating": False, "compression_type": 0, "metrics": b""}
 
 
 def describe_quorum(at: Situation) -> dict[str, Any]:
@@ -332,6 +354,7 @@ CASES: dict[int, Callable[[Situation], dict[str, Any]]] = {
     42: delete_groups,
     43: elect_leaders,
     44: alter_configs,
+    45: alter_partition_reassignments,
     46: list_partition_reassignments,
     47: offset_delete,
     48: describe_client_quotas,
@@ -343,6 +366,8 @@ CASES: dict[int, Callable[[Situation], dict[str, Any]]] = {
     65: describe_transactions,
     66: list_transactions,
     68: consumer_group_heartbeat,
+    71: get_telemetry_subscriptions,
+    72: push_telemetry,
     69: consumer_group_describe,
     74: list_config_resources,
     75: describe_topic_partitions,

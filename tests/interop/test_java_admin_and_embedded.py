@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from tests.wire import Wire
 
 import ottla
 from ottla import Listener
-from ottla.broker.apis import PRODUCE, VERSIONS
+from ottla.broker.apis import OF_CLIENT_METRICS, PRODUCE, VERSIONS
 from ottla.cluster.cluster import Cluster
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.plain import Record, encode_batch
@@ -164,6 +164,8 @@ def test_kafka_broker_api_versions_finds_every_version_usable(cluster: Cluster, 
     assert sorted(broker_id for broker_id, _ in brokers) == ["1", "2", "3"]
     # Produce is said to begin at 0, as Apache Kafka does for old librdkafka.
     spoken = VERSIONS | {PRODUCE: (0, VERSIONS[PRODUCE][1])}
+    for api_key in OF_CLIENT_METRICS:
+        del spoken[api_key]  # told once somebody has subscribed
     for _, lines in brokers:
         # It tells ranges as "0 to 13", versions that stand alone as "0", and with each API which one it would take.
         told = re.findall(r"\((\d+)\): (\d+)(?: to (\d+))? \[usable: (\d+)\]", lines)
@@ -303,26 +305,59 @@ def test_javas_clients_come_in_by_tls_and_sasl(
     assert run(kafka_tools, cluster, "GetOffsetShell", "--topic", topic).split() == [f"{topic}:0:50"]
 
 
-def test_tools_that_ask_for_quorum_quotas_features_and_moves_are_answered(
-    cluster: Cluster, kafka_tools: KafkaTools
-) -> None:
+def test_tools_that_ask_for_quorum_quotas_and_features_are_answered(cluster: Cluster, kafka_tools: KafkaTools) -> None:
     quorum = run(kafka_tools, cluster, "MetadataQuorumCommand", "describe", "--status")
     assert re.search(r"LeaderId:\s+[123]\n", quorum)
     assert re.search(r"ClusterId:\s+\S+\n", quorum)
-    moves = run(kafka_tools, cluster, "reassign.ReassignPartitionsCommand", "--list")
-    assert moves.strip() == "No partition reassignments found."
     quotas = ["--entity-type", "clients", "--entity-name", "x"]
     assert run(kafka_tools, cluster, "kafka.admin.ConfigCommand", "--describe", *quotas).strip() == ""
-    status, said = kafka_tools.try_to_run(
-        "kafka.admin.ConfigCommand",
-        "--bootstrap-server",
-        cluster.bootstrap_servers,
-        "--alter",
-        *quotas,
-        "--add-config",
-        "producer_byte_rate=1000",
+    run(
+        kafka_tools, cluster, "kafka.admin.ConfigCommand", "--alter", *quotas, "--add-config", "producer_byte_rate=1000"
     )
-    assert status != 0
-    assert "this broker enforces no quotas: none was set" in said
+    described = run(kafka_tools, cluster, "kafka.admin.ConfigCommand", "--describe", *quotas).strip()
+    assert described == "Quota configs for client-id 'x' are producer_byte_rate=1000.0"
+    run(kafka_tools, cluster, "kafka.admin.ConfigCommand", "--alter", *quotas, "--delete-config", "producer_byte_rate")
+    assert run(kafka_tools, cluster, "kafka.admin.ConfigCommand", "--describe", *quotas).strip() == ""
     features = run(kafka_tools, cluster, "FeatureCommand", "describe")
     assert re.search(r"Feature: transaction\.version\s.*FinalizedVersionLevel: 2", features)
+
+
+def test_kafka_reassign_partitions_moves_replicas_and_cancels_a_move(
+    cluster: Cluster, kafka_tools: KafkaTools, tmp_path: Path
+) -> None:
+    cluster.create_topic("moved", partitions=1, replication_factor=1)
+    send(cluster, "moved", 20)
+    (first,) = cluster.partition("moved", 0)["replicas"]
+    second, third = (each for each in (1, 2, 3) if each != first)
+    plan = tmp_path / "plan.json"
+
+    def reassign(*how: str, to: int) -> str:
+        moves = [{"topic": "moved", "partition": 0, "replicas": [to]}]
+        plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+        given = ["--reassignment-json-file", str(plan), *how]
+        return run(kafka_tools, cluster, "reassign.ReassignPartitionsCommand", *given)
+
+    def listed() -> str:
+        return run(kafka_tools, cluster, "reassign.ReassignPartitionsCommand", "--list").strip()
+
+    assert listed() == "No partition reassignments found."
+    assert "Successfully started partition reassignment for moved-0" in reassign("--execute", to=second)
+    wait_until(lambda: cluster.partition("moved", 0)["replicas"] == [second])
+    assert "Reassignment of partition moved-0 is completed." in reassign("--verify", to=second)
+    assert cluster.leader("moved", 0) == second
+    assert run(kafka_tools, cluster, "GetOffsetShell", "--topic", "moved").split() == ["moved:0:20"]
+    assert not list(Path(cluster.data_dir).glob(f"*{first}/moved-0"))
+    cluster.kill(third)
+    reassign("--execute", to=third)
+    assert f"moved-0: replicas: {third},{second}. adding: {third}. removing: {second}." in listed()
+    assert "Successfully cancelled" in reassign("--cancel", "--preserve-throttles", to=third)
+    assert listed() == "No partition reassignments found."
+    assert cluster.partition("moved", 0)["replicas"] == [second]
+    cluster.start(third)
+
+
+def wait_until(came_true: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + _PATIENCE_S
+    while not came_true():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)

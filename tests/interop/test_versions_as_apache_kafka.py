@@ -17,7 +17,6 @@ LACKING = {
     "there is no authorization": (29, 30, 31),
     "a broker has one log folder": (34,),
     "there are no delegation tokens": (38, 39, 40, 41),
-    "replicas stay where they were put": (45,),
     "users are given with the listener": (50, 51),
     "the controller is no Raft quorum": (80, 81),
     "brokers come and go with their cluster": (64,),

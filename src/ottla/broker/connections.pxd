@@ -10,6 +10,8 @@ from ottla.broker.request cimport Request
 cdef class Connection:
     cdef public object connection_id
     cdef public bint hung_up
+    cdef public bint is_answered
+    cdef public bint is_muted
     cdef public object parked
     cdef public object waiting
 

@@ -23,15 +23,18 @@ class Cancellable(Protocol):
 
 
 class Connection:
-    """A connection that is owed an answer, or was hung up on."""
+    """A connection that is owed an answer, was hung up on, or is muted: its next request has to wait (KIP-219)."""
 
-    __slots__ = ("connection_id", "hung_up", "parked", "waiting")
+    __slots__ = ("connection_id", "hung_up", "is_answered", "is_muted", "parked", "waiting")
 
     def __init__(self, connection_id: int) -> None:
         self.connection_id = connection_id
         self.waiting: deque[RequestReceived] = deque()
         self.parked: Cancellable | None = None
         self.hung_up = False
+        # Whether nothing but the end of its muting keeps the next request from its turn.
+        self.is_answered = False
+        self.is_muted = False
 
 
 class Connections:
@@ -81,10 +84,33 @@ class Connections:
             return
         self._outbox.put(Respond(request.connection_id, request.correlation_id, request.version, message))
         connection.parked = None
-        if connection.waiting:
+        if connection.is_muted:
+            connection.is_answered = True
+        elif connection.waiting:
             self._due.append(connection)
         else:
             del self._known[request.connection_id]
+
+    def mute(self, connection_id: int) -> Connection | None:
+        """Let the connection's next request wait until `unmute`; None where there is nobody to wait."""
+        connection = self._known.get(connection_id)
+        if connection is None or connection.hung_up:
+            return None
+        connection.is_muted = True
+        return connection
+
+    def unmute(self, connection: Connection) -> None:
+        """The connection's next request is due, once what it is owed is answered."""
+        connection.is_muted = False
+        if not connection.is_answered or self._known.get(connection.connection_id) is not connection:
+            return
+        connection.is_answered = False
+        if connection.hung_up:
+            return
+        if connection.waiting:
+            self._due.append(connection)
+        else:
+            del self._known[connection.connection_id]
 
     def hang_up(self, connection_id: int, reason: str) -> None:
         """Have the connection closed; what else arrived on it is dropped."""

@@ -54,6 +54,7 @@ from ottla.broker.wall_clock import WallClock
 from ottla.faults.plan import FaultPlan
 
 if TYPE_CHECKING:
+    from ottla.broker.client_telemetry import ClientTelemetry
     from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.transactions.coordinator import TransactionCoordinator
 
@@ -112,6 +113,7 @@ class BrokerCore:
             self._outbox,
             self._clock,
             self.metrics,
+            rng,
         )
         self._heartbeats = Heartbeats(self.replicas, self._outbox, rng)
 
@@ -217,6 +219,11 @@ class BrokerCore:
         """The transactions coordinated here."""
         return self._coordinators.transactions
 
+    @property
+    def client_telemetry(self) -> ClientTelemetry:
+        """What clients push of their metrics."""
+        return self._port.client_telemetry
+
     # What concerns several parts.
 
     def _handle(self, request: Request, now_us: int) -> None:
@@ -229,6 +236,8 @@ class BrokerCore:
         if gone is None:
             return
         self._coordinators.image_changed(gone, now_us)
+        if image.quotas or self._port.quotas is not None:
+            self._port.take_quotas(image.quotas)
         self.replicas.ask_changed_leaders(now_us)
         self._heartbeats.image_applied()
 

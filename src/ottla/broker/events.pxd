@@ -7,6 +7,7 @@ from ottla.value cimport Value
 
 @cython.final
 cdef class RequestReceived(Value):
+    cdef public object client
     cdef public object client_id
     cdef public object connection_id
     cdef public object correlation_id

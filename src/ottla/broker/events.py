@@ -14,14 +14,37 @@ from typing import Any
 
 from ottla.value import Value
 
+# Users by whose names nobody has come in (Kafka's `User:ANONYMOUS`).
+ANONYMOUS = "ANONYMOUS"
+# (type, name) of what a quota is for, by type; a name of None stands for all that have no quota of their own (KIP-546).
+QuotaEntity = tuple[tuple[str, str | None], ...]
+
+
+class ClientContext:
+    """Who is at the other end of a connection, as far as is known; one object for all requests of the connection.
+
+    `user` as authenticated, else Kafka's word for nobody. `software_name` and `software_version` are known once the
+    client has asked for ApiVersions (KIP-511).
+    """
+
+    __slots__ = ("host", "port", "software_name", "software_version", "user")
+
+    def __init__(self, user: str = ANONYMOUS, host: str = "", port: int = 0) -> None:
+        self.user = user
+        self.host = host
+        self.port = port
+        self.software_name = self.software_version = ""
+
 
 class RequestReceived(Value):
     """Event: a decoded request. One connection's requests are handled one at a time, in order, by the core.
 
-    `listener` names the one it came in by; addresses in the answer are those of that listener.
+    `listener` names the one it came in by; addresses in the answer are those of that listener. `client` is None where
+    nobody said who it is.
     """
 
     __slots__ = (
+        "client",
         "client_id",
         "connection_id",
         "correlation_id",
@@ -40,6 +63,7 @@ class RequestReceived(Value):
         message: Any,
         size: int = 0,
         listener: str = "",
+        client: ClientContext | None = None,
     ) -> None:
         self.connection_id = connection_id
         self.correlation_id = correlation_id
@@ -48,6 +72,7 @@ class RequestReceived(Value):
         self.message = message
         self.size = size
         self.listener = listener
+        self.client = client
 
 
 class ConnectionLost(Value):
@@ -300,25 +325,42 @@ class BrokerAddress(Value):
 class PartitionImage(Value):
     """One partition: who leads it (-1: nobody can), who holds it, who is in sync.
 
-    `leader_epoch` grows with every change of the leader, `partition_epoch` with every change at all.
+    `leader_epoch` grows with every change of the leader, `partition_epoch` with every change at all. While replicas
+    are moved (KIP-455), those that come are in `adding` and those that will go in `removing`; both are in `replicas`.
     """
 
     __slots__ = (
+        "adding",
         "isr",
         "leader",
         "leader_epoch",
         "partition_epoch",
+        "removing",
         "replicas",
     )
 
     def __init__(
-        self, leader: int, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...], partition_epoch: int = 0
+        self,
+        leader: int,
+        leader_epoch: int,
+        replicas: tuple[int, ...],
+        isr: tuple[int, ...],
+        partition_epoch: int = 0,
+        adding: tuple[int, ...] = (),
+        removing: tuple[int, ...] = (),
     ) -> None:
         self.leader = leader
         self.leader_epoch = leader_epoch
         self.replicas = replicas
         self.isr = isr
         self.partition_epoch = partition_epoch
+        self.adding = adding
+        self.removing = removing
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether its replicas are being moved."""
+        return bool(self.adding or self.removing)
 
 
 class TopicImage(Value):
@@ -363,6 +405,7 @@ class ClusterImage(Value):
     `brokers` are those that are alive. `broker_epochs`: which start of each broker the controller knows of, those
     that are not alive included; an image that does not name a broker's own start is not meant for it.
     `broker_configs` are settings changed while the cluster runs: under "" for all brokers, under an id for that one.
+    `client_metrics` are subscriptions to clients' metrics by name (KIP-714), `quotas` the quotas of each entity.
     `changes` says which topics differ from those of the image before; None where that is not known.
     """
 
@@ -371,8 +414,10 @@ class ClusterImage(Value):
         "broker_epochs",
         "brokers",
         "changes",
+        "client_metrics",
         "cluster_id",
         "controller_id",
+        "quotas",
         "topics",
         "version",
     )
@@ -387,6 +432,8 @@ class ClusterImage(Value):
         broker_epochs: dict[int, int] | None = None,
         broker_configs: dict[str, tuple[tuple[str, str], ...]] | None = None,
         changes: ImageChanges | None = None,
+        client_metrics: dict[str, tuple[tuple[str, str], ...]] | None = None,
+        quotas: dict[QuotaEntity, dict[str, float]] | None = None,
     ) -> None:
         self.version = version
         self.cluster_id = cluster_id
@@ -396,3 +443,5 @@ class ClusterImage(Value):
         self.changes = changes
         self.broker_epochs: dict[int, int] = {} if broker_epochs is None else broker_epochs
         self.broker_configs: dict[str, tuple[tuple[str, str], ...]] = {} if broker_configs is None else broker_configs
+        self.client_metrics: dict[str, tuple[tuple[str, str], ...]] = {} if client_metrics is None else client_metrics
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {} if quotas is None else quotas

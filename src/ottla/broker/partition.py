@@ -297,6 +297,11 @@ class Partition:
             self._note_epoch()
             for waiter in (*self.consumers_waiting, *self.followers_waiting):
                 waiter.wake()
+        else:
+            for each in image.replicas:
+                # Replicas that are added do not end the epoch; those that go do.
+                if each != self.broker_id and each not in self.followers:
+                    self.followers[each] = Follower(0)
         if self.is_leader:
             self._tell_isr()
             self.reconsider(now_us)

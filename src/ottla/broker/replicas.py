@@ -10,6 +10,7 @@ Logs are opened and recovered when the first image names them; until then no par
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from random import Random
 
 from ottla.broker.dynamic_settings import reconfigure
@@ -179,6 +180,8 @@ class Replicas:
         else:
             names = changes.topics
         self.topic_ids.follow(old, image, names)
+        if old.version < 0:
+            self._remove_moved()
         gone = [name for name in names if _is_gone(old.topics.get(name), image.topics.get(name))]
         for name in gone:
             if name in self.topics:
@@ -199,11 +202,36 @@ class Replicas:
 
     def _remove_topic(self, name: str, now_us: int) -> None:
         for partition in self.topics.pop(name).values():
-            self._stop_following(partition)
-            partition.leader = NO_BROKER
-            partition.retire(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_us)
-            _remove_log(partition)
+            self._remove(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_us)
         self._metrics.forget_topic(name)
+
+    def _let_go(self, name: str, index: int, now_us: int) -> None:
+        """Hold a partition no more, its replica was moved; nothing happens where it is not held."""
+        partitions = self.topics.get(name)
+        if partitions is None or index not in partitions:
+            return
+        self._remove(partitions.pop(index), ErrorCode.NOT_LEADER_OR_FOLLOWER, now_us)
+        if not partitions:
+            del self.topics[name]
+            self._metrics.forget_topic(name)
+
+    def _remove(self, partition: Partition, error_code: int, now_us: int) -> None:
+        """Whoever waits for the partition is told this error, and its log is removed."""
+        self._stop_following(partition)
+        partition.leader = NO_BROKER
+        partition.retire(error_code, now_us)
+        _remove_log(partition)
+
+    def _remove_moved(self) -> None:
+        """Remove what was moved to others while this broker was not there to hear of it."""
+        with suppress(OSError):
+            for folder in self.directory.storage.folders():
+                name, _, number = folder.rpartition("-")
+                topic = self.image.topics.get(name)
+                if topic is None or not number.isdecimal() or int(number) >= len(topic.partitions):
+                    continue
+                if self.broker_id not in topic.partitions[int(number)].replicas:
+                    self.directory.remove_log_of(folder, topic.topic_id)
 
     def _apply_topic(
         self,
@@ -226,7 +254,9 @@ class Replicas:
             role = topic.partitions[index]
             if index < len(known) and known[index] is not role:
                 self._metrics.partition_changed(known[index], role, self.broker_id)
-            if self.broker_id in role.replicas:
+            if self.broker_id not in role.replicas:
+                self._let_go(name, index, now_us)
+            else:
                 partitions = self.topics.setdefault(name, {})
                 if index not in partitions:
                     partitions[index] = self._new_partition(name, topic.topic_id, index, settings)

@@ -6,6 +6,7 @@ cimport cython
 @cython.final
 cdef class Request:
     cdef public object after
+    cdef public object client
     cdef public object client_id
     cdef public object connection_id
     cdef public object context
@@ -14,4 +15,5 @@ cdef class Request:
     cdef public object listener
     cdef public object message
     cdef public object refusal
+    cdef public object size
     cdef public object version

@@ -17,6 +17,7 @@ class Request:
 
     __slots__ = (
         "after",
+        "client",
         "client_id",
         "connection_id",
         "context",
@@ -25,6 +26,7 @@ class Request:
         "listener",
         "message",
         "refusal",
+        "size",
         "version",
     )
 
@@ -32,6 +34,8 @@ class Request:
         self.connection_id = event.connection_id
         self.correlation_id = event.correlation_id
         self.client_id = event.client_id
+        self.client = event.client
+        self.size = event.size
         self.version = event.version
         self.listener = event.listener
         self.message: Any = event.message

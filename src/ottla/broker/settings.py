@@ -159,6 +159,9 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     Setting("fetch.max.bytes", INT, 55 << 20, 1024),
     Setting("max.incremental.fetch.session.cache.slots", INT, 1000),
     Setting("max.connections", INT, INT32_MAX),
+    Setting("quota.window.num", INT, 11, 1),
+    Setting("quota.window.size.seconds", INT, 1, 1),
+    Setting("telemetry.max.bytes", INT, 1 << 20, 1),
     Setting("connections.max.idle.ms", LONG, 600_000, -1),
     Setting("connection.failed.authentication.delay.ms", INT, 100),
     # Ours: how many bytes of appended batches a broker keeps in memory for followers that have not fetched them yet.
@@ -254,6 +257,9 @@ class BrokerSettings:
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
     max_connections: int
+    quota_window_num: int
+    quota_window_size_seconds: int
+    telemetry_max_bytes: int
     connections_max_idle_ms: int
     connection_failed_authentication_delay_ms: int
     recent_batches_bytes: int

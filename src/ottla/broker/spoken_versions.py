@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from functools import cache
 
-from ottla.broker.apis import PRODUCE, VERSIONS
+from ottla.broker.apis import OF_CLIENT_METRICS, PRODUCE, VERSIONS
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 
 @cache
-def spoken_versions() -> list[ApiVersion]:
-    """Every API with its versions."""
+def spoken_versions(*, takes_client_metrics: bool = False) -> list[ApiVersion]:
+    """Every API with its versions; those by which clients push metrics only where somebody subscribes to these."""
     # One list for all answers, which nobody changes: sixty objects for every connection cost more than the rest.
     return [
         ApiVersion(api_key=api_key, min_version=0 if api_key == PRODUCE else lowest, max_version=highest)
         for api_key, (lowest, highest) in VERSIONS.items()
+        if takes_client_metrics or api_key not in OF_CLIENT_METRICS
     ]
 
 

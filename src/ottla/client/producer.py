@@ -220,9 +220,10 @@ class Producer(ProducerFront[ProducerDriver]):
     def client_instance_id(self, timeout: float) -> UUID | None:
         """The id under which brokers know this producer's metrics (KIP-714); None where none has given it one.
 
-        Only brokers with a plugin for clients' metrics do, and the first one that is asked makes it up, whatever it
-        wants to hear; `timeout` is how many seconds to wait for that. An id that is known is there at once, after
-        closing, too. Raises ConfigError with `enable_metrics_push=False`, ClosedError where it can no longer be had.
+        Only brokers with a plugin for clients' metrics do, and embedded ones with a subscription to them; the first one
+        that is asked makes it up, whatever it wants to hear. `timeout` is how many seconds to wait for that. An id that
+        is known is there at once, after closing, too. Raises ConfigError with `enable_metrics_push=False`, ClosedError
+        where it can no longer be had.
         """
         from ottla.client import client_instance
 

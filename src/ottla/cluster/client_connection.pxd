@@ -19,6 +19,7 @@ cdef class ClientConnection:
     cdef public object _authenticator
     cdef public object _began_us
     cdef public bint _busy
+    cdef public object _client
     cdef public bint _closed
     cdef public bint _deaf
     cdef public bint _ending

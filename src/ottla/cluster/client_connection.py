@@ -23,7 +23,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis import API_VERSIONS, PRODUCE
-from ottla.broker.events import ConnectionLost, HangUp, RequestReceived, Respond
+from ottla.broker.events import ClientContext, ConnectionLost, HangUp, RequestReceived, Respond
 from ottla.broker.spoken_versions import unsupported_version_response
 from ottla.protocol.errors import FrameTooLarge, ProtocolError, UnsupportedVersion
 from ottla.protocol.frames import FrameBuffer, decode_request, encode_response
@@ -64,6 +64,7 @@ class ClientConnection:
         "_authenticator",
         "_began_us",
         "_busy",
+        "_client",
         "_closed",
         "_deaf",
         "_ending",
@@ -89,6 +90,8 @@ class ClientConnection:
         self.peer = peer
         self.client_id: str | None = None
         self.listener = door.name
+        host, _, port = peer.rpartition(":")
+        self._client = ClientContext(host=host, port=int(port) if port.isdecimal() else 0)
         self._server = server
         self._loop = server.loop
         self._tls: TlsSocket | None = None
@@ -294,6 +297,7 @@ class ClientConnection:
                 message,
                 len(frame),
                 self.listener,
+                self._client,
             )
             self._api_key = header.request_api_key
             self._began_us = self._loop.now_us()
@@ -334,6 +338,7 @@ class ClientConnection:
             return
         if self._authenticator is not None and self._authenticator.user is not None:
             self._frames.max_frame_bytes = FRAME_BYTES_MAX
+            self._client.user = self._authenticator.user
             if self._authenticator.finished:
                 self._authenticator = None
         self.respond(response)

@@ -215,6 +215,18 @@ class Cluster:
             raise ConfigError(f"broker {broker_id!r} is not running, only {', '.join(map(str, found)) or 'none'}")
         return found[broker_id]
 
+    def client_metrics(self) -> list[dict[str, Any]]:
+        """What clients have pushed of their own metrics to brokers (KIP-714), the last push of each of them.
+
+        Clients push where a subscription asks for it: settings of the resource type CLIENT_METRICS (`metrics`,
+        `interval.ms`, `match`). One dict a client: broker, client_instance_id, client_id, software_name,
+        software_version, is_terminated, pushes (how many there were), resource (attributes) and metrics: a dict each
+        with name, value, kind ("gauge" or "sum"), is_delta, attributes, start_ns and time_ns. A client is forgotten
+        three intervals, but a minute at least, after it was last heard of.
+        """
+        found: list[dict[str, Any]] = self._ask("client_metrics")
+        return found
+
     def record(self, topic: str, number_header: str = "") -> None:
         """Have the brokers note from now on what happens to a topic; `recorded` tells it, and a test may look at that.
 

@@ -66,6 +66,7 @@ class Commands:
             "partition": self._describe_partition,
             "replicas": self._describe_replicas,
             "metrics": self._metrics,
+            "client_metrics": self._client_metrics,
             "await_partition": self._await_partition,
             "elect_leader": self._elect_leader,
             "move_leader": self._move_leader,
@@ -364,6 +365,9 @@ class Commands:
 
     def _metrics(self, answer: Answer) -> None:
         answer([[server.broker_id, server.read_metrics()] for server in self._running().servers()])
+
+    def _client_metrics(self, answer: Answer) -> None:
+        answer([each for server in self._running().servers() for each in server.read_client_metrics()])
 
     def _add_fault(self, answer: Answer, fault: dict[str, Any]) -> None:
         """Put a fault in force, and answer with its id once that is known."""

@@ -11,6 +11,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from ottla.broker import metric_beans
 from ottla.broker.core import BrokerCore
@@ -206,6 +207,23 @@ class BrokerServer:
         if not self._full or len(self.clients.by_id) < self._settings.max_connections:
             self._full = False
             self._accept_on()
+
+    def read_client_metrics(self) -> list[dict[str, Any]]:
+        """What clients have pushed of their metrics to this broker, as `Cluster.client_metrics` tells it."""
+        return [
+            {
+                "broker": self.broker_id,
+                "client_instance_id": str(UUID(bytes=each.id)),
+                "client_id": each.client_id,
+                "software_name": each.software_name,
+                "software_version": each.software_version,
+                "is_terminated": each.is_terminating,
+                "pushes": each.pushes,
+                "resource": each.resource,
+                "metrics": each.metrics,
+            }
+            for each in self._core.client_telemetry.pushed(self.loop.now_us())
+        ]
 
     def read_metrics(self) -> metric_beans.Beans:
         """The broker's metrics as of now, those of its sockets included."""

@@ -1,29 +1,42 @@
-"""AlterClientQuotas, versions 0 and 1: refused with a sentence, since nothing here would enforce a quota."""
+"""AlterClientQuotas, versions 0 and 1: passed on to the controller, which keeps what clients may use (KIP-546).
+
+`producer_byte_rate` and `consumer_byte_rate` are enforced (`ottla.broker.client_quotas`); `request_percentage`,
+`controller_mutation_rate` and `connection_creation_rate` are kept and told, and nothing more. Where the controller
+cannot be reached every entry gets NOT_CONTROLLER, which clients ask again.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ottla.broker.apis.port import BrokerPort
 from ottla.broker.request import Request
 from ottla.protocol.error_codes import ErrorCode
 from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     ResponseEntityData,
     ResponseEntryData,
 )
 
-_DETAIL = "this broker enforces no quotas: none was set"
-
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
-    """Refuse each entry."""
-    entries = [
-        ResponseEntryData(
-            error_code=ErrorCode.INVALID_REQUEST,
-            error_message=_DETAIL,
-            entity=[
-                ResponseEntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity
-            ],
-        )
-        for entry in request.message.entries
-    ]
-    broker.answer(request, AlterClientQuotasResponse(entries=entries), now_us)
+    """Pass the request on."""
+    broker.pass_on(request, unreachable)
+
+
+def unreachable(message: AlterClientQuotasRequest) -> Any:
+    """The answer where there is no controller."""
+    return AlterClientQuotasResponse(
+        entries=[
+            ResponseEntryData(
+                error_code=ErrorCode.NOT_CONTROLLER,
+                error_message="the controller cannot be reached",
+                entity=[
+                    ResponseEntityData(entity_type=part.entity_type, entity_name=part.entity_name)
+                    for part in entry.entity
+                ],
+            )
+            for entry in message.entries
+        ]
+    )

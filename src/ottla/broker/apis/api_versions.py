@@ -32,7 +32,10 @@ def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
     ):
         broker.answer(request, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST), now_us)
         return
-    answer = ApiVersionsResponse(api_keys=spoken_versions())
+    if request.version >= _NAMES_FROM_VERSION and request.client is not None:
+        request.client.software_name = message.client_software_name
+        request.client.software_version = message.client_software_version
+    answer = ApiVersionsResponse(api_keys=spoken_versions(takes_client_metrics=bool(broker.image.client_metrics)))
     if request.version >= _FEATURES_FROM_VERSION:
         if request.version >= _LEVEL_0_FROM_VERSION:
             answer.supported_features = [

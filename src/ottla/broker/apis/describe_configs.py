@@ -2,8 +2,9 @@
 
 A topic's settings: its own, or the broker's that stand in (KIP-226 calls those synonyms). A broker's, when named by
 its id, which only that broker answers: all of them; named by "": those changed for all brokers. Settings that can be
-changed while the broker runs are not read-only. There are no loggers (an empty list), and no settings of client
-metrics and groups (INVALID_REQUEST). No setting is secret, so every value is told.
+changed while the broker runs are not read-only. A subscription to clients' metrics has its settings, or their defaults
+where there is none of that name. There are no loggers (an empty list), and no settings of groups (INVALID_REQUEST). No
+setting is secret, so every value is told.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.client_metrics_settings import CLIENT_METRICS_SETTINGS
 from ottla.broker.dynamic_settings import (
     ALL_BROKERS,
     ALL_BROKERS_SOURCE,
     BROKER_SETTINGS_BY_NAME,
+    DEFAULT_SOURCE,
     DYNAMIC,
     STATIC_SOURCE,
     TOPIC_SOURCE,
@@ -33,7 +36,8 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-_TOPIC, _BROKER, _BROKER_LOGGER = 2, 4, 8
+_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS = 2, 4, 8, 16
+_CLIENT_METRICS_SOURCE = 7
 _TYPES = {BOOLEAN: 1, INT: 3, LONG: 5, DOUBLE: 6, LIST: 7}
 _STRING = 2
 
@@ -84,6 +88,10 @@ def _describe(
             detail = f"this is broker {broker.broker_id}, it knows no settings of broker {name!r}"
             return ErrorCode.INVALID_REQUEST, detail, []
         found = [] if kind == _BROKER_LOGGER else _of_broker(broker)
+    elif kind == _CLIENT_METRICS:
+        if not name:
+            return ErrorCode.INVALID_REQUEST, "a subscription to clients' metrics needs a name", []
+        found = _of_subscription(dict(broker.image.client_metrics.get(name, ())))
     else:
         return ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here", []
     asked = resource.configuration_keys
@@ -98,6 +106,16 @@ def _of_topic(broker: BrokerPort, setting: Setting, own: dict[str, str]) -> Syno
     if given is not None:
         known.insert(0, (setting.name, text_of(setting.parse(given)), TOPIC_SOURCE))
     return known
+
+
+def _of_subscription(own: dict[str, str]) -> list[tuple[Setting, bool, Synonyms]]:
+    found = []
+    for setting in CLIENT_METRICS_SETTINGS:
+        known = [(setting.name, text_of(setting.default), DEFAULT_SOURCE)]
+        if setting.name in own:
+            known.insert(0, (setting.name, text_of(setting.parse(own[setting.name])), _CLIENT_METRICS_SOURCE))
+        found.append((setting, False, known))
+    return found
 
 
 def _of_broker(broker: BrokerPort) -> list[tuple[Setting, bool, Synonyms]]:

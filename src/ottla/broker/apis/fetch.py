@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.client_quotas import CONSUMED
 from ottla.broker.fetch_sessions import (
     CONSUMER,
     FINAL_EPOCH,
@@ -58,6 +59,17 @@ def _is_at_the_end(asked: FetchPartition, partition: Partition, log: Log) -> boo
         and partition.leader == partition.broker_id
         and asked.log_start_offset >= log.log_start_offset
     )
+
+
+def _size_of(responses: list[FetchableTopicResponse]) -> int:
+    """The bytes of all records in an answer."""
+    size = 0
+    for topic in responses:
+        for answer in topic.partitions:
+            records = answer.records
+            if records:
+                size += records.size if hasattr(records, "size") else sum(map(len, records))
+    return size
 
 
 def handle(broker: BrokerPort, request: Request, now_us: int) -> None:
@@ -180,6 +192,9 @@ class PendingFetch:
         response = FetchResponse(session_id=session.id, responses=responses)
         if failed and self._follower_id == CONSUMER and self._request.version >= _ENDPOINTS_FROM_VERSION:
             response.node_endpoints = self._endpoints(responses)
+        if broker.quotas is not None and self._follower_id == CONSUMER:
+            # What was read is sent, and the next Fetch waits; Apache Kafka would have it read once more.
+            response.throttle_time_ms = broker.throttle(CONSUMED, self._request, _size_of(responses), now_us)
         broker.answer(self._request, response, now_us)
         return True
 

@@ -13,6 +13,7 @@ from ottla.broker.apis import (
     ADD_PARTITIONS_TO_TXN,
     ALTER_CLIENT_QUOTAS,
     ALTER_CONFIGS,
+    ALTER_PARTITION_REASSIGNMENTS,
     API_VERSIONS,
     CONSUMER_GROUP_DESCRIBE,
     CONSUMER_GROUP_HEARTBEAT,
@@ -34,6 +35,7 @@ from ottla.broker.apis import (
     END_TXN,
     FETCH,
     FIND_COORDINATOR,
+    GET_TELEMETRY_SUBSCRIPTIONS,
     HEARTBEAT,
     INCREMENTAL_ALTER_CONFIGS,
     INIT_PRODUCER_ID,
@@ -50,6 +52,7 @@ from ottla.broker.apis import (
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
+    PUSH_TELEMETRY,
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
     SYNC_GROUP,
@@ -108,6 +111,7 @@ _ON_DEMAND = {
     DESCRIBE_PRODUCERS: "describe_producers",
     DESCRIBE_TRANSACTIONS: "describe_transactions",
     LIST_TRANSACTIONS: "list_transactions",
+    ALTER_PARTITION_REASSIGNMENTS: "alter_partition_reassignments",
     LIST_PARTITION_REASSIGNMENTS: "list_partition_reassignments",
     DESCRIBE_CLIENT_QUOTAS: "describe_client_quotas",
     ALTER_CLIENT_QUOTAS: "alter_client_quotas",
@@ -116,6 +120,8 @@ _ON_DEMAND = {
     LIST_CONFIG_RESOURCES: "list_config_resources",
     CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
     CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
+    GET_TELEMETRY_SUBSCRIPTIONS: "get_telemetry_subscriptions",
+    PUSH_TELEMETRY: "push_telemetry",
 }
 
 

@@ -3,8 +3,8 @@
 This broker judges what concerns brokers and the form of the request: a resource or a setting named twice, a value
 that is missing, and another broker's settings are INVALID_REQUEST (KIP-226: a broker's own settings are changed at
 that broker, those of all brokers at any). The rest goes to the controller, which answers when every broker goes by
-the change. There are no loggers whose levels could be set (INVALID_CONFIG), and no settings of client metrics and
-groups (INVALID_REQUEST).
+the change. There are no loggers whose levels could be set (INVALID_CONFIG), and no settings of groups
+(INVALID_REQUEST). Subscriptions to clients' metrics (KIP-714) are resources like topics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16
 _DELETE = 1
 
 Verdict = tuple[int, str]
@@ -80,7 +80,7 @@ def fault_of(broker_id: int, message: Any, number: int, *, legacy: bool = False)
     for config in resource.configs:
         if config.value is None and (legacy or config.config_operation != _DELETE):
             return ErrorCode.INVALID_REQUEST, f"setting {config.name} has no value"
-    if kind == TOPIC:
+    if kind == TOPIC or (kind == CLIENT_METRICS and not legacy):
         return None
     if kind == BROKER or (kind == BROKER_LOGGER and not legacy):
         if name or kind == BROKER_LOGGER:

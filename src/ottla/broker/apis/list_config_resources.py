@@ -1,7 +1,7 @@
 """ListConfigResources, versions 0 and 1 (KIP-1142): what DescribeConfigs can be asked about.
 
-Topics, and the brokers that are alive, with their loggers; types that nothing here has settings of (client metrics,
-groups) find nothing. Version 0 asks for client metrics only. Without types everything is listed, by type and name; a
+Topics, the brokers that are alive with their loggers, and subscriptions to clients' metrics; groups have no settings
+here. Version 0 asks for client metrics only. Without types everything is listed, by type and name; a
 type that does not exist is UNSUPPORTED_VERSION, as in Apache Kafka.
 """
 
@@ -38,4 +38,6 @@ def _names(broker: BrokerPort, asked: int) -> list[str]:
         return sorted(broker.image.topics)
     if asked in (BROKER, BROKER_LOGGER):
         return [str(address.broker_id) for address in broker.image.brokers]
+    if asked == CLIENT_METRICS:
+        return sorted(broker.image.client_metrics)
     return []

@@ -18,12 +18,15 @@ cdef class BrokerPort:
     cdef public Connections _connections
     cdef public object _coordinators
     cdef public RequestChannel _channel
+    cdef public object _client_telemetry
     cdef public BrokerMetrics _metrics
     cdef public Outbox _outbox
     cdef public Replicas _replicas
+    cdef public object _rng
     cdef public object broker_id
     cdef public FetchSessions fetch_sessions
     cdef public Purgatory purgatory
+    cdef public object quotas
     cdef public object settings
     cdef public object static_settings
     cdef public object topic_ids

@@ -7,11 +7,12 @@ request once. Where it must wait it puts something into the purgatory that answe
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.connections import Cancellable, Connections
+from ottla.broker.connections import Cancellable, Connection, Connections
 from ottla.broker.coordinators import Coordinators
-from ottla.broker.events import BrokerAddress, ClusterImage
+from ottla.broker.events import ANONYMOUS, BrokerAddress, ClusterImage, QuotaEntity
 from ottla.broker.metrics import NO_TOPIC, BrokerMetrics, TopicTraffic
 from ottla.broker.outbox import Answered, Outbox
 from ottla.broker.purgatory import Purgatory
@@ -21,10 +22,27 @@ from ottla.broker.request_channel import RequestChannel, Waiting
 from ottla.broker.wall_clock import WallClock
 
 if TYPE_CHECKING:
-    # Loaded when a client asks for them; most clusters never see either.
+    # Loaded when a client asks for them; most clusters never see any.
+    from ottla.broker.client_quotas import ClientQuotas
+    from ottla.broker.client_telemetry import ClientTelemetry
     from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.transactions.coordinator import TransactionCoordinator
     from ottla.broker.transactions.verification import Verification
+
+
+class Muting:
+    """A connection whose next request waits until this expires."""
+
+    __slots__ = ("_connection", "_connections", "bucket")
+
+    def __init__(self, connections: Connections, connection: Connection) -> None:
+        self.bucket = -1
+        self._connections = connections
+        self._connection = connection
+
+    def expire(self, now_us: int) -> None:
+        """It has waited long enough."""
+        self._connections.unmute(self._connection)
 
 
 class BrokerPort:
@@ -36,15 +54,18 @@ class BrokerPort:
 
     __slots__ = (
         "_channel",
+        "_client_telemetry",
         "_clock",
         "_connections",
         "_coordinators",
         "_metrics",
         "_outbox",
         "_replicas",
+        "_rng",
         "broker_id",
         "fetch_sessions",
         "purgatory",
+        "quotas",
         "settings",
         "static_settings",
         "topic_ids",
@@ -61,6 +82,7 @@ class BrokerPort:
         outbox: Outbox,
         clock: WallClock,
         metrics: BrokerMetrics,
+        rng: Random,
     ) -> None:
         self.broker_id = replicas.broker_id
         self.settings = replicas.settings
@@ -76,6 +98,10 @@ class BrokerPort:
         self._outbox = outbox
         self._clock = clock
         self._metrics = metrics
+        self._rng = rng
+        # None while nobody has a quota.
+        self.quotas: ClientQuotas | None = None
+        self._client_telemetry: ClientTelemetry | None = None
 
     # Answers.
 
@@ -90,6 +116,33 @@ class BrokerPort:
     def park(self, request: Request, waiter: Cancellable) -> None:
         """Let `waiter` be cancelled when the request's connection is lost."""
         self._connections.park(request.connection_id, waiter)
+
+    def throttle(self, key: str, request: Request, size: int, now_us: int) -> int:
+        """So many bytes count for a quota: the milliseconds for which the client's next request has to wait (KIP-219).
+
+        To be said before the request is answered, where there are quotas.
+        """
+        if self.quotas is None:
+            return 0
+        client = request.client
+        user = ANONYMOUS if client is None else client.user
+        throttle_ms = self.quotas.used(key, user, request.client_id or "", size, now_us)
+        if throttle_ms:
+            connection = self._connections.mute(request.connection_id)
+            if connection is not None:
+                self.purgatory.add(Muting(self._connections, connection), now_us + throttle_ms * 1000)
+        return throttle_ms
+
+    def take_quotas(self, quotas: dict[QuotaEntity, dict[str, float]]) -> None:
+        """Hold clients to these quotas from now on."""
+        if not quotas:
+            self.quotas = None
+            return
+        if self.quotas is None:
+            from ottla.broker.client_quotas import ClientQuotas
+
+            self.quotas = ClientQuotas(self.static_settings)
+        self.quotas.take(quotas)
 
     def hang_up(self, request: Request, reason: str) -> None:
         """End the request's connection instead of answering."""
@@ -127,6 +180,15 @@ class BrokerPort:
     def verification(self) -> Verification:
         """What asks the coordinators of transactions on behalf of the partitions led here."""
         return self._coordinators.verification
+
+    @property
+    def client_telemetry(self) -> ClientTelemetry:
+        """What clients push of their metrics."""
+        if self._client_telemetry is None:
+            from ottla.broker.client_telemetry import ClientTelemetry
+
+            self._client_telemetry = ClientTelemetry(self._rng, self.static_settings.telemetry_max_bytes)
+        return self._client_telemetry
 
     # The cluster, and what this broker holds of it.
 

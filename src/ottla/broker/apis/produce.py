@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis.port import BrokerPort
+from ottla.broker.client_quotas import PRODUCED
 from ottla.broker.log.validation import DECODED_BYTES_MAX, Invalid, is_plain, prepare
 from ottla.broker.partition import Partition
 from ottla.broker.request import Request
@@ -325,6 +326,8 @@ def _answer(broker: BrokerPort, request: Request, response: ProduceResponse, now
                     _fail_after_append(answer, after.error, "refused by the fault plan after the append")
     if request.version >= 10:
         _name_leaders(broker, request, response)
+    if broker.quotas is not None:
+        response.throttle_time_ms = broker.throttle(PRODUCED, request, request.size, now_us)
     broker.answer(request, response, now_us)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis import ALTER_CONFIGS
+from ottla.broker.client_metrics_settings import CLIENT_METRICS_BY_NAME, client_metrics_fault
 from ottla.broker.controller.refusal import Refused
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.dynamic_settings import (
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.create_topics import CreatableTopicConfigs
     from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
 
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE = 2, 4, 16
 _NO_BROKER = -1
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 _WORDS = {APPEND: "append", SUBTRACT: "subtract"}
@@ -73,7 +74,11 @@ class ClusterConfigs:
         results = changes.take(message)
         if changes.any and not message.validate_only:
             try:
-                image = self._state.change(changes.changed_topics(), broker_configs=changes.broker_configs)
+                image = self._state.change(
+                    changes.changed_topics(),
+                    broker_configs=changes.broker_configs,
+                    client_metrics=changes.client_metrics,
+                )
                 self._reconfigure()
                 self._publish(image)
             except OSError as error:
@@ -101,12 +106,18 @@ class ConfigChanges:
     def __init__(self, image: ClusterImage) -> None:
         self.topics: dict[str, TopicImage] = {}
         self.broker_configs = dict(image.broker_configs)
+        self.client_metrics = dict(image.client_metrics)
         self._image = image
 
     @property
     def any(self) -> bool:
         """Whether the request changes anything."""
-        return bool(self.changed_topics()) or self.broker_configs != self._image.broker_configs
+        image = self._image
+        return (
+            bool(self.changed_topics())
+            or self.broker_configs != image.broker_configs
+            or self.client_metrics != image.client_metrics
+        )
 
     def changed_topics(self) -> dict[str, TopicImage]:
         """The topics whose settings change."""
@@ -140,6 +151,15 @@ class ConfigChanges:
             self.broker_configs.pop(name, None)
             if changed:
                 self.broker_configs[name] = changed
+        elif kind == CLIENT_METRICS_RESOURCE:
+            present = {} if whole else dict(self.client_metrics.get(name, ()))
+            changed = changed_configs(present, operations, CLIENT_METRICS_BY_NAME)
+            refused = client_metrics_fault(name, changed)
+            if refused is not None:
+                raise Refused(*refused)
+            self.client_metrics.pop(name, None)
+            if changed:
+                self.client_metrics[name] = changed
         else:
             raise Refused(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
 

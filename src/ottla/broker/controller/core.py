@@ -7,8 +7,9 @@ the image as it was found in storage; the brokers in `running` count as alive fr
 for their first heartbeat.
 
 What it decides is in files of their own: `state` (what is known and kept), `topics`, `partitions`, `configs`,
-`liveness` (heartbeats and fencing), `leadership` (elections, replicas in sync), `elections` (the rules). Invariants:
-nothing is published or answered that is not stored; a producer id is given once, also across restarts.
+`liveness` (heartbeats and fencing), `leadership` (elections, replicas in sync), `elections` (the rules),
+`reassignments` (replicas that are moved), `moves` (the rules). Invariants: nothing is published or answered that is not
+stored; a producer id is given once, also across restarts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis import (
+    ALTER_CLIENT_QUOTAS,
     ALTER_CONFIGS,
+    ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
@@ -47,6 +50,7 @@ from ottla.protocol.messages.alter_partition import AlterPartitionRequest
 
 if TYPE_CHECKING:
     from ottla.broker.controller.partitions import Partitions
+    from ottla.broker.controller.reassignments import Reassignments
     from ottla.broker.controller.topics import Topics
     from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -90,6 +94,7 @@ class ControllerCore:
         self._static_settings = settings
         self._topics: Topics | None = None
         self._partitions: Partitions | None = None
+        self._reassignments: Reassignments | None = None
         self.configs = ClusterConfigs(self.state, settings, self.settings, publish)
         if not resumes:
             told = {} if directories is None else directories
@@ -136,6 +141,12 @@ class ControllerCore:
             return self.partitions.create
         if api_key == ELECT_LEADERS:
             return self.leadership.elect
+        if api_key == ALTER_PARTITION_REASSIGNMENTS:
+            return self.reassignments.alter
+        if api_key == ALTER_CLIENT_QUOTAS:
+            from ottla.broker.controller.quotas import Quotas
+
+            return Quotas(self.state, self.publish).alter
         raise TypeError(f"the controller answers no API {api_key}")
 
     @property
@@ -156,6 +167,16 @@ class ControllerCore:
 
             self._partitions = Partitions(self.state, self.topics, self.publish)
         return self._partitions
+
+    @property
+    def reassignments(self) -> Reassignments:
+        """What moves replicas."""
+        if self._reassignments is None:
+            from ottla.broker.controller.reassignments import Reassignments
+
+            alive = self.liveness.is_alive
+            self._reassignments = Reassignments(self.state, self.topics, self.leadership, alive, self.publish)
+        return self._reassignments
 
     def outputs(self) -> list[Any]:
         """ImagePublished (for every broker) and ControllerResponse, in order; each is handed out once."""

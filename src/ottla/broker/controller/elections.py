@@ -67,7 +67,7 @@ def changed(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> Par
     if leader == partition.leader and isr == partition.isr:
         return partition
     leader_epoch = partition.leader_epoch + (leader != partition.leader)
-    return PartitionImage(leader, leader_epoch, partition.replicas, isr, partition.partition_epoch + 1)
+    return _following(partition, leader, leader_epoch, isr)
 
 
 def restarted(
@@ -84,4 +84,10 @@ def restarted(
     after = led(partition, isr, alive, unclean=unclean_election)
     leader = after.leader
     isr = after.isr if clean or leader == NO_LEADER else (leader,)
-    return PartitionImage(leader, partition.leader_epoch + 1, after.replicas, isr, partition.partition_epoch + 1)
+    return _following(partition, leader, partition.leader_epoch + 1, isr)
+
+
+def _following(partition: PartitionImage, leader: int, leader_epoch: int, isr: tuple[int, ...]) -> PartitionImage:
+    """The next image of a partition that is held by the same replicas."""
+    epoch = partition.partition_epoch + 1
+    return PartitionImage(leader, leader_epoch, partition.replicas, isr, epoch, partition.adding, partition.removing)

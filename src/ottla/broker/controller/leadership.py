@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.controller import elections
 from ottla.broker.controller.elections import NO_LEADER
+from ottla.broker.controller.moves import completed
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.events import ClusterImage, MoveLeader, PartitionImage, TopicImage
 from ottla.broker.settings import BrokerSettings
@@ -58,7 +59,7 @@ class Leadership:
         """All brokers were started anew, those in `lost` with other folders: leaders begin a new epoch; OSError."""
         changes = self._changed(
             lambda topic, each: elections.restarted(
-                each, self._alive, clean=clean, unclean_election=self._may_be_unclean(topic), lost=lost
+                each, self._alive, clean=clean, unclean_election=self.may_be_unclean(topic), lost=lost
             )
         )
         if changes:
@@ -71,7 +72,7 @@ class Leadership:
         """
         self._change(
             lambda topic, each: elections.without(
-                each, broker_id, self._alive, unclean=self._may_be_unclean(topic), has_lost=has_lost
+                each, broker_id, self._alive, unclean=self.may_be_unclean(topic), has_lost=has_lost
             )
         )
 
@@ -81,7 +82,7 @@ class Leadership:
             lambda topic, each: (
                 each
                 if each.leader != NO_LEADER
-                else elections.led(each, each.isr, self._alive, unclean=self._may_be_unclean(topic))
+                else elections.led(each, each.isr, self._alive, unclean=self.may_be_unclean(topic))
             )
         )
 
@@ -122,7 +123,7 @@ class Leadership:
                 if not result.error_code:
                     isr = tuple(each.broker_id for each in data.new_isr_with_epochs)
                     ordered = tuple(each for each in partition.replicas if each in isr)
-                    after = elections.changed(partition, partition.leader, ordered)
+                    after = completed(elections.changed(partition, partition.leader, ordered), self._alive)
                     if after is not partition:
                         changes.setdefault(topic.name, {})[data.partition_index] = after
                     _tell(result, after)
@@ -155,7 +156,7 @@ class Leadership:
                     code, detail = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {name}-{index}"
                 else:
                     partition = topic.partitions[index]
-                    after = self._elected(partition, message.election_type)
+                    after = completed(self._elected(partition, message.election_type), self._alive)
                     code, detail = self._why_not(partition, after, message.election_type)
                     if after is not partition:
                         changes.setdefault(name, {})[index] = after
@@ -230,7 +231,8 @@ class Leadership:
 
     # All partitions.
 
-    def _may_be_unclean(self, topic: TopicImage) -> bool:
+    def may_be_unclean(self, topic: TopicImage) -> bool:
+        """Whether a replica that is not in sync may lead, where nobody is."""
         if not topic.configs:
             return self._settings.unclean_leader_election_enable
         return TopicSettings(topic.configs, self._settings).unclean_leader_election_enable
@@ -242,7 +244,8 @@ class Leadership:
         found: dict[str, dict[int, PartitionImage]] = {}
         for topic in self._state.image.topics.values():
             for index, each in enumerate(topic.partitions):
-                after = change(topic, each)
+                # Whoever is in sync now may be all that a move has waited for.
+                after = completed(change(topic, each), self._alive)
                 if after is not each:
                     found.setdefault(topic.name, {})[index] = after
         return found

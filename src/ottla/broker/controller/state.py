@@ -2,7 +2,7 @@
 
 `controller.json` holds all of it as of some version; `controller.changes` holds what changed since, one JSON object a
 line: whole topics where they are new or their settings changed (null: deleted), single partitions where only leaders
-or replicas in sync did, a broker's start where a new one was heard of, and all changed settings of brokers where one
+or replicas did, a broker's start where a new one was heard of, and all changed settings of brokers where one
 was changed. When the lines outgrow the whole, it is written anew and the lines are thrown away. So a change costs what
 it says, however many topics there are. A torn last line was never answered and is cut off.
 
@@ -21,7 +21,14 @@ from random import Random
 from typing import Any
 
 from ottla.broker.dynamic_settings import ConfigPairs
-from ottla.broker.events import BrokerAddress, ClusterImage, ImageChanges, PartitionImage, TopicImage
+from ottla.broker.events import (
+    BrokerAddress,
+    ClusterImage,
+    ImageChanges,
+    PartitionImage,
+    QuotaEntity,
+    TopicImage,
+)
 from ottla.broker.storage import Storage
 from ottla.broker.topic_map import TopicMap
 from ottla.broker.uuids import random_uuid, uuid_text
@@ -63,6 +70,8 @@ class ControllerState:
         self._producer_ids_end = 0
         self._snapshot_bytes = 0
         self._broker_configs: dict[str, ConfigPairs] = {}
+        self._client_metrics: dict[str, ConfigPairs] = {}
+        self._quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.broker_epochs: dict[int, int] = {}
         # In which folder each broker has its logs, where that was told.
         self.directories: dict[int, str] = {}
@@ -78,6 +87,8 @@ class ControllerState:
             self.brokers,
             self._topics,
             broker_configs=self._broker_configs,
+            client_metrics=self._client_metrics,
+            quotas=self._quotas,
         )
         self._changes = storage.open(CHANGES_FILE)
 
@@ -87,19 +98,26 @@ class ControllerState:
         *,
         partitions_made: int | None = None,
         broker_configs: dict[str, ConfigPairs] | None = None,
+        client_metrics: dict[str, ConfigPairs] | None = None,
+        quotas: dict[QuotaEntity, dict[str, float]] | None = None,
     ) -> ClusterImage:
         """Store topics as they are from now on (None: gone) and return the new image; OSError: nothing has changed.
 
-        `broker_configs` replaces those of the image.
+        `broker_configs`, `client_metrics` and `quotas` replace those of the image.
         """
         made = self.partitions_made if partitions_made is None else partitions_made
         line: dict[str, Any] = {
             "topics": {name: None if topic is None else _written(topic) for name, topic in topics.items()},
             "partitions_made": made,
         }
+        others: dict[str, Any] = {}
         if broker_configs is not None:
-            line["broker_configs"] = broker_configs
-        image = self._take(line, topics, dict.fromkeys(topics), broker_configs)
+            others["broker_configs"] = line["broker_configs"] = broker_configs
+        if client_metrics is not None:
+            others["client_metrics"] = line["client_metrics"] = client_metrics
+        if quotas is not None:
+            others["quotas"], line["quotas"] = quotas, _written_quotas(quotas)
+        image = self._take(line, topics, dict.fromkeys(topics), others)
         self.partitions_made = made
         return image
 
@@ -117,14 +135,14 @@ class ControllerState:
                 "changed": {str(index): _written_partition(each) for index, each in sorted(partitions.items())}
             }
         line = {"topics": fields, "partitions_made": self.partitions_made}
-        return self._take(line, topics, {name: tuple(sorted(each)) for name, each in changes.items()}, None)
+        return self._take(line, topics, {name: tuple(sorted(each)) for name, each in changes.items()}, {})
 
     def _take(
         self,
         line: dict[str, Any],
         topics: Mapping[str, TopicImage | None],
         changed: dict[str, tuple[int, ...] | None],
-        broker_configs: dict[str, ConfigPairs] | None,
+        others: dict[str, Any],
     ) -> ClusterImage:
         """Store a line of changes, then make the image that has them; OSError: nothing has changed."""
         image = self.image
@@ -139,9 +157,8 @@ class ControllerState:
                 self._names_by_id[topic.topic_id] = name
                 self._names_alike[_without_dots(name)] = name
         self._topics = self._topics.followed_by(topics)
-        kept = image.broker_configs if broker_configs is None else broker_configs
         changes = ImageChanges(image.version, changed)
-        self.image = image.but(version=version, topics=self._topics, broker_configs=kept, changes=changes)
+        self.image = image.but(version=version, topics=self._topics, changes=changes, **others)
         return self.image
 
     def topic_with(self, topic_id: bytes) -> TopicImage | None:
@@ -192,6 +209,8 @@ class ControllerState:
             "producer_ids_end": self._producer_ids_end,
             "partitions_made": self.partitions_made,
             "broker_configs": image.broker_configs,
+            "client_metrics": image.client_metrics,
+            "quotas": _written_quotas(image.quotas),
             "broker_epochs": {str(broker_id): epoch for broker_id, epoch in self.broker_epochs.items()},
             "directories": {str(broker_id): each for broker_id, each in self.directories.items()},
             "topics": {topic.name: _written(topic) for topic in image.topics.values()},
@@ -266,14 +285,28 @@ class ControllerState:
         for broker_id, directory_id in fields.get("directories", {}).items():
             self.directories[int(broker_id)] = str(directory_id)
         if "broker_configs" in fields:
-            self._broker_configs = {
-                str(broker): tuple((str(key), str(value)) for key, value in configs)
-                for broker, configs in fields["broker_configs"].items()
+            self._broker_configs = _read_configs(fields["broker_configs"])
+        if "client_metrics" in fields:
+            self._client_metrics = _read_configs(fields["client_metrics"])
+        if "quotas" in fields:
+            self._quotas = {
+                tuple((str(kind), None if name is None else str(name)) for kind, name in entity): {
+                    str(key): float(value) for key, value in limits.items()
+                }
+                for entity, limits in fields["quotas"]
             }
 
 
 def _without_dots(name: str) -> str:
     return name.replace(".", "_")
+
+
+def _read_configs(fields: dict[str, Any]) -> dict[str, ConfigPairs]:
+    return {str(name): tuple((str(key), str(value)) for key, value in configs) for name, configs in fields.items()}
+
+
+def _written_quotas(quotas: dict[QuotaEntity, dict[str, float]]) -> list[Any]:
+    return [[entity, limits] for entity, limits in quotas.items()]
 
 
 def _written(topic: TopicImage) -> dict[str, Any]:
@@ -285,13 +318,16 @@ def _written(topic: TopicImage) -> dict[str, Any]:
 
 
 def _written_partition(partition: PartitionImage) -> dict[str, Any]:
-    return {
+    written = {
         "leader": partition.leader,
         "leader_epoch": partition.leader_epoch,
         "replicas": partition.replicas,
         "isr": partition.isr,
         "partition_epoch": partition.partition_epoch,
     }
+    if partition.is_moving:
+        written |= {"adding": partition.adding, "removing": partition.removing}
+    return written
 
 
 def _read_topic(name: str, fields: dict[str, Any], old: TopicImage | None = None) -> TopicImage:
@@ -311,4 +347,5 @@ def _read_partition(fields: dict[str, Any]) -> PartitionImage:
     replicas = tuple(int(broker_id) for broker_id in fields["replicas"])
     isr = tuple(int(broker_id) for broker_id in fields.get("isr", replicas))
     epochs = int(fields["leader_epoch"]), int(fields.get("partition_epoch", 0))
-    return PartitionImage(int(fields["leader"]), epochs[0], replicas, isr, epochs[1])
+    adding, removing = (tuple(int(each) for each in fields.get(name, ())) for name in ("adding", "removing"))
+    return PartitionImage(int(fields["leader"]), epochs[0], replicas, isr, epochs[1], adding, removing)

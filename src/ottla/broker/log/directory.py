@@ -47,6 +47,8 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 # In a log's folder: what was written behind the recovery point may be in the page cache alone.
 SYNC_FAILED = "sync-failed"
 META_PROPERTIES = "meta.properties"
+# In a log's folder: the topic id of the topic that the log belongs to.
+METADATA_FILE = "partition.metadata"
 _DIRECTORY_ID = "directory.id"
 _VERSION = 0
 _FOLDER_NAME_MAX = 255
@@ -159,6 +161,13 @@ class LogDirectory:
         self._recovery_points[folder] = recovery_point
         self._log_starts[folder] = log_start
         self._cleaned[folder] = cleaned_to
+
+    def remove_log_of(self, folder: str, topic_id: bytes) -> None:
+        """Remove the log that this topic has left in a folder; one of another topic stays. OSError."""
+        owner = self.storage.read_file(f"{folder}/{METADATA_FILE}")
+        if owner is not None and uuid_text(topic_id).encode() in owner.split():
+            self.storage.remove(folder)
+            self.forget(folder)
 
     def keep_stray(self, folder: str, topic_id: str) -> None:
         """Keep the log that another topic has left in a folder, under a name as Kafka gives such logs; OSError."""

@@ -18,7 +18,7 @@ from errno import EIO
 
 from ottla.broker.log import producer_snapshots, recovery
 from ottla.broker.log.aborted_transactions import AbortedTransactions
-from ottla.broker.log.directory import LogDirectory
+from ottla.broker.log.directory import METADATA_FILE, LogDirectory
 from ottla.broker.log.end_markers import read_end_marker
 from ottla.broker.log.files import AbortedTransaction, write_leader_epochs
 from ottla.broker.log.leader_epochs import LeaderEpochs
@@ -30,7 +30,6 @@ from ottla.broker.uuids import uuid_text
 from ottla.records.batch_header import HEADER_BYTES, BatchHeader, stamp_offset
 from ottla.records.crc import crc32c
 
-METADATA_FILE = "partition.metadata"
 EPOCHS_FILE = "leader-epoch-checkpoint"
 
 

@@ -40,6 +40,7 @@ MODULES: dict[int, tuple[str, str]] = {
     42: ("delete_groups", "DeleteGroups"),
     43: ("elect_leaders", "ElectLeaders"),
     44: ("incremental_alter_configs", "IncrementalAlterConfigs"),
+    45: ("alter_partition_reassignments", "AlterPartitionReassignments"),
     46: ("list_partition_reassignments", "ListPartitionReassignments"),
     47: ("offset_delete", "OffsetDelete"),
     48: ("describe_client_quotas", "DescribeClientQuotas"),

@@ -1,0 +1,204 @@
+"""What clients push of their metrics, to brokers that subscribe to them (KIP-714).
+
+The image's `client_metrics` are the subscriptions. A client is told those that match it as one: all their metrics, the
+shortest interval, and a number that changes with either. It pushes under that number, and not sooner than it was told
+to; what it pushed last is kept, for whoever looks on, until three intervals (a minute at least) have passed without a
+word of it. Where nobody subscribes the two APIs are not told in ApiVersions, so that no client asks.
+
+As in Apache Kafka: a subscription that has changed makes the client ask anew; a client that has said that it ends may
+push no more.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from ottla.broker.client_metrics_settings import (
+    ALL_METRICS,
+    CLIENT_METRICS_BY_NAME,
+    INTERVAL_MS_DEFAULT,
+    patterns_of,
+)
+from ottla.broker.dynamic_settings import ConfigPairs
+from ottla.broker.otlp import NotOtlp, read_metrics
+from ottla.broker.request import Request
+from ottla.broker.uuids import random_uuid
+from ottla.protocol.error_codes import ErrorCode
+from ottla.protocol.message import ZERO_UUID
+from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
+from ottla.records.batch_header import CorruptBatch
+from ottla.records.compression import Allowance, BatchTooLarge, decompress
+from ottla.records.crc import crc32c
+
+_CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+# As a broker of Apache Kafka likes them best.
+_ACCEPTED = [4, 3, 1, 2]
+_INSTANCES_MAX = 16_384
+_KEPT_US_MIN = 60_000_000
+_LONG_AGO_US = -(1 << 62)
+_RESERVED = (ZERO_UUID, (1).to_bytes(16))
+
+
+class ClientInstance:
+    """A client that was told a subscription, and what it pushed last."""
+
+    def __init__(self, number: bytes, request: Request, subscriptions: dict[str, ConfigPairs]) -> None:
+        self.id = number
+        self.client_id = request.client_id or ""
+        client = request.client
+        self.host = "" if client is None else client.host
+        self.port = 0 if client is None else client.port
+        self.software_name = "" if client is None else client.software_name
+        self.software_version = "" if client is None else client.software_version
+        self.got_us = self.pushed_us = _LONG_AGO_US
+        self.heard_us = 0
+        self.last_error = 0
+        self.pushes = 0
+        self.is_terminating = False
+        self.resource: dict[str, Any] = {}
+        self.metrics: list[dict[str, Any]] = []
+        self.subscribe(subscriptions)
+
+    def subscribe(self, subscriptions: dict[str, ConfigPairs]) -> None:
+        """What this client is asked for from now on."""
+        self.subscriptions = subscriptions
+        self.got_us = self.pushed_us = _LONG_AGO_US
+        self.is_terminating = False
+        names: dict[str, None] = {}
+        self.interval_ms = INTERVAL_MS_DEFAULT
+        for configs in subscriptions.values():
+            given = dict(configs)
+            if not self._matches(given.get("match", "")):
+                continue
+            wanted: Any = CLIENT_METRICS_BY_NAME["metrics"].parse(given.get("metrics", ""))
+            names |= dict.fromkeys(wanted)
+            interval: Any = CLIENT_METRICS_BY_NAME["interval.ms"].parse(given.get("interval.ms", INTERVAL_MS_DEFAULT))
+            self.interval_ms = min(self.interval_ms, interval)
+        self.names = [ALL_METRICS] if ALL_METRICS in names else sorted(names)
+        crc = crc32c(f"{self.names}{self.interval_ms}".encode())
+        folded = int.from_bytes(self.id[:8]) ^ int.from_bytes(self.id[8:])
+        number = (crc ^ folded ^ folded >> 32) & 0xFFFFFFFF
+        self.subscription_id = number - (1 << 32) if number >> 31 else number
+
+    def _matches(self, match: str) -> bool:
+        known = {
+            "client_instance_id": str(UUID(bytes=self.id)),
+            "client_id": self.client_id,
+            "client_software_name": self.software_name,
+            "client_software_version": self.software_version,
+            "client_source_address": self.host,
+            "client_source_port": str(self.port),
+        }
+        return all(pattern.fullmatch(known[field]) for field, pattern in patterns_of(match).items())
+
+    @property
+    def kept_us(self) -> int:
+        """For how long it is remembered without a word of it."""
+        return max(_KEPT_US_MIN, self.interval_ms * 3000)
+
+
+class ClientTelemetry:
+    """The clients that ask one broker what it wants to know of them."""
+
+    def __init__(self, rng: Random, max_bytes: int) -> None:
+        self._rng = rng
+        self._max_bytes = max_bytes
+        # Who was heard of last comes last.
+        self._instances: dict[bytes, ClientInstance] = {}
+
+    def subscription(
+        self, request: Request, subscriptions: dict[str, ConfigPairs], now_us: int
+    ) -> GetTelemetrySubscriptionsResponse:
+        """The answer to who asks what to push."""
+        number = bytes(request.message.client_instance_id)
+        while number in _RESERVED:
+            number = random_uuid(self._rng)
+        instance = self._heard(number, request, subscriptions, now_us)
+        interval_us = instance.interval_ms * 1000
+        came_soon = now_us - max(instance.got_us, instance.pushed_us) < interval_us
+        if came_soon and instance.last_error not in (
+            ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ):
+            return GetTelemetrySubscriptionsResponse(
+                error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED, accepted_compression_types=[], requested_metrics=[]
+            )
+        if not came_soon:
+            instance.got_us = now_us
+        instance.last_error = 0
+        return GetTelemetrySubscriptionsResponse(
+            client_instance_id=number,
+            subscription_id=instance.subscription_id,
+            accepted_compression_types=_ACCEPTED,
+            push_interval_ms=instance.interval_ms,
+            telemetry_max_bytes=self._max_bytes,
+            delta_temporality=True,
+            requested_metrics=instance.names,
+        )
+
+    def push(self, request: Request, subscriptions: dict[str, ConfigPairs], now_us: int) -> int:
+        """Take what a client pushes; the error code it is answered with."""
+        message = request.message
+        number = bytes(message.client_instance_id)
+        if number in _RESERVED:
+            return ErrorCode.INVALID_REQUEST
+        instance = self._heard(number, request, subscriptions, now_us)
+        error_code = self._refusal(instance, message, now_us)
+        instance.is_terminating = message.terminating
+        if not error_code and len(message.metrics):
+            error_code = self._take(instance, message)
+        instance.last_error = error_code
+        return error_code
+
+    def _refusal(self, instance: ClientInstance, message: Any, now_us: int) -> int:
+        if instance.is_terminating:
+            return ErrorCode.INVALID_REQUEST
+        last_us = max(instance.got_us, instance.pushed_us)
+        is_due = instance.got_us > instance.pushed_us or now_us - last_us >= instance.interval_ms * 1000
+        if is_due:
+            instance.pushed_us = now_us
+        elif not message.terminating:
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        if message.subscription_id != instance.subscription_id:
+            return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        if message.compression_type not in _CODECS:
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        return ErrorCode.TELEMETRY_TOO_LARGE if len(message.metrics) > self._max_bytes else 0
+
+    def _take(self, instance: ClientInstance, message: Any) -> int:
+        codec = _CODECS[message.compression_type]
+        try:
+            data = decompress(codec, message.metrics, Allowance(self._max_bytes))
+            instance.resource, instance.metrics = read_metrics(bytes(data))
+        except BatchTooLarge:
+            return ErrorCode.TELEMETRY_TOO_LARGE
+        except (CorruptBatch, NotOtlp):
+            return ErrorCode.INVALID_RECORD
+        instance.pushes += 1
+        return 0
+
+    def pushed(self, now_us: int) -> list[ClientInstance]:
+        """The clients that have pushed something and are remembered."""
+        self._forget(now_us)
+        return [each for each in self._instances.values() if each.pushes]
+
+    def _heard(
+        self, number: bytes, request: Request, subscriptions: dict[str, ConfigPairs], now_us: int
+    ) -> ClientInstance:
+        self._forget(now_us)
+        instance = self._instances.pop(number, None)
+        if instance is None:
+            instance = ClientInstance(number, request, subscriptions)
+        elif instance.subscriptions is not subscriptions and instance.subscriptions != subscriptions:
+            instance.subscribe(subscriptions)
+        self._instances[number] = instance
+        instance.heard_us = now_us
+        if len(self._instances) > _INSTANCES_MAX:
+            del self._instances[next(iter(self._instances))]
+        return instance
+
+    def _forget(self, now_us: int) -> None:
+        for number in [key for key, each in self._instances.items() if now_us - each.heard_us >= each.kept_us]:
+            del self._instances[number]
