@@ -67,7 +67,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "seeds": {"audit", "audit/chronicles", "simulation"},
     "topic_audit": CLIENT_SIDE | {"audit", "audit/ledgers", "client", "ledger", "spark"},
     "showcase": REAL,
-    "trial": REAL,
+    "trial": REAL | {"proxy"},
     "cli": REAL | {"proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},
 }
 
