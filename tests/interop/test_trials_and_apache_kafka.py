@@ -1,4 +1,4 @@
-"""Trials on Apache Kafka: what runs there is as on an embedded cluster, and a user needs no more rights than are told."""
+"""Trials on Apache Kafka: what runs there is as on an embedded cluster, and the rights that are told are enough."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools.apache_kafka import ApacheKafka, Java
 
 import ottla
 from ottla.cli import main
-from ottla.trial.foreign_kafka import why_not
+from ottla.trial.foreign_side import why_not
 from ottla.trial.scenario import load_shipped, shipped_names
 
 pytestmark = pytest.mark.kafka
@@ -82,7 +82,7 @@ def test_another_client_is_tried_on_apache_kafka(apache_kafka: str, capsys: pyte
     assert outcome["client"].startswith("confluent-kafka ")
 
 
-# ---- rights -----------------------------------------------------------------------------------------------------------
+# ---- rights ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -160,5 +160,5 @@ def test_a_kafka_that_wants_more_replicas_in_sync_than_it_has_is_told(capsys: py
         status, _, err = trial(capsys, "lost-ack", "-b", kafka.bootstrap_servers)
         (line,) = err.splitlines()
         assert status == 2
-        assert f"{kafka.bootstrap_servers} gives new topics min.insync.replicas=2, and a trial's topic has 1" in line
+        assert f"{kafka.bootstrap_servers} gives new topics min.insync.replicas=2, and this topic has 1" in line
         assert made_by_trials(kafka.bootstrap_servers) == []

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.command_config import CommandConfig, client_arguments
-from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_FILE
+from ottla.cli.command_config import CommandConfig
+from ottla.cli.foreign_kafka import KeepTopics, OwnKafka, TopicPrefix, check_no_topics, foreign_kafka, tell_kept
+from ottla.cli.options import JSON_TO_FILE
 from ottla.errors import UserMistake
-from ottla.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.trial.foreign_kafka import ForeignKafka
+    from ottla.foreign.kafka import ForeignKafka
     from ottla.trial.outcome import LeftOut, TrialOutcome
     from ottla.trial.scenario import Scenario
     from ottla.trial.sender import Opening
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _ALL = "all"
 _MATRIX = "matrix"
 _STDOUT = "-"
-_PATIENCE_MS = 10_000
 
 
 def trial(
@@ -69,28 +68,10 @@ def trial(
         str | None,
         typer.Option(help="Who sends: a program of yours (docs/trial-clients.md).", metavar="TEXT"),
     ] = None,
-    bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap-servers",
-            "--bootstrap",
-            "-b",
-            help="Send to this Kafka instead of an embedded cluster: host:port, several with commas.",
-            metavar="ADDRESSES",
-        ),
-    ] = None,
+    bootstrap_servers: OwnKafka = None,
     command_config: CommandConfig = None,
-    topic_prefix: Annotated[
-        str | None,
-        typer.Option(
-            help="How the names of the topics begin that are made on that Kafka.",
-            metavar="TEXT",
-            show_default="ottla-trial-",
-        ),
-    ] = None,
-    keep_topics: Annotated[
-        bool, typer.Option("--keep-topics", help="Do not delete the topics that were made on that Kafka.")
-    ] = False,
+    topic_prefix: TopicPrefix = None,
+    keep_topics: KeepTopics = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what client and brokers log.")] = False,
 ) -> None:
     """Put faults in force in a cluster, and see which delivery guarantee holds.
@@ -121,6 +102,7 @@ def trial(
     Exit status: 0 if everything was as expected, 1 if it was not, 2 if a file, a name or an option cannot be used.
     """
     from ottla.screen import open_console
+    from ottla.trial.foreign_side import TOPIC_PREFIX
 
     console = open_console()
     if lists:
@@ -138,15 +120,14 @@ def trial(
     files.check()
     with _logging(verbose):
         if bootstrap_servers is None and command_config is None:
-            if topic_prefix is not None or keep_topics:
-                option = "--keep-topics" if topic_prefix is None else "--topic-prefix"
-                raise UserMistake(f"{option} is about topics on a Kafka of yours: give --bootstrap-servers, too")
+            check_no_topics(topic_prefix, keeps_topics=keep_topics)
             status = _run(scenarios, clients, files)
         else:
-            with _foreign(bootstrap_servers, command_config, topic_prefix, keep_topics) as kafka:
+            prefix = TOPIC_PREFIX if topic_prefix is None else topic_prefix
+            with foreign_kafka(bootstrap_servers, command_config, prefix, keeps_topics=keep_topics) as kafka:
                 possible, left_out = _possible(scenarios, names, kafka)
                 status = _run(possible, clients, files, kafka, left_out)
-            _tell_kept(kafka, console)
+            tell_kept(kafka, console)
     raise typer.Exit(status)
 
 
@@ -240,7 +221,7 @@ def _write_json(file: str, content: Any) -> None:
 
 def _list(console: Console, json_file: str | None, others: dict[str, Path | None]) -> None:
     """The trials that come with ottla, and which of them run on any Kafka."""
-    from ottla.trial.foreign_kafka import why_not
+    from ottla.trial.foreign_side import why_not
     from ottla.trial.report import show_list
     from ottla.trial.scenario import load_shipped, shipped_names
 
@@ -265,31 +246,6 @@ def _list(console: Console, json_file: str | None, others: dict[str, Path | None
                 for each in shipped
             ],
         )
-
-
-def _foreign(servers: str | None, command_config: Path | None, prefix: str | None, keeps_topics: bool) -> ForeignKafka:
-    from ottla.reader.settings import ReaderSettings
-    from ottla.trial.foreign_kafka import TOPIC_PREFIX, ForeignKafka
-
-    given = DEFAULT_BOOTSTRAP if servers is None else servers
-    where, settings = client_arguments(
-        command_config, ReaderSettings, given, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
-    )
-    return ForeignKafka(
-        where,
-        settings,
-        topic_prefix=TOPIC_PREFIX if prefix is None else prefix,
-        keeps_topics=keeps_topics,
-        say=lambda words: typer.echo(f"ottla: {printable(words)}", err=True),
-    )
-
-
-def _tell_kept(kafka: ForeignKafka, console: Console) -> None:
-    if kafka.kept:
-        console.print()
-        console.print("Topics that are kept:")
-        for name in kafka.kept:
-            console.print(f"  {name}", soft_wrap=True)
 
 
 def _run(
@@ -333,11 +289,12 @@ def _possible(
     scenarios: list[tuple[str, Scenario]], names: list[str], kafka: ForeignKafka
 ) -> tuple[list[tuple[str, Scenario]], list[LeftOut]]:
     """Those that run on this Kafka, and those of `all` that do not; UserMistake for one that was asked for by name."""
+    from ottla.trial.foreign_side import why_not
     from ottla.trial.outcome import LeftOut
 
     possible, left_out = [], []
     for given, scenario in scenarios:
-        why = kafka.why_not(scenario)
+        why = why_not(scenario, kafka)
         if why is None:
             possible.append((given, scenario))
         elif given in names:

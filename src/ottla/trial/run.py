@@ -34,7 +34,7 @@ from ottla.trial.side_cluster import EmbeddedSide, SideCluster
 
 if TYPE_CHECKING:
     from ottla.client.reader import End
-    from ottla.trial.foreign_kafka import ForeignKafka
+    from ottla.foreign.kafka import ForeignKafka
 
 _IN_FLIGHT = "max_in_flight_requests_per_connection"
 EVIDENCE_MAX = 100
@@ -61,7 +61,9 @@ def run_scenario(
 
     def cluster_for(side: Side) -> SideCluster:
         if kafka is not None:
-            return kafka.side(scenario, side)
+            from ottla.trial.foreign_side import ForeignSide
+
+            return ForeignSide(kafka, scenario, side)
         return EmbeddedSide(scenario, side, is_recorded=is_recorded)
 
     sides = []

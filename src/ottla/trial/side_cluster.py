@@ -1,7 +1,7 @@
 """The Kafka that one side of a trial is sent to: an embedded cluster of its own, or a topic of its own on any Kafka.
 
 A runner asks it where clients send and where the topic is read, puts faults in force there, and waits for it to settle.
-`foreign_kafka.py` is the other one.
+`foreign_side.py` is the other one.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ import ottla
 from ottla import Listener
 from ottla.cli import main
 from ottla.errors import OttlaError
+from ottla.foreign.kafka import ForeignKafka
 from ottla.patience import comes_within
-from ottla.trial.foreign_kafka import ForeignKafka, why_not
+from ottla.trial.foreign_side import TOPIC_PREFIX, why_not
 from ottla.trial.junit import as_junit
 from ottla.trial.outcome import LeftOut
 from ottla.trial.report_page import as_report
@@ -238,7 +239,7 @@ def test_a_kafka_that_goes_away_in_the_middle_proves_nothing_and_its_topic_is_na
                     cluster.kill(1)
 
         settings = {"default_api_timeout_ms": 1_000}
-        with ForeignKafka(cluster.bootstrap_servers, settings, say=said.append) as kafka:
+        with ForeignKafka(cluster.bootstrap_servers, settings, topic_prefix=TOPIC_PREFIX, say=said.append) as kafka:
             stepping: Any = lambda *_: nullcontext(Ending())  # noqa: E731
             with pytest.raises(OttlaError, match=r"^ottla-trial-.*-0 could not be read to its end: "):
                 run_scenario(read_scenario("mine", HEAD + hasty, "mine.toml"), stepping, kafka=kafka)
