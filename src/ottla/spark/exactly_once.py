@@ -143,6 +143,7 @@ def sink_settings(options: SinkOptions) -> SinkSettings:
         options.bootstrap_servers,
         settings,
         atomic=options.atomic,
+        control_topic=options.control_topic,
         transaction_timeout_ms=timeout_ms,
         timeout_name="kafka.transaction.timeout.ms",
     )
