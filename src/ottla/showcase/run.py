@@ -171,7 +171,7 @@ def _find_out(kafka: RunKafka, source: Source, folders: RunFolders, steps: Steps
         with steps.step("PySpark answers the question from each topic", unit="tasks") as step, watching(spark, step):
             answers = ask_topics(spark, kafka.read_from, topics, question, **kafka.spark_options)
         with steps.step("PySpark audits each topic against the ledger", unit="tasks") as step, watching(spark, step):
-            verdicts, offsets = _judge(spark, kafka, topics, folders)
+            verdicts, offsets = _judge(spark, kafka, topics, folders, master)
         streamed, streaming = _stream(spark, kafka, source, topics[EXACTLY_ONCE], records, folders, steps)
     from ottla.evidence.witness import looked_at
     from ottla.showcase.groups import judge_run, note_controls
@@ -275,7 +275,7 @@ def _wait_until_handled(topic: str, faults: dict[str, list[Fault]], requests: in
 
 
 def _judge(
-    spark: Any, kafka: RunKafka, topics: dict[str, str], folders: RunFolders
+    spark: Any, kafka: RunKafka, topics: dict[str, str], folders: RunFolders, master: str | None
 ) -> tuple[tuple[Verdict, ...], dict[str, int]]:
     """Each guarantee's verdict, and how many offsets each topic spans, as the brokers say."""
     from ottla.audit.ledgers.spark import audit_topics, stored_columns
@@ -284,14 +284,27 @@ def _judge(
 
     bounds = bounds_of(kafka.read_from, topics.values(), kafka.reader_settings)
     stored = stored_records(spark, kafka.read_from, topics.values(), includeHeaders="true", **kafka.spark_options)
-    # To Spark a path is a pattern: of a folder called "kept [1]" it would say that it does not exist.
-    ledger = spark.read.parquet(re.sub(r"([\\{}\[\]*?])", r"\\\1", str(folders.ledgers)))
+    ledger = _ledger(spark, kafka, topics, folders, master)
     audits = audit_topics(ledger, stored_columns(stored), bounds)
     verdicts = tuple(judge(guarantee, audits[topic]) for guarantee, topic in topics.items())
     spans = {
         guarantee: sum(end - begin for begin, end in bounds[topic].values()) for guarantee, topic in topics.items()
     }
     return verdicts, spans
+
+
+def _ledger(spark: Any, kafka: RunKafka, topics: dict[str, str], folders: RunFolders, master: str | None) -> Any:
+    """The ledgers as a DataFrame; from here where Spark's workers may be on machines without this one's folders."""
+    from ottla.spark.session import local_cores
+
+    if kafka.where and master is not None and local_cores(master) is None:
+        import pyarrow as pa
+
+        from ottla.ledger.reader import read_ledger
+
+        return spark.createDataFrame(pa.concat_tables([read_ledger(folders.ledger(each)) for each in topics]))
+    # To Spark a path is a pattern: of a folder called "kept [1]" it would say that it does not exist.
+    return spark.read.parquet(re.sub(r"([\\{}\[\]*?])", r"\\\1", str(folders.ledgers)))
 
 
 def _stream(
