@@ -131,7 +131,9 @@ def test_the_list_says_which_trials_run_on_any_kafka(capsys: pytest.CaptureFixtu
     assert not told["leader-killed"]["any_kafka"]
     count = sum(each["any_kafka"] for each in told.values())
     status, out, _ = trial(capsys, "--list")
-    assert f"any Kafka: {count} of {len(told)} trials also run on a Kafka of yours" in " ".join(out.split())
+    assert f"* also on a Kafka of yours (--bootstrap-servers): {count} of {len(told)} trials." in out
+    assert "lost-ack *" in out
+    assert "leader-killed *" not in out
 
 
 @pytest.mark.parametrize(
@@ -197,6 +199,7 @@ def test_a_topic_that_this_kafka_cannot_make_is_one_sentence(
     [
         (("leader-killed", "-b", "{where}"), "the trial leader-killed does not run on a foreign Kafka: the fault kill"),
         (("lost-ack", "-b", "127.0.0.1:1"), "no Kafka broker could be reached at 127.0.0.1:1 (connection refused)"),
+        (("lost-ack", "-b", ""), "bootstrap.servers"),
         (("lost-ack", "--keep-topics"), "--keep-topics is about topics on a Kafka of yours: give --bootstrap-servers"),
         (("lost-ack", "--topic-prefix", "x"), "--topic-prefix is about topics on a Kafka of yours"),
         (("lost-ack", "-b", "{where}", "--topic-prefix", "a b"), "--topic-prefix 'a b' cannot begin the name of a"),
@@ -225,9 +228,20 @@ def test_ctrl_c_deletes_the_topic(cluster: ottla.Cluster, tmp_path: Path) -> Non
 
 
 @pytest.mark.prove
-def test_a_kafka_that_goes_away_in_the_middle_proves_nothing_and_its_topic_is_named() -> None:
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("", r"^ottla-trial-.*-0 could not be read to its end: "),
+        ("transaction_records = 5\n", r"^the Kafka at .* went away in the middle of a trial: "),
+    ],
+)
+def test_a_kafka_that_goes_away_in_the_middle_proves_nothing_and_its_topic_is_named(
+    more: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
-    hasty = CONTROL.replace("false }", 'false, "delivery.timeout.ms" = 1000, "request.timeout.ms" = 500 }')
+    monkeypatch.setattr("ottla.trial.foreign_side._CHECK_EVERY_S", 1.0 if more else 3600.0)
+    times = '"delivery.timeout.ms" = 1000, "request.timeout.ms" = 500, "max.block.ms" = 1000'
+    hasty = CONTROL.replace('"enable.idempotence" = false', times) + more
     with ottla.Cluster(brokers=1) as cluster:
 
         class Ending:
@@ -235,13 +249,13 @@ def test_a_kafka_that_goes_away_in_the_middle_proves_nothing_and_its_topic_is_na
 
             def advance(self, count: int = 1) -> None:
                 self.handed_over += count
-                if self.handed_over == 20:
+                if self.handed_over == 22:
                     cluster.kill(1)
 
         settings = {"default_api_timeout_ms": 1_000}
         with ForeignKafka(cluster.bootstrap_servers, settings, topic_prefix=TOPIC_PREFIX, say=said.append) as kafka:
             stepping: Any = lambda *_: nullcontext(Ending())  # noqa: E731
-            with pytest.raises(OttlaError, match=r"^ottla-trial-.*-0 could not be read to its end: "):
+            with pytest.raises(OttlaError, match=words):
                 run_scenario(read_scenario("mine", HEAD + hasty, "mine.toml"), stepping, kafka=kafka)
     (line,) = said
     assert line.startswith("the topic ottla-trial-")

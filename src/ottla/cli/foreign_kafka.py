@@ -21,12 +21,13 @@ OwnKafka = Annotated[
     str | None,
     typer.Option(
         "--bootstrap-servers",
-        "--bootstrap",
         "-b",
         help="Send to this Kafka instead of an embedded cluster: host:port, several with commas.",
         metavar="ADDRESSES",
     ),
 ]
+# As `ottla audit` has it, too.
+Bootstrap = Annotated[str | None, typer.Option("--bootstrap", hidden=True)]
 TopicPrefix = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from ottla.cli.command_config import CommandConfig
-from ottla.cli.foreign_kafka import KeepTopics, OwnKafka, TopicPrefix, check_no_topics, foreign_kafka, tell_kept
+from ottla.cli.foreign_kafka import (
+    Bootstrap,
+    KeepTopics,
+    OwnKafka,
+    TopicPrefix,
+    check_no_topics,
+    foreign_kafka,
+    tell_kept,
+)
 from ottla.cli.options import Master, Port
 from ottla.errors import UserMistake
 
@@ -44,6 +52,7 @@ def run(
     command_config: CommandConfig = None,
     topic_prefix: TopicPrefix = None,
     keep_topics: KeepTopics = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
     """Send a file three times while acknowledgements get lost, and see what each guarantee is worth.
 
@@ -64,13 +73,14 @@ def run(
     from ottla.showcase.run import RunOptions, run_showcase
 
     options = RunOptions(input_file, key, data_dir, json_file, report_file, port, master)
-    if bootstrap_servers is None and command_config is None:
+    servers = bootstrap if bootstrap_servers is None else bootstrap_servers
+    if servers is None and command_config is None:
         check_no_topics(topic_prefix, keeps_topics=keep_topics)
         raise typer.Exit(run_showcase(options))
     if port:
         raise UserMistake("--port is about the embedded cluster, and --bootstrap-servers is in its place")
     prefix = _TOPIC_PREFIX if topic_prefix is None else topic_prefix
-    with foreign_kafka(bootstrap_servers, command_config, prefix, keeps_topics=keep_topics) as kafka:
+    with foreign_kafka(servers, command_config, prefix, keeps_topics=keep_topics) as kafka:
         status = run_showcase(options, kafka)
     from ottla.screen import open_console
 

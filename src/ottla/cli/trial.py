@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.command_config import CommandConfig
-from ottla.cli.foreign_kafka import KeepTopics, OwnKafka, TopicPrefix, check_no_topics, foreign_kafka, tell_kept
+from ottla.cli.foreign_kafka import (
+    Bootstrap,
+    KeepTopics,
+    OwnKafka,
+    TopicPrefix,
+    check_no_topics,
+    foreign_kafka,
+    tell_kept,
+)
 from ottla.cli.options import JSON_TO_FILE
 from ottla.errors import UserMistake
 
@@ -72,6 +80,7 @@ def trial(
     command_config: CommandConfig = None,
     topic_prefix: TopicPrefix = None,
     keep_topics: KeepTopics = False,
+    bootstrap: Bootstrap = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what client and brokers log.")] = False,
 ) -> None:
     """Put faults in force in a cluster, and see which delivery guarantee holds.
@@ -119,12 +128,13 @@ def trial(
     files = _Files(json_file, report_file, junit_file)
     files.check()
     with _logging(verbose):
-        if bootstrap_servers is None and command_config is None:
+        servers = bootstrap if bootstrap_servers is None else bootstrap_servers
+        if servers is None and command_config is None:
             check_no_topics(topic_prefix, keeps_topics=keep_topics)
             status = _run(scenarios, clients, files)
         else:
             prefix = TOPIC_PREFIX if topic_prefix is None else topic_prefix
-            with foreign_kafka(bootstrap_servers, command_config, prefix, keeps_topics=keep_topics) as kafka:
+            with foreign_kafka(servers, command_config, prefix, keeps_topics=keep_topics) as kafka:
                 possible, left_out = _possible(scenarios, names, kafka)
                 status = _run(possible, clients, files, kafka, left_out)
             tell_kept(kafka, console)

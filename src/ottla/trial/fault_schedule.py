@@ -29,6 +29,7 @@ class FaultSchedule:
 
     def pass_record(self, number: int) -> None:
         """So many records were handed over before this moment."""
+        self._cluster.check()
         for index, planned in enumerate(self._planned):
             if index not in self._begun and planned.after <= number:
                 self._begun[index] = self._cluster.begin(planned)

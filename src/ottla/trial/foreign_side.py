@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
 from ottla.client.admin import Admin
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, Unreachable
 from ottla.foreign.kafka import IN_SYNC_MIN, ForeignKafka
 from ottla.patience import comes_within
 from ottla.proxy.faults_in_force import KINDS
@@ -27,6 +28,8 @@ _NAME_MAX = 40
 _SETTLE_S = 20.0
 # Nobody tells when what was sent with acks=0 has arrived: when nothing more has come for so long.
 _QUIET_S = 0.5
+# A trial whose Kafka has gone away would wait for every record's and every transaction's time.
+_CHECK_EVERY_S = 5.0
 
 
 def why_not(scenario: Scenario, kafka: ForeignKafka | None = None) -> str | None:
@@ -73,6 +76,7 @@ class ForeignSide(SideCluster):
         self.read_from = kafka.bootstrap_servers
         self.reader_settings = kafka.settings
         self.client_settings = kafka.client_settings
+        self._check_at_s = time.monotonic() + _CHECK_EVERY_S
 
     def _open(self, stack: ExitStack) -> None:
         kafka, side = self._kafka, self._side
@@ -90,6 +94,16 @@ class ForeignSide(SideCluster):
     def in_sync(self) -> int:
         """As brokers tell clients."""
         return len(self._kafka.admin.describe(self.topic).partitions[0].isr)
+
+    def check(self) -> None:
+        """Asks the brokers every few seconds."""
+        if time.monotonic() < self._check_at_s:
+            return
+        try:
+            self._kafka.admin.cluster()
+        except Unreachable as gone:
+            raise Unreachable(f"the Kafka at {self.read_from} went away in the middle of a trial: {gone}") from None
+        self._check_at_s = time.monotonic() + _CHECK_EVERY_S
 
     def settle(self) -> None:
         """Until nothing more arrives, and no transaction is open, or for 20 s: one may stay open on purpose."""

@@ -24,17 +24,15 @@ def show_list(console: Console, scenarios: Sequence[Scenario], elsewhere: Mappin
     """The trials there are. `elsewhere`: by name, why one runs on embedded clusters only; None where on any Kafka."""
     table = plain_table(has_heading=True)
     table.add_column("trial", no_wrap=True)
-    table.add_column("any Kafka")
     table.add_column("what goes wrong")
     table.add_column("sides")
     for scenario in scenarios:
-        is_anywhere = elsewhere[scenario.name] is None
-        sides = ", ".join(side.name for side in scenario.sides)
-        table.add_row(scenario.name, "yes" if is_anywhere else "-", scenario.title, sides)
+        mark = " *" if elsewhere[scenario.name] is None else ""
+        table.add_row(f"{scenario.name}{mark}", scenario.title, ", ".join(side.name for side in scenario.sides))
     console.print(table)
     console.print()
     count = sum(why is None for why in elsewhere.values())
-    words = f"any Kafka: {count} of {len(elsewhere)} trials also run on a Kafka of yours (--bootstrap-servers)."
+    words = f"* also on a Kafka of yours (--bootstrap-servers): {count} of {len(elsewhere)} trials."
     console.print(Text(words, "dim"))
 
 

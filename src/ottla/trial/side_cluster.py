@@ -87,6 +87,10 @@ class SideCluster(ABC):
     def settle(self) -> None:
         """Wait, faults healed, until the topic can be read to its end."""
 
+    @abstractmethod
+    def check(self) -> None:
+        """Raise Unreachable where it has gone away; asked before each record."""
+
     def recorded(self, flushes: Sequence[tuple[int, int]]) -> Recorded | None:
         """What the brokers saw, where that was asked for and can be had."""
         return None
@@ -130,6 +134,9 @@ class EmbeddedSide(SideCluster):
     def in_sync(self) -> int:
         """As the controller has it."""
         return len(self._cluster.isr(self.topic, 0))
+
+    def check(self) -> None:
+        """Its brokers go away by faults alone."""
 
     def settle(self) -> None:
         """Until each partition has a leader and all replicas in sync."""
