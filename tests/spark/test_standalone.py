@@ -14,6 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from tests.spark.sink_driver import QUICK_JAVA
 from tests.spark.standalone import Daemons
 from tests.topic_audit.sent import send_numbered
@@ -154,10 +162,23 @@ def test_the_main_job_audits_on_two_workers(standalone: Standalone) -> None:
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
+GRANTED = (
+    (
+        ResourceType.TOPIC,
+        "team.",
+        (AclOperation.CREATE, AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE),
+    ),
+    (ResourceType.TRANSACTIONAL_ID, "ottla-sink-", (AclOperation.DESCRIBE, AclOperation.WRITE)),
+    (ResourceType.TOPIC, "audited", (AclOperation.DESCRIBE, AclOperation.READ)),
+)
+
+
 @pytest.fixture(scope="module")
 def apache_kafka() -> Iterator[ApacheKafka]:
-    """Three nodes; whoever comes in by the listener USERS has to say who they are."""
+    """Three nodes; whoever comes in by the listener USERS says who they are, and may do what the guide says."""
     settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.users.plain.sasl.jaas.config": f'{_LOGIN} user_ada="secret";',
     }
@@ -166,6 +187,14 @@ def apache_kafka() -> Iterator[ApacheKafka]:
     except JarsUnavailable as missing:
         lacking("kafka", missing)
     with kafka:
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        granted = [
+            AclBinding(kind, name, ResourcePatternType.PREFIXED, "User:ada", "*", operation, AclPermissionType.ALLOW)
+            for kind, name, operations in GRANTED
+            for operation in operations
+        ]
+        for done in admin.create_acls(granted).values():
+            done.result()
         yield kafka
 
 
