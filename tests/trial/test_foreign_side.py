@@ -48,7 +48,9 @@ FOR_EVER = (
 def cluster(papers: Papers) -> Iterator[ottla.Cluster]:
     """One broker, with a topic of somebody else's."""
     secure = Listener(protocol="SASL_SSL", certificate=papers.server, users={USER: PASSWORD})
-    with ottla.Cluster(brokers=1, listeners={"PLAINTEXT": Listener(), "SASL_SSL": secure}) as cluster:
+    mutual = Listener(protocol="SSL", certificate=papers.server, client_auth="required", client_ca=papers.ca)
+    listeners = {"PLAINTEXT": Listener(), "SASL_SSL": secure, "MUTUAL": mutual}
+    with ottla.Cluster(brokers=1, listeners=listeners) as cluster:
         cluster.create_topic(OTHERS)
         yield cluster
 
@@ -123,6 +125,24 @@ def test_sasl_passes_through_and_tls_ends_at_the_proxy(
     assert (status, "it cannot be given sasl.jaas.config" in out, PASSWORD in out) == (1, True, False)
 
 
+def test_a_certificate_of_the_client_is_shown_by_the_proxy(
+    cluster: ottla.Cluster, papers: Papers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, mine = tmp_path / "client.properties", tmp_path / "mine.toml"
+    config.write_text(
+        f"bootstrap.servers={cluster.bootstrap_servers_of('MUTUAL')}\nsecurity.protocol=SSL\n"
+        f"ssl.truststore.location={papers.ca}\nssl.keystore.location={papers.client}\n"
+    )
+    mine.write_text(HEAD + CONTROL)
+    status, out, err = trial(capsys, mine, "--command-config", config)
+    assert (status, err) == (0, ""), out
+    status, _, err = trial(capsys, mine, "-b", cluster.bootstrap_servers_of("MUTUAL"))
+    (line,) = err.splitlines()
+    assert status == 2
+    assert f"{cluster.bootstrap_servers_of('MUTUAL')}" in line
+    assert "TLS" in line
+
+
 def test_the_list_says_which_trials_run_on_any_kafka(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = trial(capsys, "--list", "--json", "-")
     told = {each["trial"]: each for each in json.loads(out)}
@@ -179,6 +199,14 @@ def test_a_report_of_nothing_but_what_is_left_out_says_so() -> None:
     [
         ("replicas = 3\n", "side 'control' wants 3 replicas, and {where} has 1 broker"),
         ('topic = {{ "min.insync.replicas" = 2 }}\n', "side 'control' wants min.insync.replicas=2, and {where} has 1"),
+        (
+            '[[fault]]\nkind = "half_open"\nbroker = "first follower"\n',
+            "a fault is about the first follower, and {where} has 1 broker",
+        ),
+        (
+            '[[fault]]\nkind = "lose_ack"\napi = "StreamsGroupHeartbeat"\n',
+            "api='StreamsGroupHeartbeat' is no request that this proxy knows",
+        ),
         ('topic = {{ "no.such.setting" = 2 }}\n', "{where} does not make the topic ottla-trial-"),
     ],
 )

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from ottla.client.admin import Admin
-from ottla.errors import OttlaError, Unreachable
+from ottla.errors import ConfigError, OttlaError, Unreachable
 from ottla.foreign.kafka import IN_SYNC_MIN, ForeignKafka
 from ottla.patience import comes_within
-from ottla.proxy.faults_in_force import KINDS
-from ottla.trial.scenario import COORDINATOR, Scenario, Side
+from ottla.proxy.faults_in_force import KINDS, check_proxied
+from ottla.trial.scenario import COORDINATOR, ROLES, Scenario, Side, TimedFault
 from ottla.trial.side_cluster import SideCluster
 
 TOPIC_PREFIX = "ottla-trial-"
@@ -34,34 +34,44 @@ _CHECK_EVERY_S = 5.0
 
 def why_not(scenario: Scenario, kafka: ForeignKafka | None = None) -> str | None:
     """Why a scenario runs on embedded clusters only, or not on this Kafka, in a clause; None where it does."""
-    for planned in scenario.faults:
-        kind = planned.fault.kind
-        if kind not in KINDS:
-            return f"the fault {kind} is about brokers, and a proxy reaches only requests and connections"
-        if planned.role == COORDINATOR:
-            return f"the fault {kind} is about the coordinator, and a proxy does not know which broker that is"
+    reasons = [_not_by_proxy(planned) for planned in scenario.faults]
     for side in scenario.sides:
         if side.settings:
             name = next(iter(side.settings)).replace("_", ".")
-            return f"side {side.name!r} sets {name} of the brokers, and they are not the trial's to set"
-        lack = None if kafka is None else _lack(kafka, side)
-        if lack is not None:
-            return lack
+            reasons.append(f"side {side.name!r} sets {name} of the brokers, and they are not the trial's to set")
+        if kafka is not None:
+            reasons.append(_lack(kafka, scenario, side))
+    return next(filter(None, reasons), None)
+
+
+def _not_by_proxy(planned: TimedFault) -> str | None:
+    kind = planned.fault.kind
+    if kind not in KINDS:
+        return f"the fault {kind} is about brokers, and a proxy reaches only requests and connections"
+    if planned.role == COORDINATOR:
+        return f"the fault {kind} is about the coordinator, and a proxy does not know which broker that is"
+    try:
+        check_proxied(planned.fault)
+    except ConfigError as error:
+        return str(error)
     return None
 
 
-def _lack(kafka: ForeignKafka, side: Side) -> str | None:
-    wanted, there = _replicas(kafka, side), f"{kafka.brokers} broker{'' if kafka.brokers == 1 else 's'}"
-    if wanted > kafka.brokers:
-        return f"side {side.name!r} wants {wanted} replicas, and {kafka.bootstrap_servers} has {there}"
+def _lack(kafka: ForeignKafka, scenario: Scenario, side: Side) -> str | None:
+    """What a side needs that this Kafka has too few brokers for."""
+    replicas, there = _replicas(kafka, scenario, side), f"{kafka.brokers} broker{'' if kafka.brokers == 1 else 's'}"
+    if replicas > kafka.brokers:
+        return f"side {side.name!r} wants {replicas} replicas, and {kafka.bootstrap_servers} has {there}"
     needed = side.topic.get(IN_SYNC_MIN, "1")
-    if needed.isdecimal() and int(needed) > wanted:
+    if needed.isdecimal() and int(needed) > replicas:
         return f"side {side.name!r} wants {IN_SYNC_MIN}={needed}, and {kafka.bootstrap_servers} has {there}"
-    return None
+    roles = [planned.role for planned in scenario.faults if planned.role in ROLES[replicas:]]
+    return f"a fault is about the {roles[0]}, and {kafka.bootstrap_servers} has {there}" if roles else None
 
 
-def _replicas(kafka: ForeignKafka, side: Side) -> int:
-    return side.replicas or kafka.most_replicas
+def _replicas(kafka: ForeignKafka, scenario: Scenario, side: Side) -> int:
+    """As many as the side asks for, else as on an embedded cluster, as far as there are brokers."""
+    return side.replicas or min(scenario.brokers, kafka.most_replicas)
 
 
 class ForeignSide(SideCluster):
@@ -79,8 +89,8 @@ class ForeignSide(SideCluster):
         self._check_at_s = time.monotonic() + _CHECK_EVERY_S
 
     def _open(self, stack: ExitStack) -> None:
-        kafka, side = self._kafka, self._side
-        kafka.make_topic(self.topic, self._scenario.partitions, _replicas(kafka, side), side.topic, stack)
+        kafka, scenario, side = self._kafka, self._scenario, self._side
+        kafka.make_topic(self.topic, scenario.partitions, _replicas(kafka, scenario, side), side.topic, stack)
         proxy = stack.enter_context(kafka.proxy())
         self.bootstrap_servers = proxy.bootstrap_servers
         self.faults = proxy.faults
