@@ -49,7 +49,8 @@ def cluster(papers: Papers) -> Iterator[ottla.Cluster]:
     """One broker, with a topic of somebody else's."""
     secure = Listener(protocol="SASL_SSL", certificate=papers.server, users={USER: PASSWORD})
     mutual = Listener(protocol="SSL", certificate=papers.server, client_auth="required", client_ca=papers.ca)
-    listeners = {"PLAINTEXT": Listener(), "SASL_SSL": secure, "MUTUAL": mutual}
+    far = Listener(advertised_host="broker.invalid")
+    listeners = {"PLAINTEXT": Listener(), "SASL_SSL": secure, "MUTUAL": mutual, "FAR": far}
     with ottla.Cluster(brokers=1, listeners=listeners) as cluster:
         cluster.create_topic(OTHERS)
         yield cluster
@@ -141,6 +142,16 @@ def test_a_certificate_of_the_client_is_shown_by_the_proxy(
     assert status == 2
     assert f"{cluster.bootstrap_servers_of('MUTUAL')}" in line
     assert "TLS" in line
+
+
+def test_a_broker_that_cannot_be_reached_where_it_says_is_named(
+    cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = cluster.bootstrap_servers_of("FAR").rpartition(":")[2]
+    status, _, err = trial(capsys, "lost-ack", "-b", f"127.0.0.1:{port}")
+    (line,) = err.splitlines()
+    assert status == 2
+    assert f"127.0.0.1:{port} says that its broker 1 is at broker.invalid:{port}, and that cannot be reached" in line
 
 
 def test_the_list_says_which_trials_run_on_any_kafka(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 import secrets
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from ottla.client.admin import Admin
+from ottla.client.admin import Admin, BrokerDescription
 from ottla.connection.security_settings import SECURITY_SETTINGS
-from ottla.errors import KafkaError, OttlaError, UserMistake
+from ottla.errors import KafkaError, OttlaError, Unreachable, UserMistake
 from ottla.protocol.error_codes import ErrorCode
 from ottla.proxy.proxy import Proxy
 
@@ -23,6 +24,7 @@ IN_SYNC_MIN = "min.insync.replicas"
 _REPLICAS_MAX = 3
 _LEGAL = re.compile(r"[A-Za-z0-9._-]*")
 _PREFIX_MAX = 120
+_CONNECT_S = 5.0
 _NOT_ALLOWED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -58,7 +60,10 @@ class ForeignKafka:
 
     def __enter__(self) -> Self:
         try:
-            self.brokers = len(self.admin.cluster().brokers)
+            brokers = self.admin.cluster().brokers
+            for broker in brokers:
+                self._check_reachable(broker)
+            self.brokers = len(brokers)
         except BaseException:
             self.admin.close()
             raise
@@ -106,6 +111,17 @@ class ForeignKafka:
                 raise self._refused(name, replicas, error) from None
             self._check_in_sync(name, replicas)
             stack.push(undone.pop_all())
+
+    def _check_reachable(self, broker: BrokerDescription) -> None:
+        """What a broker is called within its own network need not be known here."""
+        try:
+            socket.create_connection((broker.host, broker.port), _CONNECT_S).close()
+        except OSError as error:
+            why = "no answer" if isinstance(error, TimeoutError) else (error.strerror or str(error)).lower()
+            raise Unreachable(
+                f"{self.bootstrap_servers} says that its broker {broker.broker_id} is at {broker.host}:{broker.port}, "
+                f"and that cannot be reached from here ({why}): see advertised.listeners of that broker"
+            ) from None
 
     def _refused(self, name: str, replicas: int, error: KafkaError) -> UserMistake:
         where = self.bootstrap_servers
