@@ -38,6 +38,8 @@ class Program:
         self.work.mkdir()
         self.temporary.mkdir()
         self.environment = {**os.environ, "TMPDIR": str(self.temporary), "COLUMNS": "100"}
+        # With a limit for files Python would keep compiled modules that are cut short; every later run would fail.
+        self.environment["PYTHONDONTWRITEBYTECODE"] = "1"
 
     def run(self, *arguments: str, file_bytes_max: int | None = None, given: str = "") -> Ended:
         def limit() -> None:

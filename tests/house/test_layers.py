@@ -66,9 +66,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"audit", "audit/chronicles", "evidence/decoded", "faults", "host", "ledger", "protocol", "records", "sink"},
     "seeds": {"audit", "audit/chronicles", "simulation"},
     "topic_audit": CLIENT_SIDE | {"audit", "audit/ledgers", "client", "ledger", "spark"},
-    "showcase": REAL,
-    "trial": REAL,
-    "cli": REAL | {"proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},
+    "foreign": {"client", "connection", "protocol", "proxy"},
+    "showcase": REAL | {"foreign", "proxy"},
+    "trial": REAL | {"foreign", "proxy"},
+    "cli": REAL | {"foreign", "proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},
 }
 
 PURE = CORES | JUDGES | {"evidence/decoded", "faults", "host", "simulation", "tap"}

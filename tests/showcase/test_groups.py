@@ -40,6 +40,7 @@ from ottla.showcase.groups import (
     note_streamed,
     streaming_witness,
 )
+from ottla.showcase.kafka import EmbeddedKafka
 from ottla.showcase.outcome import STREAMED
 from ottla.showcase.run import BROKERS, _produce
 from ottla.showcase.workload import Records, make_records
@@ -61,7 +62,7 @@ def live(folder: Path) -> Run:
     topics = {name: f"orders-{name}" for name in (AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)}
     quiet = Console(file=io.StringIO())
     with Cluster(brokers=BROKERS) as cluster, make_folders(folder / "kept") as folders, showing_steps(quiet) as steps:
-        witnesses, _ = _produce(cluster, records, topics, folders, steps)
+        witnesses, _ = _produce(EmbeddedKafka(cluster), records, topics, folders, steps)
         ledger = folders.ledger(EXACTLY_ONCE)
         streaming = stream_by_hand(cluster, topics[EXACTLY_ONCE], ledger, records)
         for each in witnesses.values():
@@ -73,7 +74,7 @@ def live(folder: Path) -> Run:
 def stream_by_hand(cluster: Cluster, source: str, ledger: Path, records: Records) -> witness_module.Witness:
     """What the streaming job does: an attempt is aborted, the next one is looked at before it is committed."""
     cluster.create_topic("orders-streamed", partitions=records.partitions)
-    witness = streaming_witness(cluster, "orders-streamed", records.partitions, BROKERS)
+    witness = streaming_witness(EmbeddedKafka(cluster), "orders-streamed", records.partitions)
     rows = read_ledger(ledger).to_pylist()
     with ottla.Producer(cluster.bootstrap_servers, transactional_id="tasks") as producer:
 

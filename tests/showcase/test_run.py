@@ -26,9 +26,11 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.soak import SOAK
 from tools.mutation.weaknesses import weakened
 
+from ottla.client.admin import Admin
 from ottla.cluster.cluster import Cluster
 from ottla.ledger.reader import read_ledger
 from ottla.ledger.schema import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE, GUARANTEES
+from ottla.patience import comes_within
 
 pytestmark = pytest.mark.spark
 
@@ -306,3 +308,18 @@ def java_process(parent: int) -> int:
                 if name == "java" and int(rest.split()[1]) == parent and is_sparks:
                     return int(folder.name)
     pytest.fail("the run has started no Java")
+
+
+def test_ctrl_c_deletes_the_topics_of_a_run_on_a_foreign_kafka(tmp_path: Path) -> None:
+    write_orders(tmp_path, 600)
+    with Cluster(brokers=1) as cluster, Admin(cluster.bootstrap_servers) as admin:
+        admin.create_topics("somebody-elses")
+        command = [*PROGRAM, "run", "--input", "orders.csv", "--key", "customer", "-b", cluster.bootstrap_servers]
+        with subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            assert comes_within(ENDS_S, lambda: any("at-least-once" in topic for topic in admin.list_topics()))
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=ENDS_S)
+        assert (process.returncode, said.splitlines()[-1]) == (130, "ottla: interrupted")
+        assert admin.list_topics() == ["somebody-elses"]

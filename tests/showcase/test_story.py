@@ -7,6 +7,7 @@ import sys
 
 from ottla.client.admin import Admin
 from ottla.cluster.cluster import Cluster
+from ottla.showcase.kafka import EmbeddedKafka
 from ottla.showcase.story import tell_story
 
 AHEAD = [(b"k1", b"first"), (None, b"second")]
@@ -14,7 +15,7 @@ RECORD = (b"k3", b"third")
 
 
 def test_lost_answer_stores_one_record_not_at_all_twice_and_once(kafka_cluster: Cluster) -> None:
-    lines = list(tell_story(kafka_cluster, AHEAD, RECORD))
+    lines = list(tell_story(EmbeddedKafka(kafka_cluster), AHEAD, RECORD))
     assert lines == [
         ("sent, no answer asked for", "sent", "sent"),
         (
@@ -32,7 +33,7 @@ def test_lost_answer_stores_one_record_not_at_all_twice_and_once(kafka_cluster: 
 
 
 def test_story_cleans_up_after_itself(kafka_cluster: Cluster) -> None:
-    for _ in tell_story(kafka_cluster, AHEAD, RECORD):
+    for _ in tell_story(EmbeddedKafka(kafka_cluster), AHEAD, RECORD):
         pass
     with Admin(kafka_cluster.bootstrap_servers) as admin:
         assert not [name for name in admin.list_topics() if name.startswith("story-")]
@@ -45,8 +46,9 @@ def test_story_needs_nothing_heavy() -> None:
         "from ottla.inputs.source import open_source\n"
         "from ottla.screen import open_console\n"
         "from ottla.showcase import lanes, run\n"
+        "from ottla.showcase.kafka import EmbeddedKafka\n"
         "with Cluster() as cluster:\n"
-        "    lanes.show_story(open_console(), *run._story(cluster, open_source(None, None)))\n"
+        "    lanes.show_story(open_console(), *run._story(EmbeddedKafka(cluster), open_source(None, None)))\n"
         "heavy = {'numpy', 'pandas', 'pyarrow', 'pyspark'} & set(sys.modules)\n"
         "sys.exit(f'{heavy} loaded' if heavy else 0)\n"
     )

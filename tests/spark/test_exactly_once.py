@@ -255,6 +255,18 @@ def test_a_batch_write_with_an_id_is_there_once_however_often_it_runs(
     assert visible(kafka_cluster, kafka_topic) == list(range(600))
 
 
+def test_decisions_are_kept_where_the_option_says(
+    spark: SparkSession, kafka_cluster: Cluster, kafka_topic: str
+) -> None:
+    control, name = f"{kafka_topic}-control", f"{kafka_topic}-write"
+    with Admin(kafka_cluster.bootstrap_servers) as admin:
+        before = {*admin.list_topics()}
+        for _ in range(2):
+            write(numbers(spark, 0, 20), kafka_cluster, kafka_topic, write__id=name, sink__control__topic=control)
+        assert visible(kafka_cluster, kafka_topic) == list(range(20))
+        assert {*admin.list_topics()} - before == {control, f"{control}_markers"}
+
+
 @pytest.mark.parametrize(
     ("bad", "told"),
     [

@@ -58,6 +58,7 @@ def test_a_long_checkpoint_location_makes_a_short_name_of_its_own():
         (True, {}, r"sink\.id.*same on every start"),
         (False, {"delivery": "exactly-once"}, r"write\.id"),
         (True, {"sink__id": " "}, r"sink\.id is empty"),
+        (True, {"sink__id": "s", "sink__control__topic": " "}, r"sink\.control\.topic is empty"),
         (True, {"write__id": "w", "sink__id": "s"}, r"write\.id is for batch"),
         (False, {"write__id": "a\nb"}, r"option write\.id is 'a\\nb'.*printable"),
         (False, {"write__id": "w" * 201}, r"option write\.id is 'w+'.*200 bytes at most"),

@@ -1,4 +1,7 @@
-"""`ottla audit` and `ottla run` on a standalone cluster of Spark: a master and two workers, 600 MiB each."""
+"""`ottla audit` and `ottla run` on a standalone cluster of Spark: a master and two workers, 600 MiB each.
+
+The records are in an embedded cluster, or in three nodes of Apache Kafka that want to know who asks.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from tests.spark.sink_driver import QUICK_JAVA
 from tests.spark.standalone import Daemons
 from tests.topic_audit.sent import send_numbered
+from tools.apache_kafka import QUICK_FAILOVER, ApacheKafka
+from tools.kafka_jars import JarsUnavailable
 from tools.ports import free_ports
 
 import ottla
 from ottla.spark.java import find_java as java_of_this_machine
 from ottla.spark.java import lay_java_home
+
+from ..needs import lacking
 
 pytestmark = [
     pytest.mark.spark,
@@ -142,6 +157,101 @@ def test_the_main_job_audits_on_two_workers(standalone: Standalone) -> None:
     figures = json.loads((standalone.folder / "figures.json").read_text())
     assert figures["guarantees"]["exactly-once"]["stored"] == 2_000
     assert figures["streamed"]["drivers_killed"] == 1
+
+
+_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+GRANTED = (
+    (
+        ResourceType.TOPIC,
+        "team.",
+        (AclOperation.CREATE, AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE),
+    ),
+    (ResourceType.TRANSACTIONAL_ID, "ottla-sink-", (AclOperation.DESCRIBE, AclOperation.WRITE)),
+    (ResourceType.TOPIC, "audited", (AclOperation.DESCRIBE, AclOperation.READ)),
+)
+
+
+@pytest.fixture(scope="module")
+def apache_kafka() -> Iterator[ApacheKafka]:
+    """Three nodes; whoever comes in by the listener USERS says who they are, and may do what the guide says."""
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.users.plain.sasl.jaas.config": f'{_LOGIN} user_ada="secret";',
+    }
+    try:
+        kafka = ApacheKafka(3, heap_mb=320, listeners={"USERS": "SASL_PLAINTEXT"}, settings=QUICK_FAILOVER | settings)
+    except JarsUnavailable as missing:
+        lacking("kafka", missing)
+    with kafka:
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        granted = [
+            AclBinding(kind, name, ResourcePatternType.PREFIXED, "User:ada", "*", operation, AclPermissionType.ALLOW)
+            for kind, name, operations in GRANTED
+            for operation in operations
+        ]
+        for done in admin.create_acls(granted).values():
+            done.result()
+        yield kafka
+
+
+@pytest.mark.kafka
+def test_the_main_job_runs_on_three_nodes_of_apache_kafka_and_two_workers(
+    standalone: Standalone, apache_kafka: ApacheKafka
+) -> None:
+    where = apache_kafka.bootstrap_servers_of("USERS")
+    (standalone.folder / "orders.csv").write_text("id,customer\n" + "".join(f"{n},c{n % 7}\n" for n in range(2_000)))
+    (standalone.folder / "client.properties").write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=ada\nsasl.password=secret\n"
+    )
+    with ottla.Admin(apache_kafka.bootstrap_servers) as admin:
+        admin.create_topics("orders", replication_factor=3)
+        done = standalone.run(
+            *(sys.executable, "-m", "ottla.cli", "run", "--input", "orders.csv", "--key", "customer"),
+            *("--bootstrap-servers", where, "--command-config", "client.properties", "--topic-prefix", "team."),
+            *("--master", standalone.master, "--json", "figures.json"),
+        )
+        assert (done.returncode, done.stderr) == (0, ""), done
+        assert admin.list_topics() == ["orders"]
+    figures = json.loads((standalone.folder / "figures.json").read_text())
+    assert figures["kafka"] == where
+    assert figures["guarantees"]["exactly-once"]["stored"] == 2_000
+    assert figures["guarantees"]["at-least-once"]["duplicated"] >= 20
+    assert figures["guarantees"]["at-most-once"]["lost"] >= 20
+    assert (figures["streamed"]["stored"], figures["streamed"]["drivers_killed"]) == (2_000, 1)
+    # What cannot be seen there is not acquitted.
+    verdicts = {int(number): group["verdict"] for number, group in figures["groups"].items()}
+    assert [number for number, word in verdicts.items() if word == "not judged"] == [9, 10, 11, 16]
+    assert {verdicts[number] for number in (2, 3, 4, 6, 15)} == {"held"}
+    assert "Unseen there: which replicas had a record when it was acknowledged" in " ".join(done.stdout.split())
+
+
+@pytest.mark.kafka
+def test_an_audit_reads_apache_kafka_on_two_workers(standalone: Standalone, apache_kafka: ApacheKafka) -> None:
+    ledger = standalone.folder / "on-apache.jsonl"
+    with ottla.Admin(apache_kafka.bootstrap_servers) as admin:
+        admin.create_topics("audited", partitions=3, replication_factor=3)
+    with (
+        ottla.Proxy(apache_kafka.bootstrap_servers) as proxy,
+        proxy.faults.lose_ack(partition=1, topic="audited", nth=2),
+    ):
+        send_numbered(proxy, "audited", ledger, RECORDS, partitions=3, enable_idempotence=False)
+    (standalone.folder / "client.properties").write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=ada\nsasl.password=secret\n"
+    )
+    where = ("-b", apache_kafka.bootstrap_servers_of("USERS"), "--command-config", "client.properties")
+    options = ("--ledger", str(ledger), "--topic", "audited", *where, "--master", standalone.master, "--json", "-")
+    done = standalone.run(*(sys.executable, "-m", "ottla.cli", "audit", *options))
+    assert done.returncode == 1, done.stderr
+    outcome = outcome_of(done)
+    assert (outcome["engine"], outcome["seen"], list(outcome["found"])) == (
+        "on PySpark",
+        "at-least-once",
+        ["duplicated"],
+    )
 
 
 def test_a_master_that_is_not_there_is_told_at_once(standalone: Standalone, cluster: ottla.Cluster) -> None:

@@ -11,7 +11,7 @@ from ottla.ledger.schema import SEQUENCE_HEADER, pack_sequence
 
 
 def send_numbered(
-    cluster: ottla.Cluster,
+    cluster: ottla.Cluster | ottla.Proxy,
     topic: str,
     ledger: Path,
     records: int,

@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
+from ottla.cli.command_config import CommandConfig
+from ottla.cli.foreign_kafka import (
+    Bootstrap,
+    KeepTopics,
+    OwnKafka,
+    TopicPrefix,
+    check_no_topics,
+    foreign_kafka,
+    tell_kept,
+)
 from ottla.cli.options import Master, Port
+from ottla.errors import UserMistake
+
+_TOPIC_PREFIX = "ottla-run-"
 
 
 def run(
@@ -35,6 +48,11 @@ def run(
     ] = None,
     port: Port = 0,
     master: Master = None,
+    bootstrap_servers: OwnKafka = None,
+    command_config: CommandConfig = None,
+    topic_prefix: TopicPrefix = None,
+    keep_topics: KeepTopics = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
     """Send a file three times while acknowledgements get lost, and see what each guarantee is worth.
 
@@ -44,6 +62,9 @@ def run(
     producer was told. Beside that, the simulation's checkers judge sixteen groups of guarantees, and say where they
     cannot.
 
+    With --bootstrap-servers all of it happens on a Kafka of yours: topics of its own, requests through a proxy on this
+    machine, Spark reading from the Kafka itself. What only an embedded cluster shows is named as unseen.
+
     For example: `ottla run --input orders.csv --key customer --data-dir kept`
 
     Exit status: 0 when every guarantee showed what it promises, 1 when one did not, a group was violated or a fault
@@ -51,4 +72,17 @@ def run(
     """
     from ottla.showcase.run import RunOptions, run_showcase
 
-    raise typer.Exit(run_showcase(RunOptions(input_file, key, data_dir, json_file, report_file, port, master)))
+    options = RunOptions(input_file, key, data_dir, json_file, report_file, port, master)
+    servers = bootstrap if bootstrap_servers is None else bootstrap_servers
+    if servers is None and command_config is None:
+        check_no_topics(topic_prefix, keeps_topics=keep_topics)
+        raise typer.Exit(run_showcase(options))
+    if port:
+        raise UserMistake("--port is about the embedded cluster, and --bootstrap-servers is in its place")
+    prefix = _TOPIC_PREFIX if topic_prefix is None else topic_prefix
+    with foreign_kafka(servers, command_config, prefix, keeps_topics=keep_topics) as kafka:
+        status = run_showcase(options, kafka)
+    from ottla.screen import open_console
+
+    tell_kept(kafka, open_console())
+    raise typer.Exit(status)

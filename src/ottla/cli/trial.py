@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.cli.command_config import CommandConfig
+from ottla.cli.foreign_kafka import (
+    Bootstrap,
+    KeepTopics,
+    OwnKafka,
+    TopicPrefix,
+    check_no_topics,
+    foreign_kafka,
+    tell_kept,
+)
 from ottla.cli.options import JSON_TO_FILE
 from ottla.errors import UserMistake
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ottla.foreign.kafka import ForeignKafka
+    from ottla.trial.outcome import LeftOut, TrialOutcome
     from ottla.trial.scenario import Scenario
     from ottla.trial.sender import Opening
 
@@ -61,6 +76,11 @@ def trial(
         str | None,
         typer.Option(help="Who sends: a program of yours (docs/trial-clients.md).", metavar="TEXT"),
     ] = None,
+    bootstrap_servers: OwnKafka = None,
+    command_config: CommandConfig = None,
+    topic_prefix: TopicPrefix = None,
+    keep_topics: KeepTopics = False,
+    bootstrap: Bootstrap = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what client and brokers log.")] = False,
 ) -> None:
     """Put faults in force in a cluster, and see which delivery guarantee holds.
@@ -73,6 +93,10 @@ def trial(
     language that reads records and tells what became of them. `ottla trial matrix` is every trial with every client
     that this machine has the tools for.
 
+    With --bootstrap-servers the trial runs on a Kafka of yours: it makes topics of its own there, sends through a proxy
+    that lets requests go wrong, reads the topics, and deletes them. Trials whose faults are about brokers themselves do
+    not run there; --list shows which do. What cannot be seen there is named as unseen.
+
     A trial is a short TOML file. Begin one of your own with `ottla trial --show lost-ack > mine.toml`.
 
         ottla trial lost-ack
@@ -81,21 +105,17 @@ def trial(
         ottla trial mine.toml
         ottla trial lost-ack --client kafka-python
         ottla trial lost-ack --command "node client.js"
+        ottla trial all --bootstrap-servers kafka:9092
+        ottla trial lost-ack -b kafka:9093 --command-config client.properties
 
     Exit status: 0 if everything was as expected, 1 if it was not, 2 if a file, a name or an option cannot be used.
     """
     from ottla.screen import open_console
+    from ottla.trial.foreign_side import TOPIC_PREFIX
 
     console = open_console()
     if lists:
-        from ottla.trial.report import show_list
-        from ottla.trial.scenario import load_shipped, shipped_names
-
-        shipped = [load_shipped(name) for name in shipped_names()]
-        for option, given in (("--json", json_file), ("--report", report_file), ("--junit", junit_file)):
-            if given is not None:
-                raise UserMistake(f"--list shows the trials, and {option} writes their outcome: give one of them")
-        show_list(console, shipped)
+        _list(console, json_file, {"--report": report_file, "--junit": junit_file})
         return
     if not names:
         raise UserMistake("which trial? `ottla trial --list` shows all; begin with `ottla trial lost-ack`")
@@ -105,8 +125,19 @@ def trial(
         return
     scenarios = _wanted(names)
     clients = _clients(client or [], command, is_matrix=_MATRIX in names)
+    files = _Files(json_file, report_file, junit_file)
+    files.check()
     with _logging(verbose):
-        status = _run(scenarios, clients, json_file, report_file, junit_file)
+        servers = bootstrap if bootstrap_servers is None else bootstrap_servers
+        if servers is None and command_config is None:
+            check_no_topics(topic_prefix, keeps_topics=keep_topics)
+            status = _run(scenarios, clients, files)
+        else:
+            prefix = TOPIC_PREFIX if topic_prefix is None else topic_prefix
+            with foreign_kafka(servers, command_config, prefix, keeps_topics=keep_topics) as kafka:
+                possible, left_out = _possible(scenarios, names, kafka)
+                status = _run(possible, clients, files, kafka, left_out)
+            tell_kept(kafka, console)
     raise typer.Exit(status)
 
 
@@ -151,36 +182,105 @@ def _text_of(name: str) -> str:
     return shipped_text(name)
 
 
+@dataclass(slots=True, frozen=True)
+class _Files:
+    """Where the outcome is written besides; None for nowhere."""
+
+    json_file: str | None
+    report_file: Path | None
+    junit_file: Path | None
+
+    def check(self) -> None:
+        """UserMistake where one of them cannot be written."""
+        from ottla.whole_file import check_place
+
+        if self.json_file not in (None, _STDOUT):
+            check_place(Path(str(self.json_file)), what="the outcome", option="--json")
+        if self.report_file is not None:
+            check_place(self.report_file, what="the report", option="--report")
+        if self.junit_file is not None:
+            check_place(self.junit_file, what="the JUnit file", option="--junit")
+
+    def write(self, outcomes: list[TrialOutcome], left_out: Sequence[LeftOut]) -> None:
+        """All of them."""
+        from ottla.whole_file import write_whole
+
+        if self.json_file is not None:
+            _write_json(
+                self.json_file, [*(each.to_dict() for each in outcomes), *(each.to_dict() for each in left_out)]
+            )
+        if self.junit_file is not None:
+            from ottla.trial.junit import as_junit
+
+            write_whole(self.junit_file, as_junit(outcomes, left_out), what="the JUnit file", option="--junit")
+        if self.report_file is not None:
+            from ottla.trial.report_page import as_report
+
+            write_whole(self.report_file, as_report(outcomes, left_out), what="the report", option="--report")
+
+
+def _write_json(file: str, content: Any) -> None:
+    from ottla.whole_file import write_whole
+
+    text = json.dumps(content, indent=1) + "\n"
+    if file == _STDOUT:
+        typer.echo(text, nl=False)
+    else:
+        write_whole(Path(file), text, what="the outcome", option="--json")
+
+
+def _list(console: Console, json_file: str | None, others: dict[str, Path | None]) -> None:
+    """The trials that come with ottla, and which of them run on any Kafka."""
+    from ottla.trial.foreign_side import why_not
+    from ottla.trial.report import show_list
+    from ottla.trial.scenario import load_shipped, shipped_names
+
+    for option, given in others.items():
+        if given is not None:
+            raise UserMistake(f"--list shows the trials, and {option} writes their outcome: give one of them")
+    shipped = [load_shipped(name) for name in shipped_names()]
+    elsewhere = {each.name: why_not(each) for each in shipped}
+    if json_file != _STDOUT:
+        show_list(console, shipped, elsewhere)
+    if json_file is not None:
+        _write_json(
+            json_file,
+            [
+                {
+                    "trial": each.name,
+                    "title": each.title,
+                    "sides": [side.name for side in each.sides],
+                    "any_kafka": elsewhere[each.name] is None,
+                    "why_not": elsewhere[each.name],
+                }
+                for each in shipped
+            ],
+        )
+
+
 def _run(
     scenarios: list[tuple[str, Scenario]],
     clients: dict[str, Opening | None],
-    json_file: str | None,
-    report_file: Path | None,
-    junit_file: Path | None,
+    files: _Files,
+    kafka: ForeignKafka | None = None,
+    left_out: Sequence[LeftOut] = (),
 ) -> int:
     from ottla.screen import open_console, showing_steps
     from ottla.trial.matrix import Row, show_matrix
-    from ottla.trial.report import show_outcome, show_scenario, show_summary
+    from ottla.trial.report import show_left_out, show_outcome, show_scenario, show_summary
     from ottla.trial.run import run_scenario
-    from ottla.whole_file import check_place, write_whole
 
     console = open_console()
     # With --json - stdout is for the outcome alone.
-    console.quiet = json_file == _STDOUT
-    if json_file not in (None, _STDOUT):
-        check_place(Path(str(json_file)), what="the outcome", option="--json")
-    if report_file is not None:
-        check_place(report_file, what="the report", option="--report")
-    if junit_file is not None:
-        check_place(junit_file, what="the JUnit file", option="--junit")
-    is_recorded = report_file is not None
+    console.quiet = files.json_file == _STDOUT
     rows = []
     for given, scenario in scenarios:
         show_scenario(console, scenario)
         row = {}
         for name, open_sender in clients.items():
             with showing_steps(console) as steps:
-                row[name] = run_scenario(scenario, steps.step, open_sender, is_recorded=is_recorded)
+                is_recorded = files.report_file is not None
+                row[name] = run_scenario(scenario, steps.step, open_sender, is_recorded=is_recorded, kafka=kafka)
             show_outcome(console, row[name])
         rows.append(Row(given, row))
     outcomes = [outcome for row in rows for outcome in row.outcomes.values()]
@@ -188,22 +288,30 @@ def _run(
         show_matrix(console, rows)
     elif len(outcomes) > 1:
         show_summary(console, outcomes)
-    if json_file is not None:
-        text = json.dumps([each.to_dict() for each in outcomes], indent=1) + "\n"
-        if json_file == _STDOUT:
-            typer.echo(text, nl=False)
-        else:
-            write_whole(Path(json_file), text, what="the outcome", option="--json")
-    if junit_file is not None:
-        from ottla.trial.junit import as_junit
-
-        write_whole(junit_file, as_junit(outcomes), what="the JUnit file", option="--junit")
-    if report_file is not None:
-        from ottla.trial.report_page import as_report
-
-        write_whole(report_file, as_report(outcomes), what="the report", option="--report")
-        console.print(f"The report is {report_file}.", soft_wrap=True, highlight=False)
+    show_left_out(console, left_out)
+    files.write(outcomes, left_out)
+    if files.report_file is not None:
+        console.print(f"The report is {files.report_file}.", soft_wrap=True, highlight=False)
     return 0 if all(each.passed for each in outcomes) else 1
+
+
+def _possible(
+    scenarios: list[tuple[str, Scenario]], names: list[str], kafka: ForeignKafka
+) -> tuple[list[tuple[str, Scenario]], list[LeftOut]]:
+    """Those that run on this Kafka, and those of `all` that do not; UserMistake for one that was asked for by name."""
+    from ottla.trial.foreign_side import why_not
+    from ottla.trial.outcome import LeftOut
+
+    possible, left_out = [], []
+    for given, scenario in scenarios:
+        why = why_not(scenario, kafka)
+        if why is None:
+            possible.append((given, scenario))
+        elif given in names:
+            raise UserMistake(f"the trial {given} does not run on a foreign Kafka: {why}")
+        else:
+            left_out.append(LeftOut(scenario, why))
+    return possible, left_out
 
 
 @contextmanager

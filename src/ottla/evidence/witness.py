@@ -14,7 +14,7 @@ to the simulation.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,12 @@ class Witness:
     """Of one topic; what was sent to it is for the caller to write into `chronicle`."""
 
     def __init__(self, cluster: Cluster, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> None:
+        self._begin(promise, producer, clock)
+        self._cluster = cluster
+        self._read_from = cluster.bootstrap_servers
+        self._reader_settings: Mapping[str, Any] = {}
+
+    def _begin(self, promise: TopicPromise, producer: ProducerPromise, clock: RunClock) -> None:
         self.clock = clock
         self.promise = promise
         self.chronicle = Chronicle(
@@ -78,7 +84,6 @@ class Witness:
         # Where the part that is judged record by record ends, and the highest number in it; `choose_part` says so.
         self.part: dict[Place, int] = {}
         self.top: dict[Place, int] = {}
-        self._cluster = cluster
         self._decoded = DecodedBatches()
         self._stand: list[dict[str, Any]] = []
 
@@ -126,13 +131,25 @@ class Witness:
         self.look()
         for level in levels:
             spans: dict[Place, tuple[int, End]] = {}
+            shown = self._shown(level)
             for place, end in self.part.items():
-                marks = self._leader_of(place)
-                shown = "last_stable_offset" if level == COMMITTED else "high_watermark"
-                spans[place] = 0, end if marks is None else min(end, marks[shown])
+                spans[place] = 0, min(end, shown.get(place, end))
             self.chronicle.reads += read_round(
-                self._cluster.bootstrap_servers, f"{reader} {level}", level, spans, self._decoded, self.clock, is_final
+                self._read_from,
+                f"{reader} {level}",
+                level,
+                spans,
+                self._decoded,
+                self.clock,
+                is_final,
+                settings=self._reader_settings,
             )
+
+    def _shown(self, level: str) -> dict[Place, int]:
+        """How far readers of this level may come by now, of the partitions of which that is known."""
+        mark = "last_stable_offset" if level == COMMITTED else "high_watermark"
+        leaders = {place: self._leader_of(place) for place in self.places}
+        return {place: leader[mark] for place, leader in leaders.items() if leader is not None}
 
     def take_stock(self) -> None:
         """Wait until nothing moves any more, read the part once more, and look into every replica's log."""
@@ -241,13 +258,17 @@ class Witness:
 
     def _end_of_part(self, place: Place) -> tuple[int, int]:
         """Behind about `RECORDS_MAX` records of a partition, copies included, and the highest number among them."""
-        end, top, count = 0, -1, 0
         leader = self._leader_of(place)
         if leader is None:
-            return end, top
-        for segment in segments(self._log_of(leader, place)):
+            return 0, -1
+        return self._end_within(segments(self._log_of(leader, place)), leader["high_watermark"])
+
+    def _end_within(self, pieces: Iterable[Any], high_watermark: int) -> tuple[int, int]:
+        """The same, of a log that comes in pieces of whole batches."""
+        end, top, count = 0, -1, 0
+        for segment in pieces:
             for header in iterate_headers(segment):
-                if header.last_offset >= leader["high_watermark"]:
+                if header.last_offset >= high_watermark:
                     return end, top
                 batch = self._batch(segment, header, header.last_offset + 1)
                 numbers = [record.number for record in batch.records]

@@ -30,9 +30,9 @@ _COPIES = 12
 class RunFolders:
     """The folders of one run; `keep()` says that the run has ended well and the folder given by the user stays."""
 
-    def __init__(self, folder: Path, is_temporary: bool) -> None:
+    def __init__(self, folder: Path, *, is_temporary: bool, has_brokers: bool = True) -> None:
         self.run_id = "temporary" if is_temporary else folder.name
-        self.brokers = None if is_temporary else folder / "brokers"
+        self.brokers = folder / "brokers" if has_brokers and not is_temporary else None
         self.ledgers = folder / "ledger"
         self.kept_in = None if is_temporary else folder
         self.is_kept = False
@@ -72,11 +72,14 @@ class RunFolders:
 
 
 @contextmanager
-def make_folders(data_dir: Path | None) -> Iterator[RunFolders]:
-    """The folders of a run; removed at the end unless `keep()` was called. `UserMistake` where they cannot be made."""
+def make_folders(data_dir: Path | None, *, has_brokers: bool = True) -> Iterator[RunFolders]:
+    """The folders of a run, brokers' among them where it has some; removed at the end unless `keep()` was called.
+
+    `UserMistake` where they cannot be made.
+    """
     made: list[Path] = []
     try:
-        folders = _make(data_dir, made)
+        folders = _make(data_dir, made, has_brokers=has_brokers)
         try:
             yield folders
         finally:
@@ -87,7 +90,7 @@ def make_folders(data_dir: Path | None) -> Iterator[RunFolders]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make(data_dir: Path | None, made: list[Path]) -> RunFolders:
+def _make(data_dir: Path | None, made: list[Path], *, has_brokers: bool) -> RunFolders:
     try:
         if data_dir is None:
             folder = _temporary_name()
@@ -97,7 +100,7 @@ def _make(data_dir: Path | None, made: list[Path]) -> RunFolders:
             made.extend(_make_parents(data_dir.absolute()))
             folder = _next_run(data_dir)
             made.append(folder)
-        folders = RunFolders(folder, data_dir is None)
+        folders = RunFolders(folder, is_temporary=data_dir is None, has_brokers=has_brokers)
         folders.ledgers.mkdir()
         if folders.brokers is not None:
             folders.brokers.mkdir()

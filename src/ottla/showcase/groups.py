@@ -23,13 +23,14 @@ from ottla.audit.ledgers.verdict import Verdict
 from ottla.audit.promises import PROMISES, Promise
 from ottla.evidence.sent import sent_rows
 from ottla.evidence.times import RunClock
-from ottla.evidence.witness import NOT_SEEN, Witness
+from ottla.evidence.witness import NOT_SEEN
 from ottla.ledger import schema
 from ottla.ledger.checksum import headers_crc, record_crc
 from ottla.showcase.settings import COMMON_SETTINGS
 
 if TYPE_CHECKING:
-    from ottla.cluster.cluster import Cluster
+    from ottla.evidence.witness import Witness
+    from ottla.showcase.kafka import RunKafka
     from ottla.showcase.workload import Records
 
 NOT_JUDGED = NOT_SEEN | {
@@ -42,23 +43,23 @@ NOT_JUDGED = NOT_SEEN | {
 _TASKS = "Spark's tasks"
 
 
-def witness_of(cluster: Cluster, topic: str, partitions: int, replicas: int, promise: Promise) -> Witness:
+def witness_of(kafka: RunKafka, topic: str, partitions: int, promise: Promise) -> Witness:
     """The witness of a topic that a producer with this guarantee is about to write to."""
     producer = read_promise(promise.guarantee, {**COMMON_SETTINGS, **promise.settings})
-    witness = Witness(cluster, TopicPromise(topic, partitions, replicas), producer, RunClock())
+    witness = kafka.witness(TopicPromise(topic, partitions, kafka.replicas), producer, RunClock())
     # Who has led from the beginning can be told only by who looked before the first record.
     witness.look()
     return witness
 
 
-def streaming_witness(cluster: Cluster, topic: str, partitions: int, replicas: int) -> Witness:
+def streaming_witness(kafka: RunKafka, topic: str, partitions: int) -> Witness:
     """The witness of the topic that Spark is about to write to.
 
     Its log keeps what an aborted attempt of a task has written beside what the next one did, so that copies in it break
     no promise: that there are none for read_committed is the audit's business.
     """
     promise = ProducerPromise(_TASKS, acks=-1, idempotent=False, transactional_id="ottla-run")
-    return Witness(cluster, TopicPromise(topic, partitions, replicas), promise, RunClock())
+    return kafka.witness(TopicPromise(topic, partitions, kafka.replicas), promise, RunClock())
 
 
 def note_streamed(witness: Witness, commit_asked_us: int, source: str, ledger: Path, records: Records) -> None:

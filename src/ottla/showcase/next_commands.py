@@ -13,10 +13,17 @@ from ottla.ledger.schema import AT_LEAST_ONCE
 from ottla.showcase.folders import RunFolders
 
 
-def next_commands(source: Source, folders: RunFolders) -> list[tuple[str, str]]:
+def next_commands(source: Source, folders: RunFolders, kafka: str = "") -> list[tuple[str, str]]:
     """Three (command line, what it does): first those that go on with what this run has left behind."""
     program = program_name()
     again = f" --input {shlex.quote(str(source.path))} --key {shlex.quote(source.key)}" if not source.is_flights else ""
+    if kafka:
+        where = f"--bootstrap-servers {shlex.quote(kafka)}"
+        return [
+            (f"{program} run{again} {where} --keep-topics", "the same again, with the topics kept on that Kafka"),
+            (f"{program} trial all {where}", "the trials that run on any Kafka"),
+            (f"{program} run{again} --data-dir kept", "the same on an embedded cluster, of which all is seen"),
+        ]
     if folders.kept_in is None:
         return [
             (f"{program} run{again} --data-dir kept", "the same again, with topics and ledgers kept to look into"),

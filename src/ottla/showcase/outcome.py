@@ -80,6 +80,7 @@ class RunOutcome:
     offset summed over each topic's partitions, asked of the brokers and not of Spark. `examples` describes a record of
     the input by its number, for the evidence. `streamed` is about the topic that Spark made of the exactly-once one.
     `groups`: what was found of each of the sixteen groups of guarantees, `looked_at` by looking at how much.
+    `kafka`: where the topics were; "" for an embedded cluster.
     """
 
     shown: str
@@ -95,6 +96,7 @@ class RunOutcome:
     kept_in: Path | None = None
     groups: tuple[GroupVerdict, ...] = ()
     looked_at: str = ""
+    kafka: str = ""
 
     @property
     def judged(self) -> tuple[Verdict, ...]:
@@ -129,6 +131,14 @@ class RunOutcome:
         )
 
     @property
+    def unseen(self) -> str:
+        """What is not known of a run on a foreign Kafka, in a sentence."""
+        return (
+            f"Sent through a proxy to the Kafka at {self.kafka}. Unseen there: which replicas had a record when it was "
+            "acknowledged, who led, each broker's high watermark and log. No verdict is about that."
+        )
+
+    @property
     def violated(self) -> tuple[GroupVerdict, ...]:
         """The groups of which something was found."""
         return tuple(verdict for verdict in self.groups if verdict.word == VIOLATED)
@@ -159,6 +169,7 @@ class RunOutcome:
         ordered = sorted(self.verdicts, key=lambda verdict: verdict.guarantee != "exactly-once")
         return {
             "records": self.records,
+            **({"kafka": self.kafka} if self.kafka else {}),
             "guarantees": {verdict.guarantee: verdict.figures.to_dict() for verdict in ordered},
             "streamed": {**self.streamed.verdict.figures.to_dict(), "drivers_killed": self.streamed.killed},
             "groups": {str(verdict.group.number): verdict.to_dict() for verdict in self.groups},

@@ -113,10 +113,13 @@ def question_for(source: Source, table: pa.Table) -> Question:
 
 
 def ask_topics(
-    spark: SparkSession, bootstrap_servers: str, topics: Mapping[str, str], question: Question
+    spark: SparkSession, bootstrap_servers: str, topics: Mapping[str, str], question: Question, **options: str
 ) -> tuple[Answer, ...]:
-    """Ask all topics in one query; `topics` is {guarantee: topic}, and so ordered are the answers."""
-    stored = stored_records(spark, bootstrap_servers, topics.values(), columns="topic,key,value")
+    """Ask all topics in one query; `topics` is {guarantee: topic}, and so ordered are the answers.
+
+    `options` are more of Spark's source, about who it is.
+    """
+    stored = stored_records(spark, bootstrap_servers, topics.values(), columns="topic,key,value", **options)
     found = question.ask(stored)
     return tuple(compare(guarantee, question.truth, found.get(topic, {})) for guarantee, topic in topics.items())
 

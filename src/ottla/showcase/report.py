@@ -204,6 +204,8 @@ def _show_groups(console: Console, outcome: RunOutcome) -> None:
     _heading(console, "The sixteen groups of guarantees, by the checkers that judge the simulation")
     console.print(group_table(outcome.groups))
     console.print(Text(f"Looked at: {outcome.looked_at}.", "dim"))
+    if outcome.kafka:
+        console.print(Text(outcome.unseen, "yellow"))
 
 
 def group_table(verdicts: Sequence[GroupVerdict]) -> Table:
@@ -230,7 +232,8 @@ def _show_conclusion(console: Console, outcome: RunOutcome) -> None:
     for sentence in outcome.miscounted:
         console.print(Text(sentence, "red"))
     if outcome.kept_in is not None:
-        console.print(f"Topics and ledgers are kept in {outcome.kept_in}.", soft_wrap=True, highlight=False)
+        what = "Ledgers" if outcome.kafka else "Topics and ledgers"
+        console.print(f"{what} are kept in {outcome.kept_in}.", soft_wrap=True, highlight=False)
 
 
 def _show_commands(console: Console, commands: Sequence[tuple[str, str]]) -> None:

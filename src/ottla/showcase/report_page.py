@@ -72,4 +72,5 @@ def _groups(outcome: RunOutcome) -> str:
     return (
         "<h2>The sixteen groups of guarantees, by the checkers that judge the simulation</h2>"
         f"{found}<p>Looked at: {shown(outcome.looked_at)}.</p>"
+        f"{f'<p>{shown(outcome.unseen)}</p>' if outcome.kafka else ''}"
     )

@@ -9,6 +9,9 @@ record follows within two seconds, Spark loads in a thread of its own while the 
 last. A run either ends with its report or leaves nothing behind: folders it made are removed, the JSON file is
 written at the very end.
 
+On a Kafka of the user's the same happens through a proxy, which can do all that is done here (`kafka.py`); what cannot
+be seen there is not judged.
+
 Invariant: all counts are read from the topics; what was planned (how often a fault should fire) is never reported.
 """
 
@@ -37,9 +40,10 @@ from ottla.whole_file import check_place, write_whole
 
 if TYPE_CHECKING:
     from ottla.audit.ledgers.verdict import Verdict
-    from ottla.cluster.cluster import Cluster
     from ottla.evidence.witness import Witness
     from ottla.faults.verbs import Fault
+    from ottla.foreign.kafka import ForeignKafka
+    from ottla.showcase.kafka import RunKafka
     from ottla.showcase.workload import Records
 
 LOSE_ACK_EVERY = 10
@@ -64,8 +68,10 @@ class RunOptions:
     master: str | None = None
 
 
-def run_showcase(options: RunOptions) -> int:
+def run_showcase(options: RunOptions, foreign: ForeignKafka | None = None) -> int:
     """Do everything, show everything, and return the exit status: 0 as promised, 1 not so, or void.
+
+    `foreign`: where the topics are made, instead of an embedded cluster.
 
     Raises UserMistake, before anything is left behind, where something given cannot be used.
     """
@@ -84,25 +90,23 @@ def run_showcase(options: RunOptions) -> int:
     find_java()
     check_bash()
     console = open_console()
-    from ottla.cluster.cluster import Cluster
-
     with ExitStack() as stack:
-        folders = stack.enter_context(make_folders(options.data_dir))
+        folders = stack.enter_context(make_folders(options.data_dir, has_brokers=foreign is None))
         folders.check_writable(_STORY_BYTES_MAX)
-        cluster = stack.enter_context(Cluster(BROKERS, data_dir=folders.brokers, port=options.port))
-        about, lines = _story(cluster, source)
+        kafka = _kafka(options, folders, foreign, stack)
+        about, lines = _story(kafka, source)
         # Interrupted, the story tidies up while there is still a cluster.
         with closing(lines):
             show_story(console, about, lines)
         with showing_steps(console) as steps:
-            outcome = _find_out(cluster, source, folders, steps, options.master)
+            outcome = _find_out(kafka, source, folders, steps, options.master)
         outcome.seconds = time.monotonic() - began
         outcome.kept_in = folders.kept_in
         folders.keep()
     from ottla.showcase.next_commands import next_commands
     from ottla.showcase.report import show_report, write_json
 
-    show_report(console, outcome, next_commands(source, folders))
+    show_report(console, outcome, next_commands(source, folders, outcome.kafka))
     if options.json_file is not None:
         write_json(options.json_file, outcome)
     if options.report_file is not None:
@@ -119,7 +123,17 @@ def _check_installed() -> None:
         raise UserMistake(f"ottla run needs {', '.join(missing)}, not installed here: pip install 'ottla[run]'")
 
 
-def _story(cluster: Cluster, source: Source) -> tuple[str, Generator[tuple[str, str, str], None, None]]:
+def _kafka(options: RunOptions, folders: RunFolders, foreign: ForeignKafka | None, stack: ExitStack) -> RunKafka:
+    from ottla.showcase.kafka import EmbeddedKafka, ProxiedKafka
+
+    if foreign is not None:
+        return ProxiedKafka(foreign, stack)
+    from ottla.cluster.cluster import Cluster
+
+    return EmbeddedKafka(stack.enter_context(Cluster(BROKERS, data_dir=folders.brokers, port=options.port)))
+
+
+def _story(kafka: RunKafka, source: Source) -> tuple[str, Generator[tuple[str, str, str], None, None]]:
     import json
 
     from ottla.showcase.story import tell_story
@@ -131,10 +145,10 @@ def _story(cluster: Cluster, source: Source) -> tuple[str, Generator[tuple[str, 
     for row in rows:
         key = row.get(source.key)
         records.append((None if key is None else str(key).encode(), json.dumps(row, default=str).encode()))
-    return describe(source, rows[-1]), tell_story(cluster, records[:-1], records[-1])
+    return describe(source, rows[-1]), tell_story(kafka, records[:-1], records[-1])
 
 
-def _find_out(cluster: Cluster, source: Source, folders: RunFolders, steps: Steps, master: str | None) -> RunOutcome:
+def _find_out(kafka: RunKafka, source: Source, folders: RunFolders, steps: Steps, master: str | None) -> RunOutcome:
     with steps.step(f"read {source.shown}"):
         table = read_source(source)
         from ottla.showcase.question import question_for
@@ -142,22 +156,23 @@ def _find_out(cluster: Cluster, source: Source, folders: RunFolders, steps: Step
 
         records = make_records(source, table)
         question = question_for(source, table)
-    folders.check_room(records)
+    if not kafka.where:
+        folders.check_room(records)
     from ottla.spark.loading import SHORT_LIVED, SparkLoading
 
-    topics = {guarantee: f"{source.name}-{guarantee}" for guarantee in PROMISES}
+    topics = {guarantee: kafka.name(f"{source.name}-{guarantee}") for guarantee in PROMISES}
     with SparkLoading("ottla run", master, SHORT_LIVED) as loading:
-        witnesses, fired = _produce(cluster, records, topics, folders, steps)
+        witnesses, fired = _produce(kafka, records, topics, folders, steps)
         with steps.step("start Spark"):
             spark = loading.session()
         from ottla.showcase.question import ask_topics
         from ottla.spark.progress import watching
 
         with steps.step("PySpark answers the question from each topic", unit="tasks") as step, watching(spark, step):
-            answers = ask_topics(spark, cluster.bootstrap_servers, topics, question)
+            answers = ask_topics(spark, kafka.read_from, topics, question, **kafka.spark_options)
         with steps.step("PySpark audits each topic against the ledger", unit="tasks") as step, watching(spark, step):
-            verdicts, offsets = _judge(spark, cluster.bootstrap_servers, topics, folders)
-        streamed, streaming = _stream(spark, cluster, source, topics[EXACTLY_ONCE], records, folders, steps)
+            verdicts, offsets = _judge(spark, kafka, topics, folders, master)
+        streamed, streaming = _stream(spark, kafka, source, topics[EXACTLY_ONCE], records, folders, steps)
     from ottla.evidence.witness import looked_at
     from ottla.showcase.groups import judge_run, note_controls
 
@@ -179,11 +194,12 @@ def _find_out(cluster: Cluster, source: Source, folders: RunFolders, steps: Step
         examples=_examples(source, table, verdicts),
         groups=groups,
         looked_at=f"{looked_at(everyone)}; besides, Spark's audit of all records",
+        kafka=kafka.where,
     )
 
 
 def _produce(
-    cluster: Cluster, records: Records, topics: dict[str, str], folders: RunFolders, steps: Steps
+    kafka: RunKafka, records: Records, topics: dict[str, str], folders: RunFolders, steps: Steps
 ) -> tuple[dict[str, Witness], dict[str, dict[str, int]]]:
     """Send everything under each guarantee; who looked on, and how often each kind of fault fired."""
     from ottla.evidence.sent import note_sent
@@ -195,15 +211,17 @@ def _produce(
     fired: dict[str, dict[str, int]] = {}
     for guarantee, promise in PROMISES.items():
         topic = topics[guarantee]
-        cluster.create_topic(topic, partitions=records.partitions, replication_factor=BROKERS)
-        faults = _put_in_force(cluster, topic, records.partitions)
-        witness = witnesses[guarantee] = witness_of(cluster, topic, records.partitions, BROKERS, promise)
+        kafka.create_topic(topic, records.partitions)
+        faults = _put_in_force(kafka, topic, records.partitions)
+        witness = witnesses[guarantee] = witness_of(kafka, topic, records.partitions, promise)
         times = BatchTimes(witness.clock)
         with steps.step(f"send {guarantee}", records.count) as step:
             ledger = folders.ledger(guarantee)
-            servers, run_id, check = cluster.bootstrap_servers, folders.run_id, folders.check_writable
-            advance = _looking(witness, step.advance)
-            requests = send_records(servers, topic, promise, records, ledger, run_id, advance, check, times)
+            servers, run_id, check = kafka.bootstrap_servers, folders.run_id, folders.check_writable
+            who, advance = kafka.client_settings, _looking(witness, step.advance)
+            requests = send_records(
+                servers, topic, promise, records, ledger, run_id, advance, check, times, settings=who
+            )
             _wait_until_handled(topic, faults, requests, check)
         counts = fired[guarantee] = {kind: sum(fault.fired for fault in of_kind) for kind, of_kind in faults.items()}
         for of_kind in faults.values():
@@ -227,12 +245,12 @@ def _looking(witness: Witness, advance: Callable[[int], None]) -> Callable[[int]
     return look_too
 
 
-def _put_in_force(cluster: Cluster, topic: str, partitions: int) -> dict[str, list[Fault]]:
+def _put_in_force(kafka: RunKafka, topic: str, partitions: int) -> dict[str, list[Fault]]:
     """The same faults for every guarantee, counted per partition: each partition's requests come in a fixed order."""
     each = range(partitions)
     return {
-        LOSE_ACK: [cluster.faults.lose_ack(topic=topic, partition=n, every=LOSE_ACK_EVERY) for n in each],
-        LOSE_REQUEST: [cluster.faults.lose_request(topic=topic, partition=n, every=LOSE_REQUEST_EVERY) for n in each],
+        LOSE_ACK: [kafka.faults.lose_ack(topic=topic, partition=n, every=LOSE_ACK_EVERY) for n in each],
+        LOSE_REQUEST: [kafka.faults.lose_request(topic=topic, partition=n, every=LOSE_REQUEST_EVERY) for n in each],
     }
 
 
@@ -257,17 +275,16 @@ def _wait_until_handled(topic: str, faults: dict[str, list[Fault]], requests: in
 
 
 def _judge(
-    spark: Any, bootstrap_servers: str, topics: dict[str, str], folders: RunFolders
+    spark: Any, kafka: RunKafka, topics: dict[str, str], folders: RunFolders, master: str | None
 ) -> tuple[tuple[Verdict, ...], dict[str, int]]:
     """Each guarantee's verdict, and how many offsets each topic spans, as the brokers say."""
     from ottla.audit.ledgers.spark import audit_topics, stored_columns
     from ottla.audit.ledgers.verdict import judge
     from ottla.topic_audit.topic import bounds_of, stored_records
 
-    bounds = bounds_of(bootstrap_servers, topics.values())
-    stored = stored_records(spark, bootstrap_servers, topics.values(), includeHeaders="true")
-    # To Spark a path is a pattern: of a folder called "kept [1]" it would say that it does not exist.
-    ledger = spark.read.parquet(re.sub(r"([\\{}\[\]*?])", r"\\\1", str(folders.ledgers)))
+    bounds = bounds_of(kafka.read_from, topics.values(), kafka.reader_settings)
+    stored = stored_records(spark, kafka.read_from, topics.values(), includeHeaders="true", **kafka.spark_options)
+    ledger = _ledger(spark, kafka, topics, folders, master)
     audits = audit_topics(ledger, stored_columns(stored), bounds)
     verdicts = tuple(judge(guarantee, audits[topic]) for guarantee, topic in topics.items())
     spans = {
@@ -276,16 +293,30 @@ def _judge(
     return verdicts, spans
 
 
+def _ledger(spark: Any, kafka: RunKafka, topics: dict[str, str], folders: RunFolders, master: str | None) -> Any:
+    """The ledgers as a DataFrame; from here where Spark's workers may be on machines without this one's folders."""
+    from ottla.spark.session import local_cores
+
+    if kafka.where and master is not None and local_cores(master) is None:
+        import pyarrow as pa
+
+        from ottla.ledger.reader import read_ledger
+
+        return spark.createDataFrame(pa.concat_tables([read_ledger(folders.ledger(each)) for each in topics]))
+    # To Spark a path is a pattern: of a folder called "kept [1]" it would say that it does not exist.
+    return spark.read.parquet(re.sub(r"([\\{}\[\]*?])", r"\\\1", str(folders.ledgers)))
+
+
 def _stream(
-    spark: Any, cluster: Cluster, source: Source, topic: str, records: Records, folders: RunFolders, steps: Steps
+    spark: Any, kafka: RunKafka, source: Source, topic: str, records: Records, folders: RunFolders, steps: Steps
 ) -> tuple[Streamed, Witness]:
     """The exactly-once topic, streamed on by a Spark driver that is killed once; its result, judged, and who looked."""
     from ottla.showcase.groups import note_streamed, streaming_witness
     from ottla.showcase.streamed import judge_result, stream_and_kill
     from ottla.spark.progress import watching
 
-    result = f"{source.name}-streamed"
-    witness = streaming_witness(cluster, result, records.partitions, BROKERS)
+    result = kafka.name(f"{source.name}-streamed")
+    witness = streaming_witness(kafka, result, records.partitions)
     commit_asked_us = 0
 
     def look_while_dead() -> None:
@@ -300,9 +331,9 @@ def _stream(
         temporary_folder() as folder,
     ):
         count, partitions = records.count, records.partitions
-        killed = stream_and_kill(spark, cluster, topic, result, count, partitions, folder, look_while_dead)
+        killed = stream_and_kill(spark, kafka, topic, result, count, partitions, folder, look_while_dead)
     with steps.step("PySpark audits what was streamed", unit="tasks") as step, watching(spark, step):
-        streamed = Streamed(judge_result(spark, cluster.bootstrap_servers, topic, result), killed)
+        streamed = Streamed(judge_result(spark, kafka, topic, result), killed)
     witness.choose_part()
     witness.take_stock()
     note_streamed(witness, commit_asked_us, topic, folders.ledger(EXACTLY_ONCE), records)

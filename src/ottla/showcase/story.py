@@ -21,9 +21,9 @@ from ottla.showcase.settings import COMMON_SETTINGS
 
 if TYPE_CHECKING:
     from ottla.client.producer import Producer
-    from ottla.cluster.cluster import Cluster
     from ottla.faults.verbs import Fault
     from ottla.records.delivery import Delivery
+    from ottla.showcase.kafka import RunKafka
 
 Record = tuple[bytes | None, bytes]
 """(key, value)"""
@@ -37,10 +37,10 @@ _LOOK_AGAIN_S = 0.005
 class Lane:
     """One guarantee's lane: its topic, its producer, the fault in force, and what was seen so far."""
 
-    def __init__(self, cluster: Cluster, promise: Promise, topic: str, producer: Producer) -> None:
+    def __init__(self, kafka: RunKafka, promise: Promise, topic: str, producer: Producer) -> None:
         self.promise = promise
         self.topic = topic
-        self._cluster = cluster
+        self._kafka = kafka
         self._producer = producer
         self._fault: Fault | None = None
         self._delivery: Delivery | None = None
@@ -57,7 +57,7 @@ class Lane:
 
     def send(self, record: Record) -> None:
         """Put the fault in force and send the record into it."""
-        faults = self._cluster.faults
+        faults = self._kafka.faults
         put_in_force = faults.lose_ack if self.promise.is_answered else faults.lose_request
         self._fault = put_in_force(topic=self.topic, nth=1)
         key, value = record
@@ -87,7 +87,7 @@ class Lane:
         from ottla.records.plain import decode_batches
 
         found: list[tuple[int, bytes | None]] = []
-        with Reader(self._cluster.bootstrap_servers, self.topic) as reader:
+        with Reader(self._kafka.bootstrap_servers, self.topic, **self._kafka.client_settings) as reader:
             for fetched in reader.iter_raw():
                 for _, records in decode_batches(fetched.records):
                     found.extend((record.offset, record.value) for record in records)
@@ -98,7 +98,7 @@ class Lane:
         return [offset for offset, value in self.stored() if value == record[1]]
 
 
-def tell_story(cluster: Cluster, ahead: list[Record], record: Record) -> Generator[tuple[str, str, str], None, None]:
+def tell_story(kafka: RunKafka, ahead: list[Record], record: Record) -> Generator[tuple[str, str, str], None, None]:
     """Let the story happen and yield it line by line, each with one cell per lane, in the order of `PROMISES`.
 
     `ahead` are stored first; `record` is the one the story is about. The topics are gone afterwards.
@@ -108,17 +108,18 @@ def tell_story(cluster: Cluster, ahead: list[Record], record: Record) -> Generat
     with ExitStack() as stack:
         lanes = []
         for guarantee, promise in PROMISES.items():
-            topic = f"story-{guarantee}"
-            cluster.create_topic(topic, partitions=1)
-            stack.callback(cluster.delete_topic, topic)
+            topic = kafka.name(f"story-{guarantee}")
+            kafka.create_topic(topic, 1)
+            stack.callback(kafka.delete_topic, topic)
             settings = {
                 **COMMON_SETTINGS,
                 **promise.settings,
+                **kafka.client_settings,
                 "retry_backoff_ms": _RETRY_PAUSE_MS,
                 "retry_backoff_max_ms": _RETRY_PAUSE_MS,
             }
-            producer = stack.enter_context(Producer(cluster.bootstrap_servers, linger_ms=0, **settings))
-            lanes.append(Lane(cluster, promise, topic, producer))
+            producer = stack.enter_context(Producer(kafka.bootstrap_servers, linger_ms=0, **settings))
+            lanes.append(Lane(kafka, promise, topic, producer))
         for lane in lanes:
             lane.send_ahead(ahead)
         for lane in lanes:

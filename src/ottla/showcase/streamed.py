@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ottla.audit.ledgers.verdict import Verdict
-    from ottla.cluster.cluster import Cluster
+    from ottla.showcase.kafka import RunKafka
 
 _PATIENCE_S = 600.0
 _WORDS_MAX = 400
@@ -40,7 +40,7 @@ _WORDS_MAX = 400
 
 def stream_and_kill(
     spark: SparkSession,
-    cluster: Cluster,
+    kafka: RunKafka,
     source: str,
     result: str,
     records: int,
@@ -55,8 +55,17 @@ def stream_and_kill(
     """
     from ottla.sink.barriers import BARRIERS_FOLDER, Barrier, hold
 
-    cluster.create_topic(result, partitions=partitions, replication_factor=len(cluster.bootstrap_servers.split(",")))
-    job = Job(cluster.bootstrap_servers, source, result, "ottla-run", str(folder / "checkpoint"), records)
+    kafka.create_topic(result, partitions)
+    job = Job(
+        kafka.read_from,
+        source,
+        result,
+        kafka.name("ottla-run"),
+        str(folder / "checkpoint"),
+        records,
+        dict(kafka.spark_options),
+        kafka.control_topic,
+    )
     held = folder / "barriers"
     held.mkdir()
     hold(held, Barrier.COMMIT_APPLY)
@@ -88,7 +97,7 @@ def finish(job: Job, spark: SparkSession) -> None:
             query.stop()
 
 
-def judge_result(spark: SparkSession, bootstrap_servers: str, source: str, result: str) -> Verdict:
+def judge_result(spark: SparkSession, kafka: RunKafka, source: str, result: str) -> Verdict:
     """The result audited against the topic that it was made from, which has been audited against the ledger."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -97,8 +106,8 @@ def judge_result(spark: SparkSession, bootstrap_servers: str, source: str, resul
     from ottla.topic_audit.topic import bounds_of, stored_records
 
     def records(topic: str) -> DataFrame:
-        committed = {"kafka.isolation.level": "read_committed", "includeHeaders": "true"}
-        return stored_records(spark, bootstrap_servers, [topic], **committed)
+        committed = {"kafka.isolation.level": "read_committed", "includeHeaders": "true", **kafka.spark_options}
+        return stored_records(spark, kafka.read_from, [topic], **committed)
 
     wanted = stored_columns(records(source).withColumn("value", F.expr(RESULT).cast("binary")))
     sent = wanted.withColumns(
@@ -108,9 +117,8 @@ def judge_result(spark: SparkSession, bootstrap_servers: str, source: str, resul
             schema.OFFSET: F.lit(schema.NO_OFFSET).cast("long"),
         }
     )
-    audits = audit_topics(
-        sent, stored_columns(records(result)), bounds_of(bootstrap_servers, [result]), transactional=(result,)
-    )
+    bounds = bounds_of(kafka.read_from, [result], kafka.reader_settings)
+    audits = audit_topics(sent, stored_columns(records(result)), bounds, transactional=(result,))
     return replace(judge(schema.EXACTLY_ONCE, audits[result]), guarantee=STREAMED)
 
 

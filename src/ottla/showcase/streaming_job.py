@@ -17,6 +17,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.sink.settings import CONTROL_TOPIC
 from ottla.spark.loading import INTERPRETED, SHORT_LIVED
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ RESULT = (
 
 
 class Job(NamedTuple):
-    """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are."""
+    """What to read and write; `checkpoint` is a folder that outlives the job, `records` how many there are.
+
+    `options` are more of source and sink, about who they are; `control_topic` is the sink's.
+    """
 
     bootstrap_servers: str
     source: str
@@ -40,6 +44,8 @@ class Job(NamedTuple):
     sink_id: str
     checkpoint: str
     records: int
+    options: dict[str, str] = {}  # noqa: RUF012
+    control_topic: str = CONTROL_TOPIC
 
 
 def run(job: Job) -> None:
@@ -55,6 +61,7 @@ def start(job: Job, spark: SparkSession) -> StreamingQuery:
     """Begin, or go on from the checkpoint; the query ends by itself."""
     records = (
         spark.readStream.format("ottla")
+        .options(**job.options)
         .option("kafka.bootstrap.servers", job.bootstrap_servers)
         .option("subscribe", job.source)
         .option("startingOffsets", "earliest")
@@ -65,7 +72,9 @@ def start(job: Job, spark: SparkSession) -> StreamingQuery:
     result = records.selectExpr("key", f"cast({RESULT} as binary) as value", "headers", "partition")
     return (
         result.writeStream.format("ottla")
+        .options(**job.options)
         .option("kafka.bootstrap.servers", job.bootstrap_servers)
+        .option("sink.control.topic", job.control_topic)
         .option("topic", job.result)
         .option("includeHeaders", "true")
         .option("sink.id", job.sink_id)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,9 +120,11 @@ def send_records(
     advance: Callable[[int], None],
     check: Callable[[], None],
     *interceptors: object,
+    settings: Mapping[str, Any] | None = None,
 ) -> int:
     """Send everything and write the ledger; returns the number of Produce requests once each record is settled.
 
+    `settings`: more of the producer, about who it is.
     `advance` hears of rows taken; `check` is called whenever nothing moves for a while, and raises where it knows why.
     With acks=0 every outcome is "unknown": no answer was asked for, so nothing was learned.
     """
@@ -134,7 +136,7 @@ def send_records(
         buffer_memory=_BUFFER_BYTES,
         linger_ms=0,
         interceptor_classes=list(interceptors),
-        **{**COMMON_SETTINGS, **promise.settings},
+        **{**COMMON_SETTINGS, **promise.settings, **(settings or {})},
     )
     try:
         delivery = producer.send_table(

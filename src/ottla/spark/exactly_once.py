@@ -25,7 +25,7 @@ from ottla.errors import DeliveryError, KafkaError, UserMistake
 from ottla.sink.batch import WRITE, Attempt, BatchId, Plan, Prepared, Skipped
 from ottla.sink.commit import abort, commit
 from ottla.sink.planning import plan
-from ottla.sink.settings import SINK_TOPICS, TRANSACTION_TIMEOUT_MS, SinkSettings
+from ottla.sink.settings import TRANSACTION_TIMEOUT_MS, SinkSettings
 from ottla.sink.task import prepare
 from ottla.spark.checkpoint import query_of
 from ottla.spark.continuous import refuse_continuous_query, refuse_epoch
@@ -49,7 +49,7 @@ _OF_QUERIES = (("spark.sql.cbo.enabled", "false"), ("spark.sql.requireAllCluster
 _NOT_ALONE = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
 # What the mechanism uses beside the user's topics, and nobody would think of.
 _GRANTS = {
-    "TOPIC_AUTHORIZATION_FAILED": f"Create, Read, Write and Describe on topics {' and '.join(SINK_TOPICS)}",
+    "TOPIC_AUTHORIZATION_FAILED": "Create, Read, Write and Describe on topics {control_topic} and {markers_topic}",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "Write and Describe on transactional ids that begin with ottla-sink-",
 }
 
@@ -143,6 +143,7 @@ def sink_settings(options: SinkOptions) -> SinkSettings:
         options.bootstrap_servers,
         settings,
         atomic=options.atomic,
+        control_topic=options.control_topic,
         transaction_timeout_ms=timeout_ms,
         timeout_name="kafka.transaction.timeout.ms",
     )
@@ -155,8 +156,10 @@ def _plan(settings: SinkSettings, query_id: str | None = None) -> Plan:
         grants = _GRANTS.get(error.name)
         if grants is None:
             raise
+        topics = {"control_topic": settings.control_topic, "markers_topic": settings.markers_topic}
         raise UserMistake(
-            f"This user may not do what delivery=exactly-once needs: {error}. Have it granted {grants}."
+            f"This user may not do what delivery=exactly-once needs: {error}. "
+            f"Have it granted {grants.format(**topics)}."
         ) from None
 
 

@@ -19,12 +19,21 @@ from dataclasses import dataclass, field
 from ottla.errors import ConfigError
 from ottla.nearest import nearest_name
 from ottla.producer.settings import ProducerSettings
-from ottla.sink.settings import SINK_ID_BYTES_MAX
+from ottla.sink.settings import CONTROL_TOPIC, SINK_ID_BYTES_MAX
 
 EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
 
-_TAKEN = ("atomic", "delivery", "includeHeaders", "kafka.bootstrap.servers", "sink.id", "topic", "write.id")
+_TAKEN = (
+    "atomic",
+    "delivery",
+    "includeHeaders",
+    "kafka.bootstrap.servers",
+    "sink.control.topic",
+    "sink.id",
+    "topic",
+    "write.id",
+)
 # Spark's own, which it leaves among the options of a streaming query.
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _ASYNC_PROGRESS = "asyncprogresstracking"
@@ -44,6 +53,7 @@ class SinkOptions:
 
     `sink_id` is None where exactly-once is not asked for. A batch write that has a `write_id` and no `sink.id` is a
     sink of its own, under that name. `checkpoint` is a streaming query's, where that is among its options.
+    `control_topic`: where decisions are kept.
     """
 
     bootstrap_servers: str
@@ -53,6 +63,7 @@ class SinkOptions:
     write_id: str | None = None
     atomic: bool = False
     checkpoint: str | None = None
+    control_topic: str = CONTROL_TOPIC
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
 
 
@@ -80,6 +91,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         write_id=_read_id("write.id", given) if exactly_once else None,
         atomic=atomic,
         checkpoint=_read_checkpoint(given) or None if streaming else None,
+        control_topic=_read_control_topic(given),
         settings=settings,
     )
 
@@ -111,6 +123,13 @@ def _read_delivery(given: Mapping[str, str], streaming: bool) -> bool:
     if word not in (EXACTLY_ONCE, AT_LEAST_ONCE):
         raise ConfigError(f"The option delivery is {text!r}: it must be {EXACTLY_ONCE} or {AT_LEAST_ONCE}.")
     return word == EXACTLY_ONCE
+
+
+def _read_control_topic(given: Mapping[str, str]) -> str:
+    topic = given.get("sink.control.topic", CONTROL_TOPIC).strip()
+    if not topic:
+        raise ConfigError("The option sink.control.topic is empty: name a topic, or leave the option out.")
+    return topic
 
 
 def _read_sink_id(given: Mapping[str, str], streaming: bool) -> str:

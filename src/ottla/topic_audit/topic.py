@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -78,12 +78,12 @@ def stored_records(spark: SparkSession, bootstrap_servers: str, topics: Iterable
     return spark.read.format("ottla").options(**given).load()
 
 
-def bounds_of(bootstrap_servers: str, topics: Iterable[str]) -> Bounds:
-    """The first and the end offset of every partition."""
+def bounds_of(bootstrap_servers: str, topics: Iterable[str], settings: Mapping[str, Any] | None = None) -> Bounds:
+    """The first and the end offset of every partition; `settings` are of a reader, as keywords."""
     from ottla.client.admin import Admin
 
     names = list(topics)
-    with Admin(bootstrap_servers) as admin:
+    with Admin(bootstrap_servers, **(settings or {})) as admin:
         begins = {topic: admin.begin_offsets(topic) for topic in names}
         ends = {topic: admin.end_offsets(topic) for topic in names}
     return {topic: {n: (begins[topic][n], end) for n, end in ends[topic].items()} for topic in names}

@@ -11,12 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ottla.cluster.cluster import Cluster
 from ottla.ledger.schema import ACKED
 from ottla.trial.fault_schedule import FaultSchedule
 from ottla.trial.instance import Ended, Instance
 from ottla.trial.ledger import SideLedger
 from ottla.trial.scenario import Scenario, Side
+from ottla.trial.side_cluster import SideCluster
 from ottla.trial.workload import Workload
 
 # How often an application sends again what was in an aborted transaction.
@@ -27,7 +27,7 @@ class Application:
     """That of one side, on one cluster. `ledger`: what its producers were told."""
 
     def __init__(
-        self, cluster: Cluster, scenario: Scenario, side: Side, faults: FaultSchedule, advance: Callable[[], None]
+        self, cluster: SideCluster, scenario: Scenario, side: Side, faults: FaultSchedule, advance: Callable[[], None]
     ) -> None:
         self.ledger = SideLedger()
         self._cluster = cluster
@@ -70,7 +70,7 @@ class Application:
 
     def _started(self) -> Instance:
         self._starts += 1
-        return Instance(self._cluster.bootstrap_servers, self._side, self._starts, self.ledger)
+        return Instance(self._cluster, self._side, self._starts, self.ledger)
 
     def _wait_for_pace(self, began: float, number: int) -> None:
         pace = self._side.records_per_second

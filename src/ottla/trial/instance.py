@@ -9,7 +9,8 @@ from typing import Any
 from ottla.client.producer import Producer
 from ottla.errors import ConfigError, DeliveryError, DeliveryUnknown, OttlaError, TransactionUnfinished
 from ottla.trial.ledger import SideLedger
-from ottla.trial.scenario import TOPIC, TRANSACTIONAL_ID, Side
+from ottla.trial.scenario import Side
+from ottla.trial.side_cluster import SideCluster
 from ottla.trial.workload import WorkRecord
 
 PRODUCER = {
@@ -37,14 +38,16 @@ class Ended(Enum):
 class Instance:
     """One producer, the `start`-th of its side. `is_over`: it cannot go on, and another one has to be started."""
 
-    def __init__(self, bootstrap_servers: str, side: Side, start: int, ledger: SideLedger) -> None:
+    def __init__(self, cluster: SideCluster, side: Side, start: int, ledger: SideLedger) -> None:
         self._ledger = ledger
+        self._topic = cluster.topic
         self._is_transactional = bool(side.transaction_records)
-        settings: dict[str, Any] = {**PRODUCER, **side.producer}
+        settings: dict[str, Any] = {**PRODUCER, **side.producer, **cluster.client_settings}
         if self._is_transactional:
-            settings["transactional_id"] = f"{TRANSACTIONAL_ID}-{start}" if side.new_id else TRANSACTIONAL_ID
+            mine = cluster.transactional_id
+            settings["transactional_id"] = f"{mine}-{start}" if side.new_id else mine
         try:
-            self._producer = Producer(bootstrap_servers, **settings)
+            self._producer = Producer(cluster.bootstrap_servers, **settings)
         except TypeError as error:
             raise ConfigError(f"the producer of side {side.name!r}: {error}") from None
         self._deliveries: list[tuple[int, Any]] = []
@@ -65,7 +68,7 @@ class Instance:
             if self._is_transactional and not self._is_begun:
                 self._producer.begin_transaction()
                 self._is_begun = True
-            delivery = self._producer.send(TOPIC, value, key, headers=record.headers, partition=partition)
+            delivery = self._producer.send(self._topic, value, key, headers=record.headers, partition=partition)
         except OttlaError as error:
             self._ledger.count_error(error)
             self._ledger.tell_failed(number)

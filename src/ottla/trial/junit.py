@@ -11,15 +11,16 @@ import re
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from ottla.trial.outcome import SideOutcome, TrialOutcome
+from ottla.trial.outcome import LeftOut, SideOutcome, TrialOutcome
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def as_junit(outcomes: Sequence[TrialOutcome]) -> str:
-    """The whole file."""
-    counts = _counts([side for outcome in outcomes for side in outcome.sides])
-    suites = "\n".join(_suite(outcome) for outcome in outcomes)
+def as_junit(outcomes: Sequence[TrialOutcome], left_out: Sequence[LeftOut] = ()) -> str:
+    """The whole file; trials that do not run where they should have are skipped cases."""
+    sides = [side for outcome in outcomes for side in outcome.sides]
+    counts = _counts(sides, sum(len(each.scenario.sides) for each in left_out))
+    suites = "\n".join([*(_suite(outcome) for outcome in outcomes), *(_skipped(each) for each in left_out)])
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="ottla trial" {counts}>\n{suites}\n</testsuites>\n'
     )
@@ -44,6 +45,16 @@ def _suite(outcome: TrialOutcome) -> str:
     return f" <testsuite name={name} {_counts(outcome.sides)}>\n{cases}\n </testsuite>"
 
 
+def _skipped(left_out: LeftOut) -> str:
+    name, sides = _attribute(left_out.scenario.name), left_out.scenario.sides
+    cases = "\n".join(
+        f'  <testcase classname={name} name={_attribute(side.name)} time="0.000">\n'
+        f"   <skipped message={_attribute(left_out.why)}/>\n  </testcase>"
+        for side in sides
+    )
+    return f" <testsuite name={name} {_counts([], len(sides))}>\n{cases}\n </testsuite>"
+
+
 def _case(suite: str, side: SideOutcome) -> str:
     opened = f"  <testcase classname={suite} name={_attribute(side.side.name)} time={_seconds([side])}>"
     failure = failure_of(side)
@@ -56,9 +67,10 @@ def _case(suite: str, side: SideOutcome) -> str:
     return f"{opened}{failed}\n   <system-out>{_text(claimed)}</system-out>\n  </testcase>"
 
 
-def _counts(sides: Sequence[SideOutcome]) -> str:
+def _counts(sides: Sequence[SideOutcome], skipped: int = 0) -> str:
     failures = sum(failure_of(side) is not None for side in sides)
-    return f'tests="{len(sides)}" failures="{failures}" errors="0" time={_seconds(sides)}'
+    more = f' skipped="{skipped}"' if skipped else ""
+    return f'tests="{len(sides) + skipped}" failures="{failures}" errors="0"{more} time={_seconds(sides)}'
 
 
 def _seconds(sides: Sequence[SideOutcome]) -> str:

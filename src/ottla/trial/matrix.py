@@ -77,7 +77,8 @@ def _show_red(console: Console, given: str, name: str, outcome: TrialOutcome) ->
     console.print()
     for side in wrong:
         console.print(Text(f"{name}, {outcome.scenario.name}, {side.side.name}: {_why(side)}", "red"))
-    console.print(Text(f"  ottla trial {shlex.quote(given)} --client {name}"), soft_wrap=True)
+    there = f" --bootstrap-servers {shlex.quote(outcome.kafka)}" if outcome.kafka else ""
+    console.print(Text(f"  ottla trial {shlex.quote(given)} --client {name}{there}"), soft_wrap=True)
 
 
 def _why(side: SideOutcome) -> str:

@@ -14,8 +14,9 @@ from contextlib import suppress
 from ottla.trial.fault_schedule import FaultSchedule
 from ottla.trial.instance import PRODUCER
 from ottla.trial.ledger import SideLedger
-from ottla.trial.scenario import TOPIC, Scenario, Side
+from ottla.trial.scenario import Scenario, Side
 from ottla.trial.sender import ClientEnded, Sender, SendingOrder
+from ottla.trial.side_cluster import SideCluster
 from ottla.trial.workload import Workload
 
 # Few clients have it, and those that do need not have it of this length.
@@ -31,15 +32,15 @@ def why_impossible(scenario: Scenario, side: Side) -> str | None:
     return None
 
 
-def order(bootstrap_servers: str, side: Side) -> SendingOrder:
+def order(cluster: SideCluster, side: Side) -> SendingOrder:
     """What the client has to do."""
     ours = {name: value for name, value in PRODUCER.items() if name not in _NOT_EVERYWHERE}
-    settings = {**ours, **side.producer}
+    settings = {**ours, **side.producer, **cluster.client_settings}
     return SendingOrder(
-        bootstrap_servers=bootstrap_servers,
-        topic=TOPIC,
+        bootstrap_servers=cluster.bootstrap_servers,
+        topic=cluster.topic,
         settings={_dotted(name): value for name, value in settings.items()},
-        required=frozenset(map(_dotted, side.producer)),
+        required=frozenset(map(_dotted, {**side.producer, **cluster.client_settings})),
         side=side.name,
     )
 

@@ -13,6 +13,13 @@ from ottla.faults.fault import Fault
 from ottla.trial.recorded import Recorded
 from ottla.trial.scenario import BROKEN, KEPT, Scenario, Side
 
+UNSEEN = (
+    "which replicas had a record, and had synced it, when it was acknowledged",
+    "each broker's high watermark, and who led in between",
+    "what the brokers themselves did with each request",
+)
+"""What can be read of no topic, and so is not known where the brokers are not ottla's own."""
+
 
 @dataclass(slots=True, frozen=True)
 class FaultOutcome:
@@ -148,10 +155,16 @@ class SideOutcome:
 
 @dataclass(slots=True, frozen=True)
 class TrialOutcome:
-    """All sides of a scenario."""
+    """All sides of a scenario. `kafka`: where they were sent; "" for embedded clusters."""
 
     scenario: Scenario
     sides: tuple[SideOutcome, ...]
+    kafka: str = ""
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What is not known of this trial, because only an embedded cluster shows it; no verdict is about that."""
+        return UNSEEN if self.kafka else ()
 
     @property
     def is_controlled(self) -> bool:
@@ -191,8 +204,22 @@ class TrialOutcome:
             "client": self.client,
             "passed": self.passed,
             "controlled": self.is_controlled,
+            "kafka": self.kafka or None,
+            "unseen": list(self.unseen),
             "sides": [each.to_dict() for each in self.sides],
         }
+
+
+@dataclass(slots=True, frozen=True)
+class LeftOut:
+    """A scenario that does not run on the Kafka that was given, and `why`, in a clause. It counts as nothing else."""
+
+    scenario: Scenario
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"trial": self.scenario.name, "title": self.scenario.title, "passed": None, "left_out": self.why}
 
 
 def _listed(names: Iterable[str]) -> str:

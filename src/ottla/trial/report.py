@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from ottla.screen import plain_table
-from ottla.trial.outcome import SideOutcome, TrialOutcome
+from ottla.trial.outcome import LeftOut, SideOutcome, TrialOutcome
 from ottla.trial.scenario import BROKEN, Scenario
 
 
@@ -20,15 +20,36 @@ def show_scenario(console: Console, scenario: Scenario) -> None:
     console.print(Padding(Text(scenario.teaches), (0, 0, 1, 2)))
 
 
-def show_list(console: Console, scenarios: Sequence[Scenario]) -> None:
-    """The trials there are."""
+def show_list(console: Console, scenarios: Sequence[Scenario], elsewhere: Mapping[str, str | None]) -> None:
+    """The trials there are. `elsewhere`: by name, why one runs on embedded clusters only; None where on any Kafka."""
     table = plain_table(has_heading=True)
     table.add_column("trial", no_wrap=True)
     table.add_column("what goes wrong")
     table.add_column("sides")
     for scenario in scenarios:
-        table.add_row(scenario.name, scenario.title, ", ".join(side.name for side in scenario.sides))
+        mark = " *" if elsewhere[scenario.name] is None else ""
+        table.add_row(f"{scenario.name}{mark}", scenario.title, ", ".join(side.name for side in scenario.sides))
     console.print(table)
+    console.print()
+    count = sum(why is None for why in elsewhere.values())
+    words = f"* also on a Kafka of yours (--bootstrap-servers): {count} of {len(elsewhere)} trials."
+    console.print(Text(words, "dim"))
+
+
+def show_left_out(console: Console, left_out: Sequence[LeftOut]) -> None:
+    """The trials that do not run on the Kafka that was given."""
+    if not left_out:
+        return
+    console.print()
+    table = plain_table(has_heading=True)
+    table.add_column("not on a foreign Kafka", no_wrap=True)
+    table.add_column("why")
+    for each in left_out:
+        table.add_row(each.scenario.name, each.why)
+    console.print(table)
+    console.print(
+        Text(f"{len(left_out)} trial{'' if len(left_out) == 1 else 's'} left out: neither passed nor failed.", "yellow")
+    )
 
 
 def show_summary(console: Console, outcomes: Sequence[TrialOutcome]) -> None:
@@ -56,9 +77,12 @@ def show_outcome(console: Console, outcome: TrialOutcome) -> None:
         table.add_row(side.side.name, side.side.claims, *numbers, side.verdict.seen, _verdict(side))
     console.print(table)
     console.print()
-    console.print(Text(f"sent by {outcome.client or 'a client that never said who it is'}", "dim"))
+    where = f" to {outcome.kafka}" if outcome.kafka else ""
+    console.print(Text(f"sent by {outcome.client or 'a client that never said who it is'}{where}", "dim"))
     for side in outcome.sides:
         _show_evidence(console, side)
+    if outcome.unseen:
+        console.print(Text(f"unseen on this Kafka: {'; '.join(outcome.unseen)}", "dim"))
     console.print(_conclusion(outcome))
 
 

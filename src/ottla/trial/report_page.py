@@ -12,7 +12,7 @@ from typing import Any
 
 from ottla.page import NUMBER, WORD, as_document, drawn, head_row, key, shown, table
 from ottla.trial.junit import failure_of
-from ottla.trial.outcome import SideOutcome, TrialOutcome
+from ottla.trial.outcome import LeftOut, SideOutcome, TrialOutcome
 from ottla.trial.report_chart import STYLE as CHART_STYLE
 from ottla.trial.report_chart import draw
 from ottla.trial.timeline import (
@@ -88,8 +88,8 @@ _DRAWING = (
 )
 
 
-def as_report(outcomes: Sequence[TrialOutcome]) -> str:
-    """The whole page, of one trial or of many."""
+def as_report(outcomes: Sequence[TrialOutcome], left_out: Sequence[LeftOut] = ()) -> str:
+    """The whole page, of one trial or of many; `left_out`: those that do not run where they should have."""
     passed = sum(each.passed for each in outcomes)
     if len(outcomes) == 1:
         title = f"{outcomes[0].scenario.name}: {'as expected' if passed else 'not as expected'}"
@@ -101,10 +101,19 @@ def as_report(outcomes: Sequence[TrialOutcome]) -> str:
     body = f"""<h1 id="top">{shown(title)}</h1>
 {verdicts}
 {_table(outcomes)}
+{_left_out(left_out)}
 <p>A trial sends the same records under several settings while the same things go wrong, and holds what the producer was
 told against what is stored. What was not found is not proved to be impossible.</p>
 {trials}"""
     return as_document(title, body, lanes=lanes, style=_STYLE + CHART_STYLE)
+
+
+def _left_out(left_out: Sequence[LeftOut]) -> str:
+    if not left_out:
+        return ""
+    rows = [(shown(each.scenario.name), shown(each.why)) for each in left_out]
+    told = table({"not on a foreign Kafka": WORD, "why": ""}, rows)
+    return f"{told}\n<p>What is left out has neither passed nor failed.</p>"
 
 
 def _verdict(number: int, outcome: TrialOutcome) -> str:
@@ -147,9 +156,15 @@ def _trial(number: int, outcome: TrialOutcome) -> str:
 <h2>{shown(scenario.name)}: {shown(scenario.title)}</h2>
 <p>{shown(scenario.teaches)}</p>
 <p>{scenario.records:,} records of {scenario.value_bytes:,} bytes to {_plural(scenario.partitions, "partition")} on
-{_plural(scenario.brokers, "broker")}.</p>
+{_where(outcome)}.</p>
 {sides}
 </section>"""
+
+
+def _where(outcome: TrialOutcome) -> str:
+    if not outcome.kafka:
+        return _plural(outcome.scenario.brokers, "broker")
+    return f"the Kafka at {shown(outcome.kafka)}. Unseen there: {shown('; '.join(outcome.unseen))}"
 
 
 def _side(place: str, outcome: TrialOutcome, side: SideOutcome) -> str:

@@ -1,8 +1,8 @@
-"""Runs a scenario: side by side, each on a cluster of its own, the same records and the same faults; then the audit.
+"""Runs a scenario: side by side, each where it is alone, the same records and the same faults; then the audit.
 
     cluster -> topic -> hand over, faults begin and end by count -> all told -> healed -> read -> audit -> verdict
 
-Everything is bounded: records by the scenario, waiting by `delivery_timeout_ms`, healing by `_PATIENCE_S`.
+Everything is bounded: records by the scenario, waiting by `delivery_timeout_ms`, healing by the cluster (`settle`).
 """
 
 from __future__ import annotations
@@ -19,26 +19,24 @@ from ottla.audit.history import PartitionHistory, Stored
 from ottla.audit.ledgers.partition import add_audits, audit_partition
 from ottla.audit.ledgers.torn import check_torn
 from ottla.audit.ledgers.verdict import judge
-from ottla.cluster.cluster import Cluster
 from ottla.errors import OttlaError
 from ottla.evidence.decoded import DecodedBatches
 from ottla.evidence.reads import Place, read_round
 from ottla.evidence.times import RunClock
-from ottla.ledger.schema import SEQUENCE_HEADER
 from ottla.trial.application import Application
 from ottla.trial.fault_schedule import FaultSchedule
 from ottla.trial.ledger import SideLedger
 from ottla.trial.other_client import order, send_all, why_impossible
 from ottla.trial.outcome import SideOutcome, TrialOutcome
-from ottla.trial.recorded import Recorded
-from ottla.trial.scenario import TOPIC, Scenario, Side
+from ottla.trial.scenario import Scenario, Side
 from ottla.trial.sender import Opening
+from ottla.trial.side_cluster import EmbeddedSide, SideCluster
 
 if TYPE_CHECKING:
     from ottla.client.reader import End
+    from ottla.foreign.kafka import ForeignKafka
 
 _IN_FLIGHT = "max_in_flight_requests_per_connection"
-_PATIENCE_S = 30.0
 EVIDENCE_MAX = 100
 """Pieces of evidence kept for each kind of anomaly: a report shows them all."""
 
@@ -48,28 +46,42 @@ Stepping = Callable[..., AbstractContextManager[Any]]
 
 
 def run_scenario(
-    scenario: Scenario, stepping: Stepping, open_sender: Opening | None = None, *, is_recorded: bool = False
+    scenario: Scenario,
+    stepping: Stepping,
+    open_sender: Opening | None = None,
+    *,
+    is_recorded: bool = False,
+    kafka: ForeignKafka | None = None,
 ) -> TrialOutcome:
     """All sides, one after the other, sent by the client that `open_sender` starts; None: by ottla's own producer.
 
-    `is_recorded`: with what the brokers saw of each, for a report.
+    `is_recorded`: with what the brokers saw of each, for a report. `kafka`: where the topics are made; None: on
+    embedded clusters.
     """
+
+    def cluster_for(side: Side) -> SideCluster:
+        if kafka is not None:
+            from ottla.trial.foreign_side import ForeignSide
+
+            return ForeignSide(kafka, scenario, side)
+        return EmbeddedSide(scenario, side, is_recorded=is_recorded)
+
     sides = []
     for side in scenario.sides:
         with stepping(side.name, scenario.records, "records") as step:
             if open_sender is None:
-                sides.append(_run_side(scenario, side, _own_client(step.advance), is_recorded))
+                sides.append(_run_side(scenario, side, _own_client(step.advance), cluster_for(side)))
                 continue
             # Every client has names of its own for errors.
             side_told = replace(side, errors=None, attempts=None)
             impossible = why_impossible(scenario, side)
             if impossible is None:
                 client = _other_client(open_sender, step.advance)
-                sides.append(_run_side(scenario, side_told, client, is_recorded))
+                sides.append(_run_side(scenario, side_told, client, cluster_for(side)))
             else:
                 verdict = judge(side.claims, add_audits([]), shows=side.shows)
                 sides.append(SideOutcome(side_told, verdict, (), impossible=impossible))
-    return TrialOutcome(scenario, tuple(sides))
+    return TrialOutcome(scenario, tuple(sides), "" if kafka is None else kafka.bootstrap_servers)
 
 
 class _Sent(NamedTuple):
@@ -79,11 +91,11 @@ class _Sent(NamedTuple):
     who: dict[str, Any]
 
 
-_Client = Callable[[Cluster, Scenario, Side, FaultSchedule], _Sent]
+_Client = Callable[[SideCluster, Scenario, Side, FaultSchedule], _Sent]
 
 
 def _own_client(advance: Callable[[], None]) -> _Client:
-    def send(cluster: Cluster, scenario: Scenario, side: Side, faults: FaultSchedule) -> _Sent:
+    def send(cluster: SideCluster, scenario: Scenario, side: Side, faults: FaultSchedule) -> _Sent:
         application = Application(cluster, scenario, side, faults, advance)
         application.run()
         return _Sent(application.ledger, {"client": f"ottla {_version()}"})
@@ -92,9 +104,9 @@ def _own_client(advance: Callable[[], None]) -> _Client:
 
 
 def _other_client(open_sender: Opening, advance: Callable[[], None]) -> _Client:
-    def send(cluster: Cluster, scenario: Scenario, side: Side, faults: FaultSchedule) -> _Sent:
+    def send(cluster: SideCluster, scenario: Scenario, side: Side, faults: FaultSchedule) -> _Sent:
         ledger = SideLedger()
-        sender = open_sender(order(cluster.bootstrap_servers, side), ledger)
+        sender = open_sender(order(cluster, side), ledger)
         send_all(sender, scenario, side, ledger, faults, advance)
         told = {name: getattr(sender, name) for name in ("client", "without", "troubles", "impossible")}
         return _Sent(ledger, told)
@@ -109,20 +121,14 @@ def _version() -> str:
         return "(not installed)"
 
 
-def _run_side(scenario: Scenario, side: Side, client: _Client, is_recorded: bool) -> SideOutcome:
+def _run_side(scenario: Scenario, side: Side, client: _Client, opened: SideCluster) -> SideOutcome:
     began_s = time.monotonic()
-    with Cluster(scenario.brokers, settings=dict(side.settings) or None) as cluster:
-        replicas = side.replicas or None
-        cluster.create_topic(TOPIC, scenario.partitions, replicas, configs=dict(side.topic) or None)
-        if is_recorded:
-            cluster.record(TOPIC, SEQUENCE_HEADER)
+    with opened as cluster:
         faults = FaultSchedule(cluster, scenario.faults)
         ledger, who = client(cluster, scenario, side, faults)
         faults.heal()
-        for partition in range(scenario.partitions):
-            cluster.await_leader(TOPIC, partition, timeout=_PATIENCE_S)
-            cluster.await_isr(TOPIC, partition, timeout=_PATIENCE_S)
-        recorded = Recorded.read(cluster.recorded(), ledger.flushes)
+        cluster.settle()
+        recorded = cluster.recorded(ledger.flushes)
         histories = _read(cluster, scenario, side, ledger)
     audit = add_audits((audit_partition(history, EVIDENCE_MAX) for history in histories), EVIDENCE_MAX)
     if side.transaction_records:
@@ -144,18 +150,27 @@ def _run_side(scenario: Scenario, side: Side, client: _Client, is_recorded: bool
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-def _read(cluster: Cluster, scenario: Scenario, side: Side, ledger: SideLedger) -> list[PartitionHistory]:
+def _read(cluster: SideCluster, scenario: Scenario, side: Side, ledger: SideLedger) -> list[PartitionHistory]:
     """What was told beside what is there, by partition."""
-    spans: dict[Place, tuple[int, End]] = {(TOPIC, index): (0, "latest") for index in range(scenario.partitions)}
-    rounds = read_round(cluster.bootstrap_servers, "trial", side.isolation_level, spans, DecodedBatches(), RunClock())
+    topic = cluster.topic
+    spans: dict[Place, tuple[int, End]] = {(topic, index): (0, "latest") for index in range(scenario.partitions)}
+    rounds = read_round(
+        cluster.read_from,
+        "trial",
+        side.isolation_level,
+        spans,
+        DecodedBatches(),
+        RunClock(),
+        settings=cluster.reader_settings,
+    )
     answered = str(side.producer.get("acks", "all")) != "0"
     histories = []
     for read in rounds:
         if read.error is not None:
-            raise OttlaError(f"{TOPIC}-{read.partition} could not be read to its end: {read.error}")
+            raise OttlaError(f"{topic}-{read.partition} could not be read to its end: {read.error}")
         histories.append(
             PartitionHistory(
-                TOPIC,
+                topic,
                 read.partition,
                 ledger.sent_to(read.partition),
                 _stored(read),

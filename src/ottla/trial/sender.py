@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ottla.connection.security_settings import SECURITY_SETTINGS
 from ottla.trial.ledger import SideLedger
+
+_SECRETS = frozenset(row.name for row in SECURITY_SETTINGS if row.secret)
 
 
 class ClientEnded(Exception):
@@ -42,7 +45,9 @@ class SendingOrder:
         return str(self.settings.get("acks", "all")) != "0"
 
     def shown(self, name: str) -> str:
-        """A setting as Kafka's files have it: name=value."""
+        """A setting as Kafka's files have it: name=value; a secret one by its name alone."""
+        if name in _SECRETS:
+            return name
         value = self.settings[name]
         return f"{name}={str(value).lower() if isinstance(value, bool) else value}"
 

@@ -12,8 +12,21 @@ from aiokafka.errors import KafkaError
 from ottla.trial.clients import conversation
 from ottla.trial.clients.conversation import Record
 
-_RENAMED = {"batch.size": "max_batch_size"}
-_KNOWN = {"acks", "compression.type", "enable.idempotence", "linger.ms", "request.timeout.ms", "retry.backoff.ms"}
+_RENAMED = {
+    "batch.size": "max_batch_size",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+}
+_KNOWN = {
+    "acks",
+    "compression.type",
+    "enable.idempotence",
+    "linger.ms",
+    "request.timeout.ms",
+    "retry.backoff.ms",
+    "sasl.mechanism",
+    "security.protocol",
+}
 _IN_FLIGHT = "max.in.flight.requests.per.connection"
 
 
@@ -21,6 +34,10 @@ async def main() -> None:
     """Send what stdin says, and tell stdout what became of it."""
     start = conversation.read_start()
     settings, without = _translated(start["settings"])
+    if any(name.startswith("sasl.") for name in without):
+        # It would try to come in without them.
+        conversation.say_hello("aiokafka", aiokafka.__version__, without)
+        return
     try:
         producer = aiokafka.AIOKafkaProducer(bootstrap_servers=start["bootstrap.servers"], **settings)
     except ValueError as error:

@@ -11,13 +11,19 @@ from kafka.errors import KafkaConfigurationError, KafkaError
 from ottla.trial.clients import conversation
 from ottla.trial.clients.conversation import Record
 
+_RENAMED = {"sasl.username": "sasl_plain_username", "sasl.password": "sasl_plain_password"}
+
 
 def main() -> None:
     """Send what stdin says, and tell stdout what became of it."""
     start = conversation.read_start()
-    settings = {name.replace(".", "_"): (name, value) for name, value in start["settings"].items()}
+    settings = {_translated(name): (name, value) for name, value in start["settings"].items()}
     known = {name: value for name, (_, value) in settings.items() if name in kafka.KafkaProducer.DEFAULT_CONFIG}
     without = [dotted for name, (dotted, _) in settings.items() if name not in known]
+    if any(name.startswith("sasl.") for name in without):
+        # It would try to come in without them.
+        conversation.say_hello("kafka-python", kafka.__version__, without)
+        return
     try:
         producer = kafka.KafkaProducer(bootstrap_servers=start["bootstrap.servers"], **known)
     except (KafkaConfigurationError, AssertionError) as error:
@@ -33,6 +39,11 @@ def main() -> None:
         if given == "end":
             producer.close()
             return
+
+
+def _translated(name: str) -> str:
+    """A setting under kafka-python's name, where it has one."""
+    return _RENAMED.get(name, name.replace(".", "_"))
 
 
 def _send(producer: Any, topic: str, record: Record) -> None:

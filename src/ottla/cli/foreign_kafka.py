@@ -1,0 +1,78 @@
+"""The options of commands that run on an embedded cluster or, where that is asked for, on a Kafka of the user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.cli.command_config import client_arguments
+from ottla.cli.options import DEFAULT_BOOTSTRAP
+from ottla.errors import UserMistake
+from ottla.printable import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ottla.foreign.kafka import ForeignKafka
+
+OwnKafka = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-servers",
+        "-b",
+        help="Send to this Kafka instead of an embedded cluster: host:port, several with commas.",
+        metavar="ADDRESSES",
+    ),
+]
+# As `ottla audit` has it, too.
+Bootstrap = Annotated[str | None, typer.Option("--bootstrap", hidden=True)]
+TopicPrefix = Annotated[
+    str | None,
+    typer.Option(
+        "--topic-prefix",
+        help="How the names of the topics begin that are made on that Kafka; else with the name of the command.",
+        metavar="TEXT",
+    ),
+]
+KeepTopics = Annotated[
+    bool, typer.Option("--keep-topics", help="Do not delete the topics that were made on that Kafka.")
+]
+_PATIENCE_MS = 10_000
+
+
+def check_no_topics(topic_prefix: str | None, *, keeps_topics: bool) -> None:
+    """UserMistake where something is said about topics on a Kafka that was not given."""
+    if topic_prefix is not None or keeps_topics:
+        option = "--keep-topics" if topic_prefix is None else "--topic-prefix"
+        raise UserMistake(f"{option} is about topics on a Kafka of yours: give --bootstrap-servers, too")
+
+
+def foreign_kafka(
+    servers: str | None, command_config: Path | None, topic_prefix: str, *, keeps_topics: bool
+) -> ForeignKafka:
+    """The Kafka that was given, by an address or by a file that names one."""
+    from ottla.foreign.kafka import ForeignKafka
+    from ottla.reader.settings import ReaderSettings
+
+    given = DEFAULT_BOOTSTRAP if servers is None else servers
+    where, settings = client_arguments(
+        command_config, ReaderSettings, given, DEFAULT_BOOTSTRAP, default_api_timeout_ms=_PATIENCE_MS
+    )
+    return ForeignKafka(
+        where,
+        settings,
+        topic_prefix=topic_prefix,
+        keeps_topics=keeps_topics,
+        say=lambda words: typer.echo(f"ottla: {printable(words)}", err=True),
+    )
+
+
+def tell_kept(kafka: ForeignKafka, console: Console) -> None:
+    """Name the topics that were not deleted because that was asked for."""
+    if kafka.kept:
+        console.print()
+        console.print("Topics that are kept:")
+        for name in kafka.kept:
+            console.print(f"  {name}", soft_wrap=True)

@@ -1,0 +1,149 @@
+"""The Kafka that one side of a trial is sent to: an embedded cluster of its own, or a topic of its own on any Kafka.
+
+A runner asks it where clients send and where the topic is read, puts faults in force there, and waits for it to settle.
+`foreign_side.py` is the other one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ottla.cluster.cluster import Cluster
+from ottla.errors import ConfigError
+from ottla.ledger.schema import SEQUENCE_HEADER
+from ottla.trial.recorded import Recorded
+from ottla.trial.scenario import COORDINATOR, ROLES, TOPIC, TRANSACTIONAL_ID, Scenario, Side, TimedFault
+
+if TYPE_CHECKING:
+    from ottla.faults.verbs import Fault, Verbs
+
+_PATIENCE_S = 30.0
+
+
+class SideCluster(ABC):
+    """A context manager: the topic can be used within it.
+
+    `bootstrap_servers`, `client_settings`: what a client that sends is given, under names of Python. `read_from`,
+    `reader_settings`: the same for whoever reads the topic when all was told. `faults`: what can go wrong here.
+    """
+
+    topic: str = TOPIC
+    transactional_id: str = TRANSACTIONAL_ID
+    bootstrap_servers: str
+    client_settings: Mapping[str, Any]
+    read_from: str
+    reader_settings: Mapping[str, Any]
+    faults: Verbs
+
+    def __enter__(self) -> Self:
+        self._stack = ExitStack()
+        try:
+            self._open(self._stack)
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, _kind: type | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+        self._stack.close()
+
+    @abstractmethod
+    def _open(self, stack: ExitStack) -> None:
+        """Make what there is to be used; `stack` ends it."""
+
+    def begin(self, planned: TimedFault) -> Fault:
+        """Put a fault in force: about the trial's topic where it names none, and about the broker with its role."""
+        fault = planned.fault
+        if planned.role:
+            fault = fault.but(broker_id=self._broker_with(planned.role, fault.kind))
+        named = getattr(fault, "topic", None)
+        is_about_produce = fault.applies_to_requests and getattr(fault, "api", None) in (None, "Produce")
+        if named == TOPIC or (named is None and is_about_produce and "topic" in fault.fields()):
+            fault = fault.but(topic=self.topic)
+        return self.faults.add(fault)
+
+    def _broker_with(self, role: str, kind: str) -> int:
+        """The broker that has a role for the topic's first partition now."""
+        leader, replicas = self._first_partition()
+        followers = [broker for broker in replicas if broker != leader]
+        brokers = dict(zip(ROLES, (leader, *followers), strict=False))
+        if role not in brokers:
+            raise ConfigError(f"fault {kind}: the trial's partition has no {role}: it has {len(replicas)} replicas")
+        return brokers[role]
+
+    @abstractmethod
+    def _first_partition(self) -> tuple[int, Sequence[int]]:
+        """The leader and all replicas of the topic's first partition."""
+
+    @abstractmethod
+    def in_sync(self) -> int:
+        """How many replicas of the topic's first partition are in sync."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Wait, faults healed, until the topic can be read to its end."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise Unreachable where it has gone away; asked before each record."""
+
+    def recorded(self, flushes: Sequence[tuple[int, int]]) -> Recorded | None:
+        """What the brokers saw, where that was asked for and can be had."""
+        return None
+
+
+class EmbeddedSide(SideCluster):
+    """An embedded cluster that only this side has. `is_recorded`: its brokers keep what they see."""
+
+    def __init__(self, scenario: Scenario, side: Side, *, is_recorded: bool) -> None:
+        self._scenario = scenario
+        self._side = side
+        self._is_recorded = is_recorded
+        self.client_settings = self.reader_settings = {}
+
+    def _open(self, stack: ExitStack) -> None:
+        side = self._side
+        self._cluster = stack.enter_context(Cluster(self._scenario.brokers, settings=dict(side.settings) or None))
+        self._cluster.create_topic(
+            self.topic, self._scenario.partitions, side.replicas or None, configs=dict(side.topic) or None
+        )
+        if self._is_recorded:
+            self._cluster.record(self.topic, SEQUENCE_HEADER)
+        self.bootstrap_servers = self.read_from = self._cluster.bootstrap_servers
+        self.faults = self._cluster.faults
+
+    def begin(self, planned: TimedFault) -> Fault:
+        """The same; here the coordinator can be moved, too."""
+        if planned.role == COORDINATOR and planned.fault.kind == "move_leader":
+            return self._cluster.faults.move_coordinator(transactional_id=self.transactional_id)
+        return super().begin(planned)
+
+    def _broker_with(self, role: str, kind: str) -> int:
+        if role == COORDINATOR:
+            return self._cluster.coordinator(transactional_id=self.transactional_id)
+        return super()._broker_with(role, kind)
+
+    def _first_partition(self) -> tuple[int, Sequence[int]]:
+        part = self._cluster.partition(self.topic, 0)
+        return part["leader"], part["replicas"]
+
+    def in_sync(self) -> int:
+        """As the controller has it."""
+        return len(self._cluster.isr(self.topic, 0))
+
+    def check(self) -> None:
+        """Its brokers go away by faults alone."""
+
+    def settle(self) -> None:
+        """Until each partition has a leader and all replicas in sync."""
+        for partition in range(self._scenario.partitions):
+            self._cluster.await_leader(self.topic, partition, timeout=_PATIENCE_S)
+            self._cluster.await_isr(self.topic, partition, timeout=_PATIENCE_S)
+
+    def recorded(self, flushes: Sequence[tuple[int, int]]) -> Recorded | None:
+        """What the brokers kept."""
+        return Recorded.read(self._cluster.recorded(), flushes)
