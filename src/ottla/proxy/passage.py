@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ottla.errors import UserMistake
 from ottla.faults.plan import Action, FaultContext, FaultPlan, fault_context
 from ottla.protocol.apis import REQUESTS
 from ottla.protocol.error_codes import ErrorCode
@@ -115,6 +116,12 @@ class Passage:
                 self._answered(request, frame, now_us)
         except ProtocolError as error:
             self._close(f"an answer to {request.api} cannot be read: {error}", is_mistake=True)
+            return
+        except UserMistake as error:
+            # Without a port for a broker the answer would tell the client the broker's own address.
+            self._close(
+                f"an answer to {request.api} names a broker for which there is no port: {error}", is_mistake=True
+            )
             return
         self._send_answers(now_us)
         self._leave_upstream_if_done()

@@ -71,7 +71,10 @@ class ListeningSocket:
 
 def _bound(host: str, port: int) -> socket.socket:
     """A socket that has this port and does not listen: who connects is refused."""
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _unusable(host, port, error) from None
     sock.setblocking(False)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -83,6 +86,8 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _unusable(host: str, port: int, error: OSError) -> UserMistake:
+    if error.errno in _NO_ROOM:
+        return UserMistake(f"no port can be opened on {host} ({(error.strerror or str(error)).lower()}).")
     if error.errno == errno.EADDRINUSE:
         return UserMistake(
             f"port {port} on {host} is in use by another program: "
