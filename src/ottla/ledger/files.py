@@ -193,7 +193,7 @@ def broken_line(path: Path) -> UserMistake | None:
             wanted, words = (int, "a whole number") if pa.types.is_integer(field.type) else (str, "text")
             if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
                 return UserMistake(f"{field.name} in {_place(path, line)} is {value!r}, and has to be {words}.")
-            if wanted is int and value is not None and value.bit_length() >= field.type.bit_width:
+            if isinstance(value, int) and value.bit_length() >= field.type.bit_width:
                 told = f"has to be a whole number of {field.type.bit_width} bits"
                 return UserMistake(f"{field.name} in {_place(path, line)} is {value}, and {told}.")
     return None
