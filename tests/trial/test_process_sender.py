@@ -269,6 +269,27 @@ def test_a_client_that_ends_before_it_says_who_it_is_gets_no_record(trial: Trial
     assert trial.ledger.outcome == []
 
 
+def test_of_node_the_error_is_told_and_not_its_version(trial: Trial) -> None:
+    """Word for word what Node.js 20 prints for a file that is not there."""
+    said = """node:internal/modules/cjs/loader:1210
+  throw err;
+  ^
+
+Error: Cannot find module '/home/ada/my-client.js'
+    at Module._load (node:internal/modules/cjs/loader:1038:27)
+    at node:internal/main/run_main_module:28:49 {
+  code: 'MODULE_NOT_FOUND',
+  requireStack: []
+}
+
+Node.js v20.20.2
+"""
+    assert trial.run(f"sys.stderr.write({said!r})\nsys.exit(1)") == (
+        "the client ended with exit status 1 before it said who it is: "
+        "Error: Cannot find module '/home/ada/my-client.js'",
+    )
+
+
 def test_a_client_that_never_says_who_it_is_is_ended(trial: Trial) -> None:
     told = trial.run("sys.stdin.read()", start_s=SHORT_S)
     assert told == ("the client said nothing within 0.4 s of its start",)

@@ -256,6 +256,8 @@ def _listener(listen: str, advertise: str | None, papers: dict[str, Any]) -> Lis
     from ottla.sockets.listener import Listener
 
     host, port = parse_address(listen, "--listen", least_port=0)
+    if host in ("0.0.0.0", "::") and advertise is None:
+        raise UserMistake(f"--listen {listen} takes all addresses of this machine: give --advertise HOST, too")
     if papers["certificate"] is None:
         given = next((name for name, path in papers.items() if path is not None), None)
         if given is not None:

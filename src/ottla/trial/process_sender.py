@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -45,6 +46,8 @@ _STDERR_READS_MAX = 4
 _TROUBLES_MAX = 5
 # A client that says other things without an end is ended.
 _WRONG_LINES_MAX = 1_000
+
+_NODE_ERROR = re.compile(r"(Uncaught )?\w*Error\b")
 
 _logger = logging.getLogger("ottla.trial")
 
@@ -363,15 +366,18 @@ class ProcessSender:
         self._end(f"the client {ending} {when}{self._last_words()}")
 
     def _last_words(self) -> str:
-        """The last line on its stderr, behind a colon."""
+        """What it said last on its stderr, behind a colon: the last line of an error, else the last line."""
         with suppress(OSError):
             # No more than a pipe holds: a client that is alive may go on writing without end.
             for _ in range(_STDERR_READS_MAX):
                 if not (content := os.read(self._pipes[2].fileno(), _READ_BYTES)):
                     break
                 self._keep_stderr(content)
-        lines = self._stderr.decode("utf-8", "backslashreplace").split("\n")
-        said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        lines = [line.strip() for line in self._stderr.decode("utf-8", "backslashreplace").split("\n")]
+        # Behind the error Node.js prints where it came from, and then its own version.
+        is_of_node = any(line.startswith("Node.js v") for line in lines[-2:])
+        errors = [line for line in lines if is_of_node and _NODE_ERROR.match(line)]
+        said = next((line for line in reversed(errors or lines) if line), "")
         return f": {said}" if said else ""
 
     def _tell_the_rest_unknown(self) -> None:
