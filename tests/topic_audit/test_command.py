@@ -14,8 +14,10 @@ from tests.topic_audit.sent import send_numbered
 
 import ottla
 from ottla.cli import main
+from ottla.client.admin import Admin
 from ottla.errors import OttlaError
 from ottla.ledger.schema import SEQUENCE_HEADER, pack_sequence
+from ottla.topic_audit.reduced import read_reduced
 from ottla.topic_audit.topic import check_still_there, look_at_topic
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -123,6 +125,26 @@ def test_lost_is_what_was_acknowledged_and_unknown_is_not(
     status, outcome = audit(cluster, topic, ledger, capsys)
     assert (status, outcome["seen"], outcome["figures"]["lost"]) == (1, "at-most-once", 1)
     assert outcome["evidence"][0]["detail"].startswith("record 6: acknowledged at offset 9, and it is not between")
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_no_verdict(
+    cluster: ottla.Cluster,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    send(cluster, topic, ledger)
+
+    def read_when_it_is_gone(*arguments: Any) -> Iterator[Any]:
+        with Admin(cluster.bootstrap_servers) as admin:
+            admin.delete_topics(topic)
+        yield from read_reduced(*arguments)
+
+    monkeypatch.setattr("ottla.topic_audit.local.read_reduced", read_when_it_is_gone)
+    assert audit_status(cluster, topic, ledger) == 2
+    assert f"The topic {topic} was deleted while it was read: what was read of it proves" in capsys.readouterr().err
 
 
 def test_a_record_whose_partition_nobody_knows_may_be_stored_in_any(

@@ -8,6 +8,7 @@ import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_FILE, Master
+from ottla.errors import OttlaError, UserMistake
 
 _PATIENCE_MS = 10_000
 
@@ -80,4 +81,9 @@ def audit(
         default_api_timeout_ms=_PATIENCE_MS,
     )
     options = AuditOptions(ledger, topic, servers, claims, engine, master, transactional, json_file, settings)
-    raise typer.Exit(run_audit(options))
+    try:
+        status = run_audit(options)
+    except OttlaError as error:
+        # Exit status 1 says that the guarantee was broken; what kept the audit from its end is no verdict.
+        raise UserMistake(str(error)) from error
+    raise typer.Exit(status)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 # How many of them a client sends, by mechanism.
 _TOKENS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
-# Of other mechanisms (GSSAPI) nobody knows how many. A frame that begins like this is no request: Kafka's keys are below
-# 200.
+# Of other mechanisms (GSSAPI) nobody knows how many. A frame that begins like this is no request: Kafka's API keys are
+# below 200.
 _API_KEY_MAX = 1000
 _HEADER_BYTES_MIN = 8
 

@@ -39,7 +39,7 @@ class ListeningSocket:
         return self._socket.fileno()
 
     def accept(self) -> tuple[socket.socket, str] | None:
-        """The next connection and its other end ("host:port"); None where nobody waits. Raises NoRoom."""
+        """The next connection and its other end ("host:port", "[::1]:port"); None where nobody waits. Raises NoRoom."""
         try:
             sock, address = self._socket.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -50,7 +50,8 @@ class ListeningSocket:
             raise NoRoom(error.strerror) from None
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock, f"{address[0]}:{address[1]}"
+        host = f"[{address[0]}]" if ":" in address[0] else address[0]
+        return sock, f"{host}:{address[1]}"
 
     def shut(self) -> None:
         """Refuse whoever comes, and keep the port."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.audit.ledgers.tables import TopicTraits
 from ottla.audit.ledgers.verdict import judge
 from ottla.audit.promises import PROMISES
-from ottla.errors import UserMistake
+from ottla.errors import OttlaError, UserMistake
 from ottla.ledger.files import count_rows, ledger_files
 from ottla.ledger.schema import EXACTLY_ONCE, GUARANTEES
 from ottla.screen import open_console, showing_steps
@@ -98,11 +98,18 @@ def _audit(options: AuditOptions, steps: Steps) -> AuditOutcome:
     with steps.step("look at the topic"):
         seen = look_at_topic(options.bootstrap_servers, options.topic, settings)
     on_spark = _goes_to_spark(options, files, max(rows, seen.offsets))
-    if on_spark:
-        audit, claims, seconds = _on_spark(options, files, seen, settings, steps)
-    else:
-        assert files is not None
-        audit, claims, seconds = _here(options, files, seen, settings, steps)
+    try:
+        if on_spark:
+            audit, claims, seconds = _on_spark(options, files, seen, settings, steps)
+        else:
+            assert files is not None
+            audit, claims, seconds = _here(options, files, seen, settings, steps)
+    except UserMistake:
+        raise
+    except OttlaError:
+        # A reader whose topic is gone says other things about that.
+        check_still_there(options.bootstrap_servers, seen, settings)
+        raise
     check_still_there(options.bootstrap_servers, seen, settings)
     verdict = judge(claims, audit, shows=())
     return AuditOutcome(
