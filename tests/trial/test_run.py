@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +46,14 @@ def test_a_trial_that_comes_with_ottla_is_as_expected(name: str) -> None:
     for side in outcome.sides:
         assert side.verdict.figures.sent == outcome.scenario.records
         assert all(each.fired for each in side.faults)
+
+
+def test_the_file_that_the_guide_shows_is_a_trial_and_is_as_expected() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "trials.md").read_text("utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", guide, flags=re.DOTALL)
+    outcome = run(text)
+    assert outcome.passed, outcome.to_dict()
+    assert outcome.is_controlled
 
 
 def test_a_lost_ack_duplicates_one_batch_and_only_without_idempotence() -> None:
