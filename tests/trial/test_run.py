@@ -107,8 +107,8 @@ def test_errors_that_had_to_be_told_and_were_not_are_named() -> None:
     outcome = run(HEAD + LOSE_ACK + CONTROL + expecting)
     assert not outcome.is_controlled
     assert outcome.sides[1].surprises == (
-        "told were no errors, and had to be NOT_ENOUGH_REPLICAS",
-        "attempts at what failed: none, and had to be 6",
+        "errors told: no errors; expected: NOT_ENOUGH_REPLICAS",
+        "attempts of each batch that failed: none; expected: 6",
     )
 
 
@@ -116,7 +116,7 @@ def test_an_error_that_must_not_be_told_is_named_with_how_often_the_batch_was_se
     refuse = LOSE_ACK.replace("lose_ack", "refuse") + "error = 29\n"
     outcome = run(HEAD + refuse + SOUND + "errors = []\n" + SOUND.replace('"sound"', '"warned"') + WARNED)
     quiet, warned = outcome.sides
-    assert quiet.surprises == ("told were TOPIC_AUTHORIZATION_FAILED, and had to be no errors",)
+    assert quiet.surprises == ("errors told: TOPIC_AUTHORIZATION_FAILED; expected: no errors",)
     assert warned.is_as_expected
     assert {*warned.attempts} == {1}
     assert warned.verdict.figures.failed == sum(warned.errors.values()) > 0

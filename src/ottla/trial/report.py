@@ -56,7 +56,7 @@ def show_outcome(console: Console, outcome: TrialOutcome) -> None:
         table.add_row(side.side.name, side.side.claims, *numbers, side.verdict.seen, _verdict(side))
     console.print(table)
     console.print()
-    console.print(Text(f"sent by {outcome.client or 'a client that never said who it is'}", "dim"))
+    console.print(Text(f"sent by {outcome.client or 'a client that did not say its name'}", "dim"))
     for side in outcome.sides:
         _show_evidence(console, side)
     console.print(_conclusion(outcome))
@@ -78,11 +78,11 @@ def _show_evidence(console: Console, side: SideOutcome) -> None:
         console.print(Text(f"{side.side.name}: not possible with this client: {side.impossible}", "yellow"))
     elif side.without:
         without = ", ".join(side.without)
-        console.print(Text(f"{side.side.name}: this client goes without the trial's own {without}", "dim"))
+        console.print(Text(f"{side.side.name}: this client does not have the trial's own setting {without}", "dim"))
     for why in side.void:
         console.print(Text(f"{side.side.name}: void: {why}", "red"))
     for kind in side.missing:
-        console.print(Text(f"{side.side.name}: nothing was {kind}, and something had to be", "red"))
+        console.print(Text(f"{side.side.name}: expected {kind}, and found none", "red"))
     for surprise in side.surprises:
         console.print(Text(f"{side.side.name}: {surprise}", "red"))
     for piece in side.evidence:
