@@ -181,7 +181,8 @@ class TrialOutcome:
             return f"Not as expected: {', '.join(wrong)}."
         left_out = [each.side.name for each in self.sides if each.impossible is not None]
         more = f" Not possible with this client: {', '.join(left_out)}." if left_out else ""
-        return f"As expected: every control shows the damage that it is to show, and every other side kept its guarantee.{more}"
+        shown = "every control shows the damage that it is to show"
+        return f"As expected: {shown}, and every other side kept its guarantee.{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
