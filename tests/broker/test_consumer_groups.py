@@ -240,6 +240,7 @@ def test_a_group_may_have_so_many_members() -> None:
         ({"server_assignor": "sticky"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
         ({"subscribed_topic_regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
         ({"subscribed_topic_regex": "(a+)+"}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": "a?" * 30}, ErrorCode.INVALID_REGULAR_EXPRESSION),
         ({"member_epoch": 1}, ErrorCode.GROUP_ID_NOT_FOUND),
         ({"member_epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND),
     ],

@@ -36,7 +36,7 @@ def test_a_trial_that_is_shown_and_kept_can_be_run(tmp_path: Path) -> None:
     mine.write_text(shown.stdout)
     done = trial(mine, "--json", tmp_path / "outcome.json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "As expected: every control shows what it lacks" in done.stdout
+    assert "As expected: every control shows the damage that it is to show" in done.stdout
     (outcome,) = json.loads((tmp_path / "outcome.json").read_text())
     assert (outcome["trial"], outcome["passed"]) == ("mine", True)
     assert [side["seen"] for side in outcome["sides"]] == ["kept", "kept"]

@@ -140,6 +140,13 @@ def test_a_name_that_does_not_exist_is_said_at_once() -> None:
     assert "no-such-host.invalid:9092 (the name cannot be resolved" in str(caught.value)
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example"])
+def test_a_name_with_a_part_that_is_empty_or_too_long_is_said_like_any_other(host: str) -> None:
+    with Producer(f"{host}:9092") as producer, pytest.raises(ottla.Unreachable) as caught:
+        producer.send("flights", b"x")
+    assert f"{host}:9092 (the name cannot be resolved" in str(caught.value)
+
+
 def test_every_address_is_named(closed_port: str, peer: Peer) -> None:
     clock, stranger = ottla.Clock(), peer(ssh_server)
     with (

@@ -96,7 +96,30 @@ BAD_LEDGERS = [
         columns(sequence=[0, -5], outcome=["acked"] * 2),
         "sequence in row 2 of {folder}/a.parquet is -5, and has to be a number from 0 on",
     ),
+    BadLedger(
+        "too large a number",
+        lines(row(0), row(1, partition=1 << 40)),
+        "partition in line 2 of {folder}/a.jsonl is 1099511627776, and has to be a whole number of 32 bits",
+    ),
     BadLedger("no column", columns(sequence=[0]), "{folder}/a.parquet is not a ledger: it lacks the column outcome"),
     BadLedger("cut off", cut_off, "{folder}/a.parquet is cut off at byte 40"),
     BadLedger("nobody's", lines(row(0, topic="others")), "holds no row about the topic orders"),
 ]
+BAD_PARTITIONS = [
+    BadLedger(
+        "acked without a partition",
+        lines(row(0), row(1, partition=None)),
+        "partition in line 2 of {folder}/a.jsonl is missing, and the record was acknowledged",
+    ),
+    BadLedger(
+        "a partition that is not there",
+        lines(row(0), row(1, partition=2, outcome="failed")),
+        "partition in line 2 of {folder}/a.jsonl is 2, and the topic orders has the partitions 0 to 1.",
+    ),
+    BadLedger(
+        "a partition below 0",
+        columns(sequence=[0, 1], outcome=["unknown"] * 2, partition=[-1, -5]),
+        "partition in row 2 of {folder}/a.parquet is -5, and the topic orders has the partitions 0 to 1.",
+    ),
+]
+"""Rows that no topic `orders` with two partitions can have."""

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.ledger.bad_ledgers import BAD_LEDGERS, BadLedger, row
+from tests.ledger.bad_ledgers import BAD_LEDGERS, BAD_PARTITIONS, BadLedger, row
 
 from ottla.errors import UserMistake
-from ottla.ledger.files import count_rows, ledger_files, read_rows
+from ottla.ledger.files import check_partitions, count_rows, ledger_files, read_rows
 from ottla.ledger.numbers_column import number_column
 from ottla.ledger.schema import SEQUENCE_HEADER, pack_sequence, unpack_sequence
 from ottla.ledger.writer import LedgerWriter
@@ -47,7 +47,7 @@ def test_json_lines_are_read_with_their_checksums(tmp_path: Path) -> None:
         {"partition": 0, "offset": 1, "sequence": 1, "outcome": "unknown", "key_crc": -1, "value_crc": 5},
         {"partition": -1, "offset": -1, "sequence": 2, "outcome": "failed", "key_crc": -1, "value_crc": -1},
     ]
-    assert read.guarantee is None
+    assert read.guarantees == ()
 
 
 def test_parquet_may_hold_bytes_and_other_widths(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_folder_holds_the_ledgers_of_many_topics(tmp_path: Path) -> None:
     assert [path.name for path in files] == ["more.jsonl", "orders.parquet", "others.parquet"]
     read = read_rows(files, "orders")
     assert sorted(read.table.column("sequence").to_pylist()) == [0, 1, 2, 3]
-    assert read.guarantee == "at-least-once"
+    assert read.guarantees == ("at-least-once",)
     assert [read.place(n).split("/")[-1] for n in range(4)] == [
         *("more.jsonl", "more.jsonl", "orders.parquet", "orders.parquet"),
     ]
@@ -101,6 +101,14 @@ def test_a_ledger_that_cannot_be_used_is_told_with_its_place(tmp_path: Path, bad
     bad.write(tmp_path)
     with pytest.raises(UserMistake) as told:
         read_rows(ledger_files(tmp_path), "orders")
+    assert bad.words.format(folder=tmp_path) in str(told.value)
+
+
+@pytest.mark.parametrize("bad", BAD_PARTITIONS, ids=lambda bad: bad.name)
+def test_a_partition_that_cannot_be_is_told_with_its_place(tmp_path: Path, bad: BadLedger) -> None:
+    bad.write(tmp_path)
+    with pytest.raises(UserMistake) as told:
+        check_partitions(read_rows(ledger_files(tmp_path), "orders"), "orders", 2)
     assert bad.words.format(folder=tmp_path) in str(told.value)
 
 

@@ -140,6 +140,11 @@ def test_wrong_options_are_told(closed_port: str) -> None:
     assert "host:port" in refused("--upstream", "localhost")
 
 
+def test_a_listener_at_all_addresses_needs_a_name_that_clients_are_told(closed_port: str) -> None:
+    said = refused("--upstream", closed_port, "--listen", "0.0.0.0:0")
+    assert said == "ottla: --listen 0.0.0.0:0 takes all addresses of this machine: give --advertise HOST, too\n"
+
+
 def test_a_port_that_is_taken_is_told(cluster: ottla.Cluster) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -186,6 +189,35 @@ def test_an_upstream_that_is_not_kafka_is_told() -> None:
         with pytest.raises(NotKafka, match=rf"upstream 127.0.0.1:{port} .*is it a Kafka broker\?"):
             ottla.Proxy(f"127.0.0.1:{port}")
         process.terminate()
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example"])
+def test_a_name_that_can_be_no_name_is_told(host: str) -> None:
+    with pytest.raises(Unreachable, match=rf"upstream {host}:9092 cannot be reached \(the name cannot be resolved\)"):
+        ottla.Proxy(f"{host}:9092")
+
+
+def test_an_upstream_that_answers_a_byte_now_and_then_is_not_waited_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It never falls silent for as long as one may wait for it, and the answer would take a thousand bytes."""
+    monkeypatch.setattr("ottla.proxy.upstream._PATIENCE_S", 0.5)
+    is_over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            sock, _ = server.accept()
+            with sock, contextlib.suppress(OSError):
+                sock.sendall((1000).to_bytes(4, "big"))
+                for _ in range(1000):
+                    sock.sendall(b"x")
+                    if is_over.wait(0.05):
+                        return
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(NotKafka, match=r"does not answer within 0\.5 s"):
+            ottla.Proxy(f"127.0.0.1:{server.getsockname()[1]}")
+        is_over.set()
+        thread.join()
 
 
 def test_a_second_proxy_on_the_same_port_is_refused(cluster: ottla.Cluster) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.errors import UserMistake
 from ottla.faults.fault import make_fault
 from ottla.faults.plan import FaultPlan
 from ottla.faults.request_fault import RequestFault
@@ -55,12 +56,20 @@ class Talk:
     def __init__(self, *faults: RequestFault) -> None:
         self.plan = FaultPlan()
         self.ids = [self.plan.add(fault) for fault in faults]
-        self._ports = iter(range(20_000, 30_000))
-        book = AddressBook(lambda _: ("localhost", next(self._ports)), lambda _: None)
+        # How many ports there are.
+        self.ports = 10_000
+        self._port = 20_000
+        book = AddressBook(self._open_port, lambda _: None)
         self.shared = Shared(self.plan, book)
         self.passage = Passage(self.shared, lambda: 1)
         self.now_us = 1_000_000
         self.asked: list[tuple[type[ApiMessage], int]] = []
+
+    def _open_port(self, _: Node) -> tuple[str, int]:
+        if self._port == 20_000 + self.ports:
+            raise UserMistake("none is left")
+        self._port += 1
+        return "localhost", self._port - 1
 
     def ask(self, message: ApiMessage, version: int) -> list[Any]:
         """The client sends this; what is to be done."""
@@ -218,6 +227,27 @@ def test_a_bootstrap_address_that_is_a_brokers_own_needs_no_second_port() -> Non
     assert book.node_at(local) == Node(BROKER, 3)
     assert book.local_of(4, SECRET, 9093) != local
     assert book.nodes == [Node(BROKER, 3), Node(BROKER, 4)]
+
+
+def test_a_broker_at_the_old_address_of_one_that_moved_gets_a_port_of_its_own() -> None:
+    book = Talk().shared.book
+    book.add_bootstrap((SECRET, 9092))
+    moved = book.local_of(3, SECRET, 9092)
+    assert book.local_of(3, SECRET, 9099) == moved
+    another = book.local_of(7, SECRET, 9092)
+    assert another != moved
+    assert (book.node_at(moved), book.node_at(another)) == (Node(BROKER, 3), Node(BROKER, 7))
+
+
+def test_a_broker_for_which_no_port_can_be_had_closes_the_connection() -> None:
+    talk = Talk()
+    talk.ports = 0
+    talk.ask(MetadataRequest(), 5)
+    brokers = [MetadataResponseBroker(node_id=1, host=SECRET, port=9092)]
+    (output,) = talk.answer(0, MetadataResponse(brokers=brokers))[:1]
+    assert isinstance(output, CloseClient)
+    assert output.is_mistake
+    assert output.reason == "an answer to Metadata names a broker for which there is no port: none is left"
 
 
 def test_versions_that_cannot_be_read_here_are_not_offered() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
 import ottla
 from ottla import Listener
+from ottla.errors import UserMistake
 from ottla.tap.byte_source import ByteSource
 from ottla.tap.capture import CaptureReader
 from ottla.tap.exchange import Entry, Exchange, Outcome
@@ -86,6 +88,19 @@ def test_payloads_are_kept_where_asked_for_and_passwords_never(tmp_path: Path) -
     assert not any(_PASSWORD.encode() in frame for frame in frames)
     assert all(each.request_frame is None for each in of_api(capture, "SaslAuthenticate"))
     assert of_api(capture, "SaslAuthenticate")
+
+
+def test_a_place_where_no_file_can_be_is_told(cluster: ottla.Cluster, tmp_path: Path) -> None:
+    capture = tmp_path / "no such folder" / "seen.capture"
+    with pytest.raises(UserMistake, match=r"the capture cannot be written to .*seen\.capture \(No such file"):
+        ottla.Proxy(cluster.bootstrap_servers, record=capture)
+
+
+def test_nothing_is_left_of_a_recording_whose_proxy_gets_no_port(cluster: ottla.Cluster, tmp_path: Path) -> None:
+    capture = tmp_path / "seen.capture"
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UserMistake, match="is in use"):
+        ottla.Proxy(cluster.bootstrap_servers, listener=Listener(port=taken.getsockname()[1]), record=capture)
+    assert not capture.exists()
 
 
 def test_a_disk_that_is_full_ends_the_recording_and_not_the_proxy(

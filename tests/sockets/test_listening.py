@@ -44,6 +44,17 @@ def test_who_connects_is_accepted_and_does_not_block(listening: ListeningSocket)
     assert listening.accept() is None
 
 
+def test_a_client_by_ipv6_is_named_as_urls_name_it() -> None:
+    listening = ListeningSocket("::1", 0)
+    with socket.create_connection(("::1", listening.port), timeout=30) as client:
+        wait_for_client(listening)
+        accepted = listening.accept()
+        assert accepted is not None
+        with accepted[0]:
+            assert accepted[1] == f"[::1]:{client.getsockname()[1]}"
+    listening.close()
+
+
 def test_a_port_that_is_shut_refuses_and_stays_ours(listening: ListeningSocket) -> None:
     port = listening.port
     listening.shut()

@@ -95,6 +95,15 @@ def test_a_hole_at_the_end_of_a_recording_is_told() -> None:
     assert exchanges(found)[0].missing_bytes > 100
 
 
+def test_ten_thousand_small_segments_in_the_wrong_order_cost_no_more_than_in_the_right_one() -> None:
+    """Where each of them is compared with all that are held, this takes a minute and more."""
+    many = REQUEST * (10_000 // len(REQUEST) + 1)
+    last_first = [(CLIENT, BROKER, 1000 + place, many[place : place + 1], ACK) for place in reversed(range(len(many)))]
+    found = seen([*opening(), *last_first])
+    assert not remarks(found)
+    assert [entry.api for entry in exchanges(found)] == ["Produce", "Metadata"] * (len(many) // len(REQUEST))
+
+
 def test_too_much_that_waits_for_a_hole_is_not_held_back() -> None:
     connections = Connections()
     big = asked(produce(batch(body=bytes(60_000))), 9, 1)

@@ -14,8 +14,10 @@ from tests.topic_audit.sent import send_numbered
 
 import ottla
 from ottla.cli import main
+from ottla.client.admin import Admin
 from ottla.errors import OttlaError
 from ottla.ledger.schema import SEQUENCE_HEADER, pack_sequence
+from ottla.topic_audit.reduced import read_reduced
 from ottla.topic_audit.topic import check_still_there, look_at_topic
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -123,6 +125,79 @@ def test_lost_is_what_was_acknowledged_and_unknown_is_not(
     status, outcome = audit(cluster, topic, ledger, capsys)
     assert (status, outcome["seen"], outcome["figures"]["lost"]) == (1, "at-most-once", 1)
     assert outcome["evidence"][0]["detail"].startswith("record 6: acknowledged at offset 9, and it is not between")
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_no_verdict(
+    cluster: ottla.Cluster,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    send(cluster, topic, ledger)
+
+    def read_when_it_is_gone(*arguments: Any) -> Iterator[Any]:
+        with Admin(cluster.bootstrap_servers) as admin:
+            admin.delete_topics(topic)
+        yield from read_reduced(*arguments)
+
+    monkeypatch.setattr("ottla.topic_audit.local.read_reduced", read_when_it_is_gone)
+    assert audit_status(cluster, topic, ledger) == 2
+    assert f"The topic {topic} was deleted while it was read: what was read of it proves" in capsys.readouterr().err
+
+
+def test_a_record_whose_partition_nobody_knows_may_be_stored_in_any(
+    cluster: ottla.Cluster, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of most clients, which say no partition with an error."""
+    ledger = tmp_path / "ledger.jsonl"
+    send(cluster, topic, ledger)
+    rows = [json.loads(line) for line in ledger.read_text().splitlines()]
+    for number, outcome in ((2, "unknown"), (3, "failed")):
+        rows[number] |= {"outcome": outcome, "partition": None, "offset": None}
+    rows.append({"sequence": RECORDS, "outcome": "unknown", "value": "nowhere"})
+    ledger.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    status, outcome = audit(cluster, topic, ledger, capsys)
+    assert (status, outcome["found"]) == (1, {"failed but stored": 1})
+    assert outcome["tallies"] == {"in doubt, and not stored": 1}
+
+
+@pytest.mark.parametrize(
+    ("guarantees", "words"),
+    [
+        (("exactly once",), "The ledger's column guarantee says 'exactly once', and has to say one of at-most-once,"),
+        (("at-least-once", "exactly-once"), "The ledger's column guarantee says at-least-once and exactly-once: give"),
+    ],
+)
+def test_a_guarantee_that_is_not_clear_has_to_be_given(
+    cluster: ottla.Cluster,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    guarantees: tuple[str, ...],
+    words: str,
+) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    send(cluster, topic, ledger)
+    rows = [json.loads(line) for line in ledger.read_text().splitlines()]
+    for number, guarantee in enumerate(guarantees):
+        rows[number]["guarantee"] = guarantee
+    ledger.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    assert audit_status(cluster, topic, ledger) == 2
+    assert words in capsys.readouterr().err
+    status, outcome = audit(cluster, topic, ledger, capsys, "--claims", "at-least-once")
+    assert (status, outcome["claimed"]) == (0, "at-least-once")
+
+
+def test_a_partition_that_the_topic_does_not_have_is_told_with_its_place(
+    cluster: ottla.Cluster, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    ledger.write_text('{"sequence": 0, "outcome": "acked", "partition": 7, "offset": 0}\n')
+    assert audit_status(cluster, topic, ledger) == 2
+    told = f"partition in line 1 of {ledger} is 7, and the topic {topic} has the partitions 0 to 1."
+    assert told in capsys.readouterr().err
 
 
 def test_markers_are_no_gaps_where_transactions_are_told(

@@ -59,7 +59,7 @@ def test_a_void_side_and_a_missing_control_are_failures_with_their_sentence() ->
     failure = missing[0].find("failure")
     assert failure is not None
     assert failure.get("type") == "missing control"
-    assert failure.get("message") == "Nothing was duplicated, and something had to be: the faults had no effect."
+    assert failure.get("message") == "Expected duplicated, and found none: the faults had no effect."
 
 
 def test_characters_that_xml_has_no_place_for_are_spelled_out() -> None:

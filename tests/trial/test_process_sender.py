@@ -6,16 +6,21 @@ The clients here are short programs that know no Kafka: they say what they are w
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from ottla.errors import UserMistake
+from ottla.cli.signals import Ended, ending_in_order
+from ottla.errors import OttlaError, UserMistake
 from ottla.ledger.schema import ACKED, FAILED, UNKNOWN
+from ottla.trial.fault_schedule import FaultSchedule
 from ottla.trial.ledger import SideLedger
+from ottla.trial.other_client import send_all
 from ottla.trial.process_sender import ProcessSender
+from ottla.trial.scenario import Scenario, Side
 from ottla.trial.sender import ClientEnded, SendingOrder
 
 # Reads and tells; `say` prints a line, `acked` is the line about a record, `lines` all that follows the first one.
@@ -44,6 +49,20 @@ class Trial:
         given = {"acks": "all", "linger.ms": 0, "delivery.timeout.ms": 5000, **(settings or {})}
         order = SendingOrder("127.0.0.1:1", "trial", given, frozenset({"acks"}), "side")
         return ProcessSender([sys.executable, "-I", "-S", str(self._program)], order, self.ledger, **patience)
+
+    def opened(self, program: str) -> tuple[ProcessSender, Scenario, Side, SideLedger, FaultSchedule]:
+        """What `send_all` takes, for three records and no faults; `assert_abandoned` asks for the sender."""
+        side = Side("side", "at-least-once", {}, {})
+        scenario = Scenario(
+            "t", "t", "t", (side,), (), records=3, value_bytes=5, partitions=1, brokers=1, flush_every=0
+        )
+        self._sender = self.open(program)
+        return self._sender, scenario, side, self.ledger, FaultSchedule(cast(Any, None), ())
+
+    def assert_abandoned(self) -> None:
+        """The process has ended, and nothing was waited for that it might have told."""
+        assert not self._sender.takes_records
+        assert self._sender.troubles == ()
 
     def send(self, sender: ProcessSender, count: int, *, value: bytes = b"value") -> None:
         """As many as it takes."""
@@ -250,6 +269,27 @@ def test_a_client_that_ends_before_it_says_who_it_is_gets_no_record(trial: Trial
     assert trial.ledger.outcome == []
 
 
+def test_of_node_the_error_is_told_and_not_its_version(trial: Trial) -> None:
+    """Word for word what Node.js 20 prints for a file that is not there."""
+    said = """node:internal/modules/cjs/loader:1210
+  throw err;
+  ^
+
+Error: Cannot find module '/home/ada/my-client.js'
+    at Module._load (node:internal/modules/cjs/loader:1038:27)
+    at node:internal/main/run_main_module:28:49 {
+  code: 'MODULE_NOT_FOUND',
+  requireStack: []
+}
+
+Node.js v20.20.2
+"""
+    assert trial.run(f"sys.stderr.write({said!r})\nsys.exit(1)") == (
+        "the client ended with exit status 1 before it said who it is: "
+        "Error: Cannot find module '/home/ada/my-client.js'",
+    )
+
+
 def test_a_client_that_never_says_who_it_is_is_ended(trial: Trial) -> None:
     told = trial.run("sys.stdin.read()", start_s=SHORT_S)
     assert told == ("the client said nothing within 0.4 s of its start",)
@@ -318,13 +358,45 @@ with open({str(held)!r}, "w") as out:
 
 def test_ctrl_c_ends_a_client_at_once(trial: Trial) -> None:
     """As the shell would, it sends the signal to whoever waits for it; then it tells nothing, and takes nothing."""
-    sender = trial.open("hello()\nnext(lines)\nnext(lines)\nos.kill(os.getppid(), signal.SIGINT)\nsignal.pause()")
-    trial.send(sender, 1)
+    program = "hello()\nnext(lines)\nnext(lines)\nos.kill(os.getppid(), signal.SIGINT)\nsignal.pause()"
     with pytest.raises(KeyboardInterrupt):
-        sender.flush()
-    assert not sender.takes_records
+        send_all(*trial.opened(program), lambda: None)
+    trial.assert_abandoned()
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt(), Ended(signal.SIGTERM), OttlaError("too few replicas")])
+def test_a_trial_that_ends_between_two_records_does_not_wait_for_its_client(
+    trial: Trial, ending: BaseException
+) -> None:
+    def end() -> None:
+        raise ending
+
+    with pytest.raises(type(ending)):
+        send_all(*trial.opened("hello()\nsignal.pause()"), end)
+    trial.assert_abandoned()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_of_a_client_whose_first_line_nobody_waits_for_any_more(
+    trial: Trial, tmp_path: Path, number: signal.Signals
+) -> None:
+    noted = tmp_path / "pid"
+    program = f"""
+open({str(noted)!r}, "w").write(str(os.getpid()))
+os.kill(os.getppid(), {int(number)})
+signal.pause()
+"""
+    with pytest.raises((KeyboardInterrupt, Ended)), ending_in_order():
+        trial.open(program)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(noted.read_text()), 0)
+
+
+def test_a_client_that_writes_to_its_stderr_without_end_is_ended(trial: Trial) -> None:
+    order = SendingOrder("127.0.0.1:1", "trial", {}, frozenset(), "side")
+    sender = ProcessSender(["sh", "-c", f"yes {500 * '.'} >&2; :"], order, trial.ledger, start_s=SHORT_S)
     sender.close()
-    assert sender.troubles == ("the client told no outcome of 1 of 1 records; the first of them is record 0",)
+    assert sender.troubles == (f"the client said nothing within 0.4 s of its start: {500 * '.'}",)
 
 
 def test_a_program_that_is_not_there_is_told() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +46,14 @@ def test_a_trial_that_comes_with_ottla_is_as_expected(name: str) -> None:
     for side in outcome.sides:
         assert side.verdict.figures.sent == outcome.scenario.records
         assert all(each.fired for each in side.faults)
+
+
+def test_the_file_that_the_guide_shows_is_a_trial_and_is_as_expected() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "trials.md").read_text("utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", guide, flags=re.DOTALL)
+    outcome = run(text)
+    assert outcome.passed, outcome.to_dict()
+    assert outcome.is_controlled
 
 
 def test_a_lost_ack_duplicates_one_batch_and_only_without_idempotence() -> None:
@@ -97,8 +107,8 @@ def test_errors_that_had_to_be_told_and_were_not_are_named() -> None:
     outcome = run(HEAD + LOSE_ACK + CONTROL + expecting)
     assert not outcome.is_controlled
     assert outcome.sides[1].surprises == (
-        "told were no errors, and had to be NOT_ENOUGH_REPLICAS",
-        "attempts at what failed: none, and had to be 6",
+        "errors told: no errors; expected: NOT_ENOUGH_REPLICAS",
+        "attempts of each batch that failed: none; expected: 6",
     )
 
 
@@ -106,7 +116,7 @@ def test_an_error_that_must_not_be_told_is_named_with_how_often_the_batch_was_se
     refuse = LOSE_ACK.replace("lose_ack", "refuse") + "error = 29\n"
     outcome = run(HEAD + refuse + SOUND + "errors = []\n" + SOUND.replace('"sound"', '"warned"') + WARNED)
     quiet, warned = outcome.sides
-    assert quiet.surprises == ("told were TOPIC_AUTHORIZATION_FAILED, and had to be no errors",)
+    assert quiet.surprises == ("errors told: TOPIC_AUTHORIZATION_FAILED; expected: no errors",)
     assert warned.is_as_expected
     assert {*warned.attempts} == {1}
     assert warned.verdict.figures.failed == sum(warned.errors.values()) > 0

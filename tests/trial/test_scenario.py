@@ -61,44 +61,77 @@ def test_those_that_come_with_ottla_can_be_read_and_teach_something(name: str) -
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('"lose_ack"', '"lose_akc"', "mine.toml, line 6: fault kind 'lose_akc' is unknown; did you mean 'lose_ack'?"),
-        ("nth = 2", "nht = 2", "mine.toml, line 6: fault lose_ack: it has no field nht; did you mean 'nth'?"),
-        ("nth = 2", "nth = 0", "mine.toml, line 6: fault lose_ack: nth=0 must be an integer from 1 to 2147483647"),
+        ('"lose_ack"', '"lose_akc"', "mine.toml, line 7: fault kind 'lose_akc' is unknown; did you mean 'lose_ack'?"),
+        ("nth = 2", "nht = 2", "mine.toml, line 8: fault lose_ack: it has no field nht; did you mean 'nth'?"),
+        ("nth = 2", "nth = 0", "mine.toml, line 8: fault lose_ack: nth=0 must be an integer from 1 to 2147483647"),
         ("records = 10", "recodrs = 10", "mine.toml, line 4: a trial has no field 'recodrs'; did you mean 'records'?"),
         ("records = 10", "records = 0", "mine.toml, line 4: records is 0 and must be an integer from 1 to 200,000"),
-        ("after_records = 3", "after_records = 11", "line 6: after_records is 11 and must be an integer from 0 to 10"),
+        ("after_records = 3", "after_records = 11", "line 9: after_records is 11 and must be an integer from 0 to 10"),
         (
             "after_records = 3",
             "after_records = 3\nuntil_records = 3",
-            "line 6: until_records is 3 and must be more than after_records, 3",
+            "line 10: until_records is 3 and must be more than after_records, 3",
         ),
-        ("after_records = 3", 'broker = "the boss"', "line 6: broker is 'the boss' and must be one of leader, first"),
-        ('"at-least-once"', '"sometimes"', "line 11: claims is 'sometimes' and must be one of at-most-once, at-least"),
-        ('"duplicated"', '"doubled"', "line 11: shows is ['doubled'] and must be a list of some of "),
+        ("after_records = 3", 'broker = "the boss"', "line 9: broker is 'the boss' and must be one of leader, first"),
+        ('"at-least-once"', '"sometimes"', "line 13: claims is 'sometimes' and must be one of at-most-once, at-least"),
+        ('"duplicated"', '"doubled"', "line 15: shows is ['doubled'] and must be a list of some of "),
         ('shows = ["duplicated"]', "", "no side has to show anything"),
         ('shows = ["duplicated"]', 'expect = "maybe"', "expect is 'maybe' and must be one of kept, broken"),
         ('shows = ["duplicated"]', 'errors = "NONE"', "errors is 'NONE' and must be a list of errors, such as ["),
-        ('shows = ["duplicated"]', "attempts = -1", "line 11: attempts is -1 and must be an integer from 0 to"),
-        ('shows = ["duplicated"]', "new_id = 1", "line 11: new_id is 1 and must be true or false"),
+        ('shows = ["duplicated"]', "attempts = -1", "line 15: attempts is -1 and must be an integer from 0 to"),
+        ('shows = ["duplicated"]', "new_id = 1", "line 15: new_id is 1 and must be true or false"),
         ('shows = ["duplicated"]', "replicas = 4", "replicas is 4 and must be an integer from 0 to 3"),
         (
             'shows = ["duplicated"]',
             "transaction_records = 5\nnotes_every = 5",
-            "line 11: what is committed is noted with it: give transaction_records or notes_every",
+            "line 16: a commit is a note, too: give transaction_records or notes_every",
         ),
         ('shows = ["duplicated"]', 'isolation_level = "all"', "isolation_level is 'all' and must be one of read_"),
         ("records = 10", "records = 10\nrestart_at = 10", "restart_at is 10 and must be an integer from 1 to 9"),
         ("records = 10", "records = 10\nzombie = 1", "line 5: zombie is 1 and must be true or false"),
-        ("after_records = 3", "in_sync = 0", "line 6: in_sync is 0 and must be an integer from 1 to 9"),
+        ("after_records = 3", "in_sync = 0", "line 9: in_sync is 0 and must be an integer from 1 to 3"),
         ('title = "A trial"', "", "mine.toml: it needs a text 'title'"),
         ("acks", '"bootstrap.servers"', "bootstrap_servers cannot be set for a producer of a trial: the trial sets it"),
         ("[[fault]]", "[fault]", "fault must be tables, each under a line [[fault]]"),
         (
             'producer = { acks = "all", "enable.idempotence" = false }',
             'producer = "acks=all"',
-            "mine.toml, line 11: producer must be a table of producer settings",
+            "mine.toml, line 14: producer must be a table of producer settings",
         ),
         ("records = 10", "records = ", "mine.toml is not TOML: "),
+        (
+            "after_records = 3",
+            "untli_records = 5",
+            "line 9: fault lose_ack: it has no field untli_records; did you mean 'until_records'? its fields: topic",
+        ),
+        ("after_records = 3", "broker_id = 4", "line 9: broker_id is 4, and the trial has brokers 1 to 3"),
+        ("after_records = 3", 'broker = "leeder"', "second follower, coordinator; did you mean 'leader'?"),
+        ("acks", "ack", "mine.toml, line 14: producer: ack is not a setting this client knows; did you mean acks?"),
+        ('acks = "all"', 'acks = "al"', "mine.toml, line 14: producer: acks='al' is not known; allowed are all, -1, 0"),
+        (
+            'shows = ["duplicated"]',
+            'topic = { "min.insync.replica" = 2 }',
+            "mine.toml, line 15: topic: 'min.insync.replica' is no topic setting; did you mean 'min.insync.replicas'?",
+        ),
+        (
+            'shows = ["duplicated"]',
+            "[side.topic]\n'retention.ms' = 'long'",
+            "mine.toml, line 15: topic: retention.ms=long must be an integer",
+        ),
+        (
+            'shows = ["duplicated"]',
+            "settings = { group-version = 1 }",
+            "mine.toml, line 15: settings: broker setting 'group-version' is unknown; did you mean group.version?",
+        ),
+        ("records = 10", 'settings = { "no.such" = 1 }', "mine.toml, line 4: settings: broker setting 'no_such'"),
+        ('claims = "at-least-once"', "", "line 11: claims is missing and must be one of at-most-once, at-least-once"),
+        (
+            'name = "one"',
+            'name = "one"\nclaims = "exactly-once"\n[[side]]\nname = "one"',
+            "line 15: name is 'one', and",
+        ),
+        ("records = 10", "records = 10\nzombie = true", "line 5: zombie is true, and nothing is started again"),
+        (GOOD[GOOD.index("[[side]]") :], "", "mine.toml: it has no side: write at least one, under a line [[side]]"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(old: str, new: str, words: str) -> None:
@@ -130,7 +163,7 @@ def test_what_stands_at_the_top_holds_for_each_side_that_does_not_say_otherwise(
 
 
 def test_committed_records_are_read_where_there_are_transactions() -> None:
-    (side,) = read_scenario("mine", GOOD + "transaction_records = 5\n", "mine.toml").sides
+    (side,) = read_scenario("mine", GOOD.replace("= false", "= true") + "transaction_records = 5\n", "mine.toml").sides
     assert side.isolation_level == "read_committed"
     (side,) = read_scenario("mine", GOOD, "mine.toml").sides
     assert side.isolation_level == "read_uncommitted"

@@ -8,6 +8,7 @@ import typer
 
 from ottla.cli.command_config import CommandConfig, client_arguments
 from ottla.cli.options import DEFAULT_BOOTSTRAP, JSON_TO_FILE, Master
+from ottla.errors import OttlaError, UserMistake
 
 _PATIENCE_MS = 10_000
 
@@ -17,8 +18,8 @@ def audit(
         str,
         typer.Option(
             "--ledger",
-            help="What a program has sent and learned: a file of Parquet or JSON lines, or a folder of them.",
-            metavar="DIR",
+            help="The records that a program has sent, and their outcomes: a file (Parquet, JSON lines) or a folder.",
+            metavar="PATH",
         ),
     ],
     topic: Annotated[str, typer.Option("--topic", "-t", help="The topic it was sent to.", metavar="TOPIC")],
@@ -35,7 +36,7 @@ def audit(
         str | None,
         typer.Option(
             "--claims",
-            help="at-most-once, at-least-once or exactly-once; else what the ledger says, else exactly-once.",
+            help="at-most-once, at-least-once or exactly-once. Without it: what the ledger says, or exactly-once.",
             metavar="GUARANTEE",
         ),
     ] = None,
@@ -43,14 +44,14 @@ def audit(
         str,
         typer.Option(
             "--engine",
-            help="process (here), spark, or auto: here up to 5 million records.",
+            help="process (this one), spark, or auto: in this process up to 5 million records, else on PySpark.",
             metavar="ENGINE",
         ),
     ] = "auto",
     master: Master = None,
     transactional: Annotated[
         bool,
-        typer.Option("--transactional", help="Transactions are written to the topic: judge what was committed."),
+        typer.Option("--transactional", help="For a topic with transactions: read committed records only."),
     ] = False,
     json_file: Annotated[
         str | None,
@@ -59,15 +60,15 @@ def audit(
     command_config: CommandConfig = None,
     bootstrap: Annotated[str | None, typer.Option("--bootstrap", hidden=True)] = None,
 ) -> None:
-    """Hold what a program was told of its records against what a topic holds, and name the guarantee that was kept.
+    """Compare what a program was told about its records with what a topic holds, and name the guarantee that was kept.
 
     The ledger has a row for each record that was sent; each record carries its number in the header `ottla.sequence`.
-    docs/audit.md has the format, and ten lines that write it with ottla's producer.
+    docs/audit.md describes the format, and shows how to write a ledger with ottla's producer.
 
     For example: `ottla audit --ledger orders.jsonl --topic orders --bootstrap localhost:9092`
 
-    Exit status: 0 when the guarantee claimed was kept, 1 when it was broken, 2 when something that was given cannot be
-    used, or the ledger proves nothing.
+    Exit status: 0 when the guarantee claimed was kept, 1 when it was broken, 2 when a file, a name or an option cannot
+    be used, or the ledger proves nothing.
     """
     from ottla.reader.settings import ReaderSettings
     from ottla.topic_audit.run import AuditOptions, run_audit
@@ -80,4 +81,9 @@ def audit(
         default_api_timeout_ms=_PATIENCE_MS,
     )
     options = AuditOptions(ledger, topic, servers, claims, engine, master, transactional, json_file, settings)
-    raise typer.Exit(run_audit(options))
+    try:
+        status = run_audit(options)
+    except OttlaError as error:
+        # Exit status 1 says that the guarantee was broken; what kept the audit from its end is no verdict.
+        raise UserMistake(str(error)) from error
+    raise typer.Exit(status)

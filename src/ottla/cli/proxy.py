@@ -40,39 +40,42 @@ def proxy(
     ],
     faults: Annotated[
         Path | None,
-        typer.Option("--faults", help="A TOML file with [[fault]] tables: what is to go wrong.", metavar="FILE"),
+        typer.Option("--faults", help="A TOML file with [[fault]] tables: the faults to cause.", metavar="FILE"),
     ] = None,
     listen: Annotated[
         str,
         typer.Option(
             "--listen",
-            help="Where clients come in: the first broker's port, the others have the ports after it; 0 takes free "
-            "ports.",
+            help="Where clients connect: the port of the first broker; the others get the ports after it. 0 takes "
+            "free ports.",
             metavar="[HOST:]PORT",
         ),
     ] = "127.0.0.1:19092",
     advertise: Annotated[
         str | None,
-        typer.Option("--advertise", help="The name of this machine that clients are told.", metavar="HOST"),
+        typer.Option("--advertise", help="The host name that clients are told for the proxy.", metavar="HOST"),
     ] = None,
     certificate: Annotated[
         Path | None, typer.Option("--certificate", help="PEM file: clients speak TLS to the proxy.", **_PEM)
     ] = None,
     private_key: Annotated[
-        Path | None, typer.Option("--private-key", help="Its key, where that is in another PEM file.", **_PEM)
+        Path | None,
+        typer.Option("--private-key", help="The key of the certificate, if another PEM file has it.", **_PEM),
     ] = None,
     client_ca: Annotated[
         Path | None,
-        typer.Option("--client-ca", help="Want a certificate of clients, too, from whom this file trusts.", **_PEM),
+        typer.Option(
+            "--client-ca", help="Clients must show a certificate that a CA in this PEM file has signed.", **_PEM
+        ),
     ] = None,
     upstream_tls: Annotated[
-        bool, typer.Option("--upstream-tls", help="Speak TLS to the brokers, and believe whom the system believes.")
+        bool, typer.Option("--upstream-tls", help="Speak TLS to the brokers, and trust the CAs that the system trusts.")
     ] = False,
     upstream_config: Annotated[
         Path | None,
         typer.Option(
             "--upstream-config",
-            help="A properties file as clients have it; its security.protocol and ssl.* say how to speak to brokers.",
+            help="A client's properties file; its security.protocol and ssl.* are used for connections to brokers.",
             metavar="FILE",
         ),
     ] = None,
@@ -81,7 +84,10 @@ def proxy(
         typer.Option("--record", help="Write all requests and answers into this new file.", metavar="FILE"),
     ] = None,
     payloads: Annotated[
-        bool, typer.Option("--payloads", help="Record the bytes of requests and answers, too; without, their hashes.")
+        bool,
+        typer.Option(
+            "--payloads", help="With --record: also the bytes of requests and answers, not only hashes of the records."
+        ),
     ] = False,
     control: Annotated[
         str | None,
@@ -96,8 +102,8 @@ def proxy(
         Path | None,
         typer.Option(
             "--control-token-file",
-            help="Whoever does so must know the token in this file; without it, the environment variable "
-            f"{TOKEN_VARIABLE} holds one.",
+            help="Requests to --control must carry the token in this file. Without this option the token is in the "
+            f"environment variable {TOKEN_VARIABLE}.",
             metavar="FILE",
         ),
     ] = None,
@@ -105,10 +111,10 @@ def proxy(
         bool, typer.Option("--json", help=f"{JSON_TO_STDOUT} One line with the address of the proxy.")
     ] = False,
 ) -> None:
-    """Stand between any clients and any Kafka until Ctrl+C or SIGTERM, and let requests go wrong on purpose.
+    """Run a proxy between Kafka clients and brokers until Ctrl+C or SIGTERM, and cause faults on purpose.
 
-    Clients are given the proxy's address in place of the brokers', and stay inside: each broker has a port here. SASL
-    passes through to the broker. What happens inside of brokers is not seen from here.
+    Clients connect to the proxy's address in place of the brokers' addresses. The proxy has a port for each broker, so
+    every connection of a client goes through it. SASL passes through to the broker.
 
     For example:
 
@@ -256,6 +262,8 @@ def _listener(listen: str, advertise: str | None, papers: dict[str, Any]) -> Lis
     from ottla.sockets.listener import Listener
 
     host, port = parse_address(listen, "--listen", least_port=0)
+    if host in ("0.0.0.0", "::") and advertise is None:
+        raise UserMistake(f"--listen {listen} takes all addresses of this machine: give --advertise HOST, too")
     if papers["certificate"] is None:
         given = next((name for name, path in papers.items() if path is not None), None)
         if given is not None:

@@ -39,7 +39,9 @@ def tap(
             help="A capture of ottla's, a pcap or a pcapng (tcpdump -w, Wireshark); - is stdin.", metavar="CAPTURE"
         ),
     ],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written to it later.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Also show what is written to the file later.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help=f"{JSON_TO_STDOUT} An object for each line, with all that is known.")
     ] = False,
@@ -50,27 +52,29 @@ def tap(
         list[str] | None,
         typer.Option("--api", help="Only this API, such as Produce; may be given several times.", metavar="NAME"),
     ] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="Only what names this topic.", metavar="TOPIC")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Only requests that name this topic.", metavar="TOPIC")
+    ] = None,
     partition: Annotated[
         int | None,
         typer.Option(
             "--partition",
-            help="Only what names this partition.",
+            help="Only requests that name this partition.",
             parser=whole("--partition", 0, (1 << 31) - 1, such_as=0),
             metavar="NUMBER",
         ),
     ] = None,
     client_id: Annotated[
-        str | None, typer.Option("--client-id", help="Only what this client asked for.", metavar="ID")
+        str | None, typer.Option("--client-id", help="Only requests of this client.", metavar="ID")
     ] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="Only what went wrong: an error code, no answer, a wrong CRC.")
+        bool, typer.Option("--errors", help="Only requests that failed: an error code, no answer, a wrong CRC.")
     ] = False,
     slower_than: Annotated[
         int | None,
         typer.Option(
             "--slower-than",
-            help="Only what took longer than so many milliseconds, or was never answered.",
+            help="Only requests that took longer than so many milliseconds, or were never answered.",
             parser=whole("--slower-than", 0, such_as=100),
             metavar="MS",
         ),
@@ -80,7 +84,7 @@ def tap(
 
     A line has the time (UTC) of the request, the number of its connection, how long the answer took, the API with its
     version, then topic and partition, records, bytes, producer id and epoch, base sequence, acks, base offset and
-    error. Lines come in the order of the answers. What was not captured, and connections under TLS, are told as such.
+    error. Lines come in the order of the answers. Bytes that were not captured, and connections with TLS, are marked.
 
     For example:
 
@@ -88,7 +92,7 @@ def tap(
         ottla tap broker.pcap --topic orders --errors
         tcpdump -i any -s 0 -U -w - tcp port 9092 | ottla tap - --slower-than 100
 
-    Exit status: 0 when all was read, 1 when the capture is cut off, 2 when it is no capture or damaged.
+    Exit status: 0 when all was read, 1 when the end of the capture is missing, 2 when it is no capture or damaged.
     """
     selection = Selection(
         apis=parse_apis(api or []),

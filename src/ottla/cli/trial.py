@@ -83,11 +83,11 @@ def trial(
     bootstrap: Bootstrap = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what client and brokers log.")] = False,
 ) -> None:
-    """Put faults in force in a cluster, and see which delivery guarantee holds.
+    """Cause faults in a cluster on purpose, and see which delivery guarantee holds.
 
     Each trial sends the same records to an embedded cluster under several settings, with the same faults, and compares
-    what the producer was told with what is stored. One side lacks the guarantee. If nothing is found there, the trial
-    proves nothing, and says so.
+    what the producer was told with what is stored. One side is without the guarantee. If that side shows no damage, the
+    trial proves nothing, and says so.
 
     The records are sent by ottla's producer, or by the client that --client names. --command starts a program in any
     language that reads records and tells what became of them. `ottla trial matrix` is every trial with every client

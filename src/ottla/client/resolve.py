@@ -22,10 +22,13 @@ def resolve(host: str, port: int, done: Callable[[list[Address], str], None]) ->
     """Call `done(addresses, reason)`, here and now or later from another thread; `reason` says why there are none."""
     flags = 0 if host == "localhost" else socket.AI_NUMERICHOST
     try:
-        done(_look_up(host, port, flags), "")
-        return
-    except OSError:
+        found = _look_up(host, port, flags)
+    except (OSError, UnicodeError):
+        # UnicodeError: a part of the name is empty or too long, as in "a..b".
         pass
+    else:
+        done(found, "")
+        return
     threading.Thread(target=_look_up_aside, args=(host, port, done), name=f"ottla-dns-{host}", daemon=True).start()
 
 

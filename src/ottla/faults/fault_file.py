@@ -54,12 +54,12 @@ def _read_one(
         check(fault)
     except ConfigError as error:
         told = str(error)
-        place = "" if begin is None else _line_of(lines, begin, _field_in(told, given))
+        place = "" if begin is None else _line_of(lines, begin, field_in(told, given))
         raise ConfigError(f"{where}{place}: {told}") from None
     return fault
 
 
-def _field_in(told: str, given: Mapping[str, Any]) -> str:
+def field_in(told: str, given: Mapping[str, Any]) -> str:
     """The field that a sentence is about, as far as it names one; the kind otherwise."""
     names = (name for name in given if name != "kind")
     return next((name for name in names if f"{name}=" in told or f"no field {name};" in told), "kind")

@@ -52,11 +52,11 @@ class _Stretch(NamedTuple):
 class LedgerRows:
     """The rows of one topic: `table` has the columns partition, sequence, outcome, key_crc, value_crc and offset.
 
-    `guarantee`: what the ledger says that its producer claims, None where it does not say.
+    `guarantees`: what the ledger says that its producer claims, all that it says.
     """
 
     table: pa.Table
-    guarantee: str | None
+    guarantees: tuple[str, ...]
     _stretches: tuple[_Stretch, ...]
 
     def place(self, row: int) -> str:
@@ -123,12 +123,34 @@ def read_rows(files: tuple[Path, ...], topic: str) -> LedgerRows:
     if not count:
         told = f"it is about {', '.join(topics)}" if topics else "it is empty"
         raise UserMistake(f"The ledger holds no row about the topic {topic}; {told}.")
-    guarantee = next(iter(guarantees)) if len(guarantees) == 1 else None
-    rows = LedgerRows(pa.concat_tables(tables).combine_chunks(), guarantee, tuple(stretches))
+    rows = LedgerRows(pa.concat_tables(tables).combine_chunks(), tuple(sorted(guarantees)), tuple(stretches))
     del tables
     _check_words(rows)
     _check_numbers(rows)
     return rows
+
+
+def check_partitions(rows: LedgerRows, topic: str, partitions: int) -> None:
+    """UserMistake, with the place, for a row whose partition cannot be in a topic of so many partitions."""
+    partition: Any = rows.table.column(schema.PARTITION)
+    is_acked: Any = pc.equal(rows.table.column(schema.OUTCOME), pa.scalar(schema.ACKED))
+    is_missing = pc.equal(partition, pa.scalar(schema.NO_PARTITION, pa.int32()))
+    is_there = pc.and_(pc.greater_equal(partition, pa.scalar(0)), pc.less(partition, pa.scalar(partitions)))
+    right: Any = pc.or_(is_there, pc.and_(is_missing, pc.invert(is_acked)))
+    if not pc.all(right).as_py():
+        row = int(pc.index(right, pa.scalar(False)).as_py())
+        raise partition_mistake(rows.place(row), partition[row].as_py(), topic, partitions)
+
+
+def partition_mistake(where: str, partition: int, topic: str, partitions: int) -> UserMistake:
+    """For a row of a partition that the topic does not have, or for an acknowledged record without a partition."""
+    if partition == schema.NO_PARTITION:
+        return UserMistake(
+            f"{schema.PARTITION} in {where} is missing, and the record was acknowledged: an acknowledgement says in "
+            "which partition a record is stored."
+        )
+    there = "only partition 0" if partitions == 1 else f"the partitions 0 to {partitions - 1}"
+    return UserMistake(f"{schema.PARTITION} in {where} is {partition}, and the topic {topic} has {there}.")
 
 
 def number_mistake(missing: int, highest: int, first: int, where: str) -> UserMistake:
@@ -171,6 +193,9 @@ def broken_line(path: Path) -> UserMistake | None:
             wanted, words = (int, "a whole number") if pa.types.is_integer(field.type) else (str, "text")
             if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
                 return UserMistake(f"{field.name} in {_place(path, line)} is {value!r}, and has to be {words}.")
+            if isinstance(value, int) and value.bit_length() >= field.type.bit_width:
+                told = f"has to be a whole number of {field.type.bit_width} bits"
+                return UserMistake(f"{field.name} in {_place(path, line)} is {value}, and {told}.")
     return None
 
 

@@ -53,7 +53,7 @@ class AddressBook:
 
     def add_bootstrap(self, upstream: Address) -> Node:
         """A port for an address of which nobody knows yet whose it is."""
-        node = Node(BROKER, -1 - len(self._bootstrap))
+        node = Node(BROKER, -1 - len(self._local))
         self._bootstrap[upstream] = node
         self._upstream[node] = upstream
         self._local[node] = self._open_port(node)
@@ -91,8 +91,8 @@ class AddressBook:
         return self._local[node]
 
     def _taken_over(self, upstream: Address) -> Address | None:
-        """The port of a bootstrap address: its broker needs no second one."""
-        node = self._bootstrap.get(upstream)
+        """The port of a bootstrap address: the first broker that is there needs no second one."""
+        node = self._bootstrap.pop(upstream, None)
         return None if node is None else self._local[node]
 
 

@@ -18,21 +18,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ottla.faults.plan import Action, FaultContext, FaultPlan, fault_context
-from ottla.protocol.apis import REQUESTS
-from ottla.protocol.error_codes import ErrorCode
+from ottla.errors import UserMistake
+from ottla.faults.plan import Action, FaultPlan
 from ottla.protocol.errors import ProtocolError
-from ottla.protocol.frames import correlation_id_of, decode_response, encode_response
-from ottla.protocol.messages import MODULES
-from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from ottla.proxy import addresses, refusals
+from ottla.protocol.frames import correlation_id_of, encode_response
+from ottla.proxy import addresses, answers, refusals
 from ottla.proxy.events import CloseClient, CloseUpstream, FaultFired, Output, ToClient, ToUpstream, Unseen
-from ottla.proxy.request import SASL_HANDSHAKE, TOKEN, WITH_PARTITIONS, Request, framed
-
-# How many tokens a client sends after a SaslHandshake of version 0, whose tokens have no header.
-_TOKENS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
-# Of other mechanisms (GSSAPI): a frame that begins like this is no request. Kafka's keys are below 200.
-_API_KEY_MAX = 1000
+from ottla.proxy.request import SASL_HANDSHAKE, TOKEN, Request, framed
+from ottla.proxy.request_contexts import RequestContexts
+from ottla.proxy.sasl_tokens import SaslTokens
 
 
 class Shared:
@@ -55,11 +49,11 @@ class Passage:
         "_blocked",
         "_broker_id",
         "_client_is_gone",
+        "_contexts",
         "_is_closing",
         "_is_deaf",
         "_is_ending",
         "_outputs",
-        "_session",
         "_shared",
         "_tokens",
         "_unanswered",
@@ -73,6 +67,7 @@ class Passage:
     def __init__(self, shared: Shared, broker_id: Callable[[], int]) -> None:
         self._shared = shared
         self._broker_id = broker_id
+        self._contexts = RequestContexts(shared.topic_names)
         self.client_id: str | None = None
         self._outputs: list[Output] = []
         # Frames behind a request that a fault holds up.
@@ -83,9 +78,7 @@ class Passage:
         self._awaited: deque[Request] = deque()
         # What is to be handled once more, and when.
         self._again: list[tuple[int, Request]] = []
-        # Partitions of the client's fetch session (KIP-227): later requests do not name them.
-        self._session: dict[tuple[str, int], None] = {}
-        self._tokens = 0
+        self._tokens = SaslTokens()
         self._client_is_gone = self._upstream_is_gone = self._upstream_is_left = False
         # Nothing more is taken from the client: its connection is to end, has ended, or is silent for good.
         self._is_ending = self._is_closing = self._is_deaf = False
@@ -115,6 +108,12 @@ class Passage:
                 self._answered(request, frame, now_us)
         except ProtocolError as error:
             self._close(f"an answer to {request.api} cannot be read: {error}", is_mistake=True)
+            return
+        except UserMistake as error:
+            # Without a port for a broker the answer would tell the client the broker's own address.
+            self._close(
+                f"an answer to {request.api} names a broker for which there is no port: {error}", is_mistake=True
+            )
             return
         self._send_answers(now_us)
         self._leave_upstream_if_done()
@@ -195,7 +194,7 @@ class Passage:
                 self._close(f"a request cannot be read: {error}", is_mistake=True)
 
     def _take(self, frame: memoryview, now_us: int) -> None:
-        if self._is_token(frame):
+        if self._tokens.take(frame):
             self._forward(Request(frame, now_us, is_token=True), now_us)
             return
         plan = self._shared.plan
@@ -208,50 +207,31 @@ class Passage:
         if self._answer_newer_api_versions(request) or self._refuse_unreadable(request):
             return
         if request.api_key == SASL_HANDSHAKE and request.version == 0 and request.message is not None:
-            self._tokens = _TOKENS.get(request.message.mechanism, -1)
+            self._tokens.begin(request.message.mechanism)
         if plan.active and self._apply_before(request, now_us):
             return
         self._forward(request, now_us)
 
-    def _is_token(self, frame: memoryview) -> bool:
-        """Whether this is a SASL token without a header."""
-        if self._tokens > 0:
-            self._tokens -= 1
-            return True
-        if self._tokens < 0:
-            if int.from_bytes(frame[:2], "big") >= _API_KEY_MAX or len(frame) < 8:
-                return True
-            self._tokens = 0
-        return False
-
     def _answer_newer_api_versions(self, request: Request) -> bool:
-        """KIP-511: a client that asks for versions in one that cannot be read here is told so, and asks again."""
-        if request.api_key != addresses.API_VERSIONS:
+        """A client that asks for versions in one that cannot be read here is told so, and asks again."""
+        request.answer = answers.to_newer_api_versions(request)
+        if request.answer is None:
             return False
-        kind = REQUESTS[addresses.API_VERSIONS]
-        if request.version <= kind.MAX_VERSION:
-            return False
-        spoken = ApiVersion(api_key=addresses.API_VERSIONS, min_version=kind.MIN_VERSION, max_version=kind.MAX_VERSION)
-        message = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[spoken])
-        request.answer = encode_response(request.correlation_id, message, 0)
         self._unanswered.append(request)
         self._send_answers(request.received_us)
         return True
 
     def _refuse_unreadable(self, request: Request) -> bool:
-        """A request whose answer would name addresses, in a version that cannot be read here."""
-        api_key, version = request.api_key, request.version
-        first = addresses.NAMES_ADDRESSES_FROM.get(api_key)
-        is_unreadable = first is not None and version > REQUESTS[api_key].MAX_VERSION
-        if not is_unreadable and api_key not in addresses.HIDDEN:
-            return False
-        told = f"{request.api} version {version} cannot be read by this proxy, and its answers name brokers' addresses"
-        self._close(f"{told}; clients that ask for ApiVersions first do not use it", is_mistake=True)
-        return True
+        told = answers.unreadable(request)
+        if told is not None:
+            self._close(told, is_mistake=True)
+        return told is not None
 
     def _apply_before(self, request: Request, now_us: int) -> bool:
         """Ask the plan about a request; True where it is not to be forwarded now."""
-        request.context = self._context(request)
+        request.context, unseen = self._contexts.context_of(request, self._broker_id())
+        if unseen is not None:
+            self._outputs.append(Unseen(unseen))
         action = self._shared.plan.before_append(request.context, now_us)
         if action is None:
             return False
@@ -269,33 +249,6 @@ class Passage:
                 self._end_with(request, now_us)
             return True
         return self._refuse(request, action, now_us)
-
-    def _context(self, request: Request) -> FaultContext:
-        message, names = request.message, self._shared.topic_names
-        if message is None:
-            if request.api_key in WITH_PARTITIONS:
-                self._outputs.append(Unseen(f"{request.api} version {request.version}: its partitions cannot be read"))
-            return FaultContext(request.api, (), self._broker_id())
-        is_fetch = request.api_key == addresses.FETCH
-        if is_fetch:
-            self._follow_session(message)
-        context = fault_context(message, self._broker_id(), self._session if is_fetch else (), names)
-        if any(not topic for topic, _ in context.partitions):
-            self._outputs.append(Unseen(f"{request.api} names a topic by an id that no Metadata has explained here"))
-        return context
-
-    def _follow_session(self, message: Any) -> None:
-        """Know the partitions of a fetch session (KIP-227): epochs 0 and -1 begin without any."""
-        names = self._shared.topic_names
-        if message.session_epoch <= 0:
-            self._session = {}
-        for forgotten in message.forgotten_topics_data:
-            topic = forgotten.topic or names.get(forgotten.topic_id, "")
-            for index in forgotten.partitions:
-                self._session.pop((topic, index), None)
-        for wanted in message.topics:
-            topic = wanted.topic or names.get(wanted.topic_id, "")
-            self._session.update(dict.fromkeys((topic, each.partition) for each in wanted.partitions))
 
     def _refuse(self, request: Request, action: Action, now_us: int) -> bool:
         """Answer for some partitions of a Produce request, or for all; True where nothing is left to forward."""
@@ -351,8 +304,10 @@ class Passage:
 
     def _answered(self, request: Request, frame: memoryview, now_us: int) -> None:
         """Make of an upstream answer what the client is to get, and decide what becomes of it."""
-        message = self._readable(request, frame)
-        is_changed = self._adjust(request, message) if message is not None else False
+        message = answers.readable(request, frame)
+        is_changed = message is not None and answers.adjust(
+            request, message, self._shared.book, self._shared.topic_names
+        )
         context = request.context
         if context is not None and context.may_fire_later:
             stored = (
@@ -366,42 +321,9 @@ class Passage:
             refusals.add_refused(message, request.message, request.refused, self._shared.topic_names)
             is_changed = True
         if is_changed and message is not None:
-            request.answer = encode_response(request.correlation_id, message, self._answers_version(request, message))
+            request.answer = encode_response(request.correlation_id, message, answers.version_of(request, message))
         else:
             request.answer = framed(frame)
-
-    def _readable(self, request: Request, frame: memoryview) -> Any:
-        """The answer's message, where somebody has to look into it."""
-        api_key, version = request.api_key, request.version
-        first = addresses.NAMES_ADDRESSES_FROM.get(api_key)
-        is_wanted = (
-            (first is not None and version >= first)
-            or api_key in (addresses.API_VERSIONS, addresses.DESCRIBE_TOPIC_PARTITIONS)
-            or request.refused is not None
-            or (api_key == addresses.PRODUCE and request.context is not None and request.context.may_fire_later)
-        )
-        if not is_wanted or api_key not in REQUESTS:
-            return None
-        kind = REQUESTS[api_key]
-        if not kind.MIN_VERSION <= version <= kind.MAX_VERSION:
-            return None
-        return decode_response(frame, kind, version)[1]
-
-    def _adjust(self, request: Request, message: Any) -> bool:
-        """Rewrite addresses and cap versions; whether anything was changed."""
-        shared = self._shared
-        if request.api_key == addresses.API_VERSIONS:
-            addresses.cap_versions(message, _newest_version)
-            return True
-        if request.api_key in (addresses.METADATA, addresses.DESCRIBE_TOPIC_PARTITIONS):
-            addresses.learn_topic_names(message, shared.topic_names)
-        return addresses.rewrite_addresses(message, shared.book)
-
-    @staticmethod
-    def _answers_version(request: Request, message: Any) -> int:
-        # KIP-511: an answer that says UNSUPPORTED_VERSION is of version 0.
-        is_refused = request.api_key == addresses.API_VERSIONS and message.error_code == ErrorCode.UNSUPPORTED_VERSION
-        return 0 if is_refused else request.version
 
     def _apply_after(self, request: Request, action: Action, message: Any, now_us: int) -> bool:
         """Do to a handled request what the plan says; whether its answer's message was changed."""
@@ -475,7 +397,3 @@ class Passage:
 
     def _told(self, action: Action, request: Request) -> None:
         self._outputs.append(FaultFired(action.fault_id, request.api, request.client_id, action.partitions))
-
-
-def _newest_version(api_key: int) -> int | None:
-    return REQUESTS[api_key].MAX_VERSION if api_key in MODULES else None

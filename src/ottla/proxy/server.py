@@ -110,15 +110,16 @@ class ProxyServer:
         self._watches: list[Callable[[], bool]] = []
         self.recording: Recording | None = None
         try:
+            self.bootstrap = [self.shared.book.add_bootstrap(address) for address in bootstrap]
+            for broker in sorted(brokers):
+                self.shared.book.local_of(*broker)
+            # Last, so that no file is left where a port cannot be had.
             if record is not None:
                 from ottla.proxy.recording import Recording
 
                 names = self.shared.topic_names
                 about = {"upstream": ",".join(map(shown, bootstrap)), "seen_by": "ottla proxy"}
                 self.recording = Recording(record, payloads=payloads, topic_names=names, **about)
-            self.bootstrap = [self.shared.book.add_bootstrap(address) for address in bootstrap]
-            for broker in sorted(brokers):
-                self.shared.book.local_of(*broker)
         except BaseException:
             self.close()
             raise

@@ -10,11 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.client.resolve import UNRESOLVABLE, resolve
 from ottla.client.resolve import Address as SocketAddress
-from ottla.client.resolve import resolve
 from ottla.errors import NotKafka, OttlaError, Unreachable
 from ottla.protocol.errors import ProtocolError
 from ottla.protocol.frames import decode_response, encode_request
@@ -68,6 +69,8 @@ def _ask_one(address: Address, tls: ssl.SSLContext | None) -> list[Broker]:
     where = f"upstream {shown(address)}"
     try:
         plain = socket.create_connection(address, timeout=_PATIENCE_S)
+    except UnicodeError:
+        raise Unreachable(f"{where} cannot be reached ({UNRESOLVABLE}): check --upstream") from None
     except OSError as error:
         reason = "no answer" if isinstance(error, TimeoutError) else (error.strerror or str(error)).lower()
         raise Unreachable(f"{where} cannot be reached ({reason}): is Kafka running there?") from None
@@ -112,14 +115,15 @@ def _hint(error: _NoAnswer, tls: Any) -> str:
 
 def _exchange(sock: Any, message: ApiMessage, version: int) -> Any:
     """The answer to a request, by a socket that blocks."""
+    until = time.monotonic() + _PATIENCE_S
     sock.settimeout(_PATIENCE_S)
     sock.sendall(b"".join(bytes(chunk) for chunk in encode_request(1, "ottla-proxy", message, version)))
     try:
-        length = _read(sock, 4)
+        length = _read(sock, 4, until)
         size = int.from_bytes(length, "big", signed=True)
         if not 4 <= size <= _ANSWER_BYTES_MAX:
             raise _NoAnswer(f"answers {length!r}, which does not begin a Kafka answer", length)
-        frame = _read(sock, size)
+        frame = _read(sock, size, until)
     except TimeoutError:
         raise _NoAnswer(f"does not answer within {_PATIENCE_S:g} s") from None
     except ConnectionError:
@@ -130,9 +134,14 @@ def _exchange(sock: Any, message: ApiMessage, version: int) -> Any:
     return answer
 
 
-def _read(sock: Any, size: int) -> bytes:
+def _read(sock: Any, size: int, until: float) -> bytes:
+    """So many bytes; TimeoutError where they are not all there in time, however often some come."""
     found = bytearray()
     while len(found) < size:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        sock.settimeout(left)
         piece = sock.recv(min(size - len(found), 65_536))
         if not piece:
             if found:

@@ -39,7 +39,7 @@ class ListeningSocket:
         return self._socket.fileno()
 
     def accept(self) -> tuple[socket.socket, str] | None:
-        """The next connection and its other end ("host:port"); None where nobody waits. Raises NoRoom."""
+        """The next connection and its other end ("host:port", "[::1]:port"); None where nobody waits. Raises NoRoom."""
         try:
             sock, address = self._socket.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -50,7 +50,8 @@ class ListeningSocket:
             raise NoRoom(error.strerror) from None
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock, f"{address[0]}:{address[1]}"
+        host = f"[{address[0]}]" if ":" in address[0] else address[0]
+        return sock, f"{host}:{address[1]}"
 
     def shut(self) -> None:
         """Refuse whoever comes, and keep the port."""
@@ -71,7 +72,10 @@ class ListeningSocket:
 
 def _bound(host: str, port: int) -> socket.socket:
     """A socket that has this port and does not listen: who connects is refused."""
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _unusable(host, port, error) from None
     sock.setblocking(False)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -83,6 +87,8 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _unusable(host: str, port: int, error: OSError) -> UserMistake:
+    if error.errno in _NO_ROOM:
+        return UserMistake(f"no port can be opened on {host} ({(error.strerror or str(error)).lower()}).")
     if error.errno == errno.EADDRINUSE:
         return UserMistake(
             f"port {port} on {host} is in use by another program: "

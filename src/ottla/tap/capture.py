@@ -41,6 +41,10 @@ class CaptureWriter:
             self._file = path.open("xb", buffering=0)
         except FileExistsError:
             raise UserMistake(f"{path} is there already: name a new file for the capture, or remove it") from None
+        except OSError as error:
+            raise UserMistake(
+                f"the capture cannot be written to {path} ({error.strerror}): name another file"
+            ) from None
         self._write({_FORMAT_FIELD: FORMAT, **about})
 
     def write(self, entry: Entry) -> None:

@@ -10,6 +10,7 @@ long as nobody does, bytes are counted and passed over.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from ottla.tap.conversation import Conversation, begins_request, begins_tls
@@ -23,9 +24,13 @@ _HELD_BYTES_MAX = 4 << 20
 
 
 class _Held(NamedTuple):
-    """What one side sent beyond bytes that were not seen yet."""
+    """What one side sent beyond bytes that were not seen yet: at which place of all its bytes, and as the how-manieth.
 
-    sequence: int
+    These two put held segments in order: a heap of thousands costs no more for each of them than one of a few.
+    """
+
+    place: int
+    order: int
     payload: bytes
     missing_bytes: int
 
@@ -36,11 +41,32 @@ class _Side:
     def __init__(self) -> None:
         # The next byte's number; None until a segment was seen.
         self.next: int | None = None
+        # How many bytes came before that one: sequence numbers go round, places do not.
+        self.place = 0
+        # A heap.
         self.held: list[_Held] = []
         self.held_bytes = 0
+        self._order = 0
         self.has_ended = False
         # Bytes that came before it was known whose they are.
         self.undecided_bytes = 0
+
+    @property
+    def hole_bytes(self) -> int:
+        """How many bytes are missing before the first segment that is held."""
+        return self.held[0].place - self.place
+
+    def hold(self, begin: int, sequence: int, payload: bytes, missing_bytes: int) -> None:
+        """Keep a segment whose first byte has this number; `begin` is `next`."""
+        self._order += 1
+        place = self.place + _distance(sequence, begin)
+        heappush(self.held, _Held(place, self._order, payload, missing_bytes))
+        self.held_bytes += len(payload)
+
+    def advance(self, count: int) -> None:
+        """So many bytes were passed on, or given up."""
+        self.next = ((self.next or 0) + count) % _SEQUENCES
+        self.place += count
 
 
 class _Connection:
@@ -146,9 +172,7 @@ class Connections:
             # First of all: the payload may be the answer to what is held back.
             self._give_up_holes(connection, segment.target, segment.acknowledged, found)
         if segment.payload or segment.missing_bytes:
-            held = _Held(sequence % _SEQUENCES, bytes(segment.payload), segment.missing_bytes)
-            side.held.append(held)
-            side.held_bytes += len(held.payload)
+            side.hold(side.next, sequence % _SEQUENCES, bytes(segment.payload), segment.missing_bytes)
             self._pass_on(connection, segment.source, found)
             self._give_up_holes(connection, segment.source, side.next, found)
         if segment.flags & FIN:
@@ -163,7 +187,7 @@ class Connections:
             # Nothing of this side was seen: what it sends next begins here.
             side.next = acknowledged
         while side.held:
-            first = min(_distance(each.sequence, side.next) for each in side.held)
+            first = side.hole_bytes
             is_received = _distance(acknowledged, side.next) > first
             if not is_received and side.held_bytes <= _HELD_BYTES_MAX:
                 return
@@ -172,27 +196,19 @@ class Connections:
     def _pass_on(self, connection: _Connection, source: str, found: list[Entry]) -> None:
         """All that is held of this side and in its place by now."""
         side = connection.sides[source]
-        is_moving = True
-        while is_moving and side.next is not None:
-            is_moving = False
-            for held in sorted(side.held, key=lambda each: _distance(each.sequence, side.next or 0)):
-                ahead = _distance(held.sequence, side.next)
-                if ahead > 0:
-                    break
-                side.held.remove(held)
-                side.held_bytes -= len(held.payload)
-                is_moving = True
-                size = len(held.payload) + held.missing_bytes
-                if size + ahead <= 0:
-                    continue
-                payload = held.payload[-ahead:]
-                missing = size + ahead - len(payload)
-                side.next = (side.next + size + ahead) % _SEQUENCES
-                self._tell(connection, source, payload, missing, found)
+        while side.held and side.hole_bytes <= 0:
+            held = heappop(side.held)
+            side.held_bytes -= len(held.payload)
+            seen_bytes = side.place - held.place
+            new_bytes = len(held.payload) + held.missing_bytes - seen_bytes
+            if new_bytes <= 0:
+                continue
+            payload = held.payload[seen_bytes:]
+            side.advance(new_bytes)
+            self._tell(connection, source, payload, new_bytes - len(payload), found)
 
     def _skip(self, connection: _Connection, source: str, count: int, found: list[Entry]) -> None:
-        side = connection.sides[source]
-        side.next = ((side.next or 0) + count) % _SEQUENCES
+        connection.sides[source].advance(count)
         self._tell(connection, source, b"", count, found)
         self._pass_on(connection, source, found)
 
@@ -219,8 +235,8 @@ class Connections:
     def _finish(self, connection: _Connection, found: list[Entry], why: str) -> None:
         connection.has_ended = True
         for source, side in connection.sides.items():
-            while side.held and side.next is not None:
-                self._skip(connection, source, min(_distance(each.sequence, side.next) for each in side.held), found)
+            while side.held:
+                self._skip(connection, source, side.hole_bytes, found)
         conversation = connection.conversation
         if conversation is None and any(side.undecided_bytes for side in connection.sides.values()):
             conversation = self._decide_by_port(connection)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ottla.audit.ledgers.local import audit_tables
 from ottla.audit.ledgers.tables import TopicTraits
+from ottla.ledger import schema
 from ottla.ledger.files import LedgerRows, read_rows
 from ottla.topic_audit.reduced import STORED_SCHEMA, read_reduced
 
@@ -41,7 +42,27 @@ def audit_here(
             step.advance(batch.num_rows)
     table = stored.table()
     with steps.step("audit", rows.table.num_rows + table.num_rows, "rows") as step:
-        return audit_tables(seen.name, rows.table, table, seen.bounds, traits, advance=step.advance)
+        sent = _placed(rows.table, table)
+        return audit_tables(seen.name, sent, table, seen.bounds, traits, advance=step.advance)
+
+
+def _placed(sent: pa.Table, stored: pa.Table) -> pa.Table:
+    """The ledger's rows; those without a partition have that in which their record is stored, if it is.
+
+    Many clients do not say for which partition a record was whose fate they do not know.
+    """
+    partition = sent.column(schema.PARTITION).to_numpy().copy()
+    without = np.flatnonzero(partition < 0)
+    if not len(without) or not stored.num_rows:
+        return sent
+    there, numbers = stored.column(schema.PARTITION).to_numpy(), stored.column(schema.SEQUENCE).to_numpy()
+    order = np.lexsort((there, numbers))
+    numbers = numbers[order]
+    wanted = sent.column(schema.SEQUENCE).to_numpy()[without]
+    found = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    is_stored = numbers[found] == wanted
+    partition[without[is_stored]] = there[order][found[is_stored]]
+    return sent.set_column(sent.column_names.index(schema.PARTITION), schema.PARTITION, pa.array(partition))
 
 
 class _Growing:

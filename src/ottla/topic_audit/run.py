@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.audit.ledgers.tables import TopicTraits
 from ottla.audit.ledgers.verdict import judge
 from ottla.audit.promises import PROMISES
-from ottla.errors import UserMistake
+from ottla.errors import OttlaError, UserMistake
 from ottla.ledger.files import count_rows, ledger_files
 from ottla.ledger.schema import EXACTLY_ONCE, GUARANTEES
 from ottla.screen import open_console, showing_steps
@@ -98,11 +98,18 @@ def _audit(options: AuditOptions, steps: Steps) -> AuditOutcome:
     with steps.step("look at the topic"):
         seen = look_at_topic(options.bootstrap_servers, options.topic, settings)
     on_spark = _goes_to_spark(options, files, max(rows, seen.offsets))
-    if on_spark:
-        audit, claims, seconds = _on_spark(options, files, seen, settings, steps)
-    else:
-        assert files is not None
-        audit, claims, seconds = _here(options, files, seen, settings, steps)
+    try:
+        if on_spark:
+            audit, claims, seconds = _on_spark(options, files, seen, settings, steps)
+        else:
+            assert files is not None
+            audit, claims, seconds = _here(options, files, seen, settings, steps)
+    except UserMistake:
+        raise
+    except OttlaError:
+        # A reader whose topic is gone says other things about that.
+        check_still_there(options.bootstrap_servers, seen, settings)
+        raise
     check_still_there(options.bootstrap_servers, seen, settings)
     verdict = judge(claims, audit, shows=())
     return AuditOutcome(
@@ -146,19 +153,32 @@ def _traits(options: AuditOptions, seen: TopicSeen, claims: str) -> TopicTraits:
     return TopicTraits(options.is_transactional, seen.is_compacted, PROMISES[claims].is_answered)
 
 
-def _claims(options: AuditOptions, told: str | None) -> str:
+def _claims(options: AuditOptions, told: tuple[str, ...]) -> str:
     """What is claimed: as given, else as the ledger says, else what a producer claims by its defaults."""
-    return options.claims or (told if told in GUARANTEES else EXACTLY_ONCE)
+    if options.claims is not None:
+        return options.claims
+    if len(told) > 1:
+        raise UserMistake(f"The ledger's column guarantee says {told[0]} and {told[-1]}: give one of them as --claims.")
+    for claim in told:
+        if claim not in GUARANTEES:
+            raise UserMistake(
+                f"The ledger's column guarantee says {claim!r}, and has to say one of {', '.join(GUARANTEES)}: correct "
+                "it, or give --claims."
+            )
+        return claim
+    return EXACTLY_ONCE
 
 
 def _here(
     options: AuditOptions, files: tuple[Path, ...], seen: TopicSeen, settings: dict[str, Any], steps: Steps
 ) -> tuple[Audit, str, float]:
+    from ottla.ledger.files import check_partitions
     from ottla.topic_audit.local import audit_here, read_ledger_rows
 
     began = time.monotonic()
     rows = read_ledger_rows(files, options.topic, steps)
-    claims = _claims(options, rows.guarantee)
+    claims = _claims(options, rows.guarantees)
+    check_partitions(rows, options.topic, len(seen.bounds))
     audit = audit_here(rows, options.bootstrap_servers, seen, _traits(options, seen, claims), settings, steps)
     return audit, claims, time.monotonic() - began
 
@@ -168,7 +188,7 @@ def _on_spark(
 ) -> tuple[Audit, str, float]:
     from ottla.spark.loading import SparkLoading
     from ottla.spark.progress import watching
-    from ottla.topic_audit.spark import audit_on_spark, check_ledger, ledger_frame
+    from ottla.topic_audit.spark import audit_on_spark, check_ledger, check_places, ledger_frame
 
     paths = (options.ledger,) if files is None else tuple(str(path.resolve()) for path in files)
     with ExitStack() as stack:
@@ -179,6 +199,7 @@ def _on_spark(
         with steps.step("PySpark looks the ledger over", unit="tasks") as step, watching(spark, step):
             rows = ledger_frame(spark, paths, options.topic)
             claims = _claims(options, check_ledger(rows, options.topic))
+            check_places(rows, options.topic, len(seen.bounds))
         traits = _traits(options, seen, claims)
         audit = audit_on_spark(spark, rows, options.bootstrap_servers, seen, traits, settings, steps)
         return audit, claims, time.monotonic() - began

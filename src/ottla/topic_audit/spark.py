@@ -24,6 +24,7 @@ from ottla.ledger.files import (
     find_lines,
     is_json,
     number_mistake,
+    partition_mistake,
     repeated_mistake,
 )
 from ottla.spark.progress import watching
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _CORRUPT = "_corrupt_record"
 _FILE, _ROW = "file", "row"
+_FOUND = "found"
 _JSON_TYPES = {"string": "string", "int32": "int", "int64": "long"}
 _RECORDS_A_TASK = 500_000
 
@@ -70,8 +72,11 @@ def ledger_frame(spark: SparkSession, files: tuple[str, ...], topic: str) -> Dat
     )
 
 
-def check_ledger(rows: DataFrame, topic: str) -> str | None:
-    """UserMistake where the ledger cannot be used, with the place; else the guarantee it says its producer claims."""
+def check_ledger(rows: DataFrame, topic: str) -> tuple[str, ...]:
+    """UserMistake where the ledger cannot be used, with the place; else the guarantees that it says were claimed.
+
+    Of more than two guarantees these are the first and the last one.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     number, guarantee = F.col(schema.SEQUENCE), F.col(schema.GUARANTEE)
@@ -94,7 +99,19 @@ def check_ledger(rows: DataFrame, topic: str) -> str | None:
     due = highest + 1
     if (count, total, squares) != (due, due * (due - 1) // 2, due * (due - 1) * (2 * due - 1) // 6):
         raise _wrong_numbers(rows, highest)
-    return claims[0] if claims[0] == claims[1] else None
+    return tuple(dict.fromkeys(claim for claim in claims if claim is not None))
+
+
+def check_places(rows: DataFrame, topic: str, partitions: int) -> None:
+    """UserMistake, with the place, for a row whose partition cannot be in a topic of so many partitions."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    partition = F.col(schema.PARTITION)
+    is_missing = (partition == schema.NO_PARTITION) & (F.col(schema.OUTCOME) != schema.ACKED)
+    wrong = rows.where(~(is_missing | partition.between(0, partitions - 1))).first()
+    if wrong is not None:
+        [where] = _places([wrong])
+        raise partition_mistake(where, wrong[schema.PARTITION], topic, partitions)
 
 
 def audit_on_spark(
@@ -114,6 +131,7 @@ def audit_on_spark(
     tasks = max(2 * spark.sparkContext.defaultParallelism, -(-seen.offsets // _RECORDS_A_TASK))
     spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
     stored = stored_frame(spark, bootstrap_servers, seen, settings, _ranges(seen, tasks))
+    rows = _placed(rows, stored)
     with steps.step("PySpark audits the topic", unit="tasks") as step, watching(spark, step):
         try:
             return audit_topics(
@@ -133,6 +151,26 @@ def audit_on_spark(
             if not ours:
                 raise
             raise OttlaError(f"{seen.name} could not be read on Spark: {ours[-1]}") from error
+
+
+def _placed(rows: DataFrame, stored: DataFrame) -> DataFrame:
+    """The ledger's rows; those without a partition have that in which their record is stored, if it is.
+
+    Many clients do not say for which partition a record was whose fate they do not know. Only where there are such
+    rows the topic is read once more.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    is_without = F.col(schema.PARTITION) < 0
+    without = rows.where(is_without)
+    if without.first() is None:
+        return rows
+    wanted = stored.join(without.select(schema.SEQUENCE), schema.SEQUENCE, "left_semi")
+    found = wanted.groupBy(schema.SEQUENCE).agg(F.min(schema.PARTITION).alias(_FOUND))
+    placed = without.join(found, schema.SEQUENCE, "left").withColumn(
+        schema.PARTITION, F.coalesce(_FOUND, schema.PARTITION)
+    )
+    return rows.where(~is_without).unionByName(placed.select(rows.columns))
 
 
 def stored_frame(

@@ -32,7 +32,7 @@ def failure_of(side: SideOutcome) -> tuple[str, str] | None:
         return "void", f"This side proves nothing: {'; '.join(side.void)}."
     if side.missing:
         shown = ", ".join(side.missing)
-        return "missing control", f"Nothing was {shown}, and something had to be: the faults had no effect."
+        return "missing control", f"Expected {shown}, and found none: the faults had no effect."
     if not side.is_as_expected:
         expected, found = side.side.expect, side.verdict.seen
         return "not as expected", f"{side.side.claims} was expected to be {expected}, and is {side.seen}: {found}."

@@ -84,5 +84,5 @@ def _show_red(console: Console, given: str, name: str, outcome: TrialOutcome) ->
 def _why(side: SideOutcome) -> str:
     if side.void:
         return f"void: {side.void[0]}"
-    missing = "".join(f"; nothing was {kind}, and something had to be" for kind in side.missing)
+    missing = "".join(f"; expected {kind}, and found none" for kind in side.missing)
     return f"expected {side.side.expect}, seen {side.seen}: {side.verdict.seen}{missing}"

@@ -59,8 +59,11 @@ def send_all(
             # A client that has ended says in its troubles why.
             with suppress(ClientEnded):
                 _hand_over_all(sender, scenario, side, ledger, faults, advance)
-    finally:
         sender.close()
+    except BaseException:
+        # Nobody waits any more, at Ctrl+C least of all.
+        sender.abandon()
+        raise
 
 
 def _hand_over_all(

@@ -88,18 +88,18 @@ class SideOutcome:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The kinds that had to be found and were not."""
+        """The kinds of anomaly that were expected and not found."""
         return () if self.impossible is not None else self.verdict.missing
 
     @property
     def surprises(self) -> tuple[str, ...]:
-        """What was told that is not what had to be told, each in a sentence without its end."""
+        """Errors and attempts that are not as expected, each in a sentence without its end."""
         side, found = self.side, []
         if side.errors is not None and {*side.errors} != {*self.errors}:
-            found.append(f"told were {_listed(self.errors)}, and had to be {_listed(side.errors)}")
+            found.append(f"errors told: {_listed(self.errors)}; expected: {_listed(side.errors)}")
         if side.attempts is not None and {*self.attempts} != {side.attempts}:
             times = ", ".join(map(str, self.attempts)) or "none"
-            found.append(f"attempts at what failed: {times}, and had to be {side.attempts}")
+            found.append(f"attempts of each batch that failed: {times}; expected: {side.attempts}")
         return tuple(found)
 
     @property
@@ -194,7 +194,8 @@ class TrialOutcome:
             return f"Not as expected: {', '.join(wrong)}."
         left_out = [each.side.name for each in self.sides if each.impossible is not None]
         more = f" Not possible with this client: {', '.join(left_out)}." if left_out else ""
-        return f"As expected: every control shows what it lacks, and every other side kept its guarantee.{more}"
+        shown = "every control shows the damage that it is to show"
+        return f"As expected: {shown}, and every other side kept its guarantee.{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

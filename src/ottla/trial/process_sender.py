@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -41,9 +42,12 @@ _GRACE_S = 15.0
 _END_S = 5.0
 _READ_BYTES = 1 << 16
 _STDERR_BYTES = 4_000
+_STDERR_READS_MAX = 4
 _TROUBLES_MAX = 5
 # A client that says other things without an end is ended.
 _WRONG_LINES_MAX = 1_000
+
+_NODE_ERROR = re.compile(r"(Uncaught )?\w*Error\b")
 
 _logger = logging.getLogger("ottla.trial")
 
@@ -81,8 +85,13 @@ class ProcessSender:
         self._has_ended = False
         self._start(command)
         self._outgoing += start_line(order)
-        with suppress(ClientEnded):
-            self._move(lambda: self._hello is not None, start_s)
+        try:
+            with suppress(ClientEnded):
+                self._move(lambda: self._hello is not None, start_s)
+        except BaseException:
+            # Nobody has this sender yet, so nobody else can end the process.
+            self.abandon()
+            raise
 
     # ---- what a runner asks for -------------------------------------------------------------------------------------
 
@@ -142,8 +151,21 @@ class ProcessSender:
                 self._move(lambda: self._has_said_all, self._patience_s)
                 self._see_it_end()
         finally:
-            self._kill()
+            self.abandon()
         self._tell_the_rest_unknown()
+
+    def abandon(self) -> None:
+        """Kill it, with all that it has started. May be called more than once."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._selector.close()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in self._pipes:
+            with suppress(OSError):
+                pipe.close()
 
     # ---- the process ------------------------------------------------------------------------------------------------
 
@@ -188,21 +210,8 @@ class ProcessSender:
     def _end(self, trouble: str) -> None:
         """No record more for this client."""
         self._troubles.append(trouble)
-        self._kill()
+        self.abandon()
         raise ClientEnded
-
-    def _kill(self) -> None:
-        """Leave nothing of it behind."""
-        if self._has_ended:
-            return
-        self._has_ended = True
-        self._selector.close()
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for pipe in self._pipes:
-            with suppress(OSError):
-                pipe.close()
 
     # ---- bytes both ways --------------------------------------------------------------------------------------------
 
@@ -211,21 +220,16 @@ class ProcessSender:
         if self._has_ended:
             raise ClientEnded
         until = time.monotonic() + patience_s
-        try:
-            while not is_done():
-                if self._has_said_all:
-                    self._end_early()
-                self._await_writing()
-                ready = self._selector.select(max(0.0, until - time.monotonic()))
-                moved = [each.data() for each, _ in ready]
-                if any(moved):
-                    until = time.monotonic() + patience_s
-                elif time.monotonic() >= until:
-                    self._end_silent(patience_s)
-        except KeyboardInterrupt:
-            # Nobody waits for it any more.
-            self._kill()
-            raise
+        while not is_done():
+            if self._has_said_all:
+                self._end_early()
+            self._await_writing()
+            ready = self._selector.select(max(0.0, until - time.monotonic()))
+            moved = [each.data() for each, _ in ready]
+            if any(moved):
+                until = time.monotonic() + patience_s
+            elif time.monotonic() >= until:
+                self._end_silent(patience_s)
 
     def _await_writing(self) -> None:
         """Ask for room in the pipe only while there is something to write."""
@@ -362,12 +366,18 @@ class ProcessSender:
         self._end(f"the client {ending} {when}{self._last_words()}")
 
     def _last_words(self) -> str:
-        """The last line on its stderr, behind a colon."""
+        """What it said last on its stderr, behind a colon: the last line of an error, else the last line."""
         with suppress(OSError):
-            while content := os.read(self._pipes[2].fileno(), _READ_BYTES):
+            # No more than a pipe holds: a client that is alive may go on writing without end.
+            for _ in range(_STDERR_READS_MAX):
+                if not (content := os.read(self._pipes[2].fileno(), _READ_BYTES)):
+                    break
                 self._keep_stderr(content)
-        lines = self._stderr.decode("utf-8", "backslashreplace").split("\n")
-        said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        lines = [line.strip() for line in self._stderr.decode("utf-8", "backslashreplace").split("\n")]
+        # Behind the error Node.js prints where it came from, and then its own version.
+        is_of_node = any(line.startswith("Node.js v") for line in lines[-2:])
+        errors = [line for line in lines if is_of_node and _NODE_ERROR.match(line)]
+        said = next((line for line in reversed(errors or lines) if line), "")
         return f": {said}" if said else ""
 
     def _tell_the_rest_unknown(self) -> None:

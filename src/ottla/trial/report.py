@@ -78,7 +78,7 @@ def show_outcome(console: Console, outcome: TrialOutcome) -> None:
     console.print(table)
     console.print()
     where = f" to {outcome.kafka}" if outcome.kafka else ""
-    console.print(Text(f"sent by {outcome.client or 'a client that never said who it is'}{where}", "dim"))
+    console.print(Text(f"sent by {outcome.client or 'a client that did not say its name'}{where}", "dim"))
     for side in outcome.sides:
         _show_evidence(console, side)
     if outcome.unseen:
@@ -102,11 +102,11 @@ def _show_evidence(console: Console, side: SideOutcome) -> None:
         console.print(Text(f"{side.side.name}: not possible with this client: {side.impossible}", "yellow"))
     elif side.without:
         without = ", ".join(side.without)
-        console.print(Text(f"{side.side.name}: this client goes without the trial's own {without}", "dim"))
+        console.print(Text(f"{side.side.name}: this client does not have the trial's own setting {without}", "dim"))
     for why in side.void:
         console.print(Text(f"{side.side.name}: void: {why}", "red"))
     for kind in side.missing:
-        console.print(Text(f"{side.side.name}: nothing was {kind}, and something had to be", "red"))
+        console.print(Text(f"{side.side.name}: expected {kind}, and found none", "red"))
     for surprise in side.surprises:
         console.print(Text(f"{side.side.name}: {surprise}", "red"))
     for piece in side.evidence:

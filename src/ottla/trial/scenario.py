@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -20,7 +20,9 @@ from ottla.audit.findings import TORN
 from ottla.audit.promises import PROMISES
 from ottla.errors import ConfigError, UserMistake
 from ottla.faults.fault import Fault, fault_from
+from ottla.faults.fault_file import field_in
 from ottla.nearest import nearest_name
+from ottla.trial.side_settings import broker_mistake, producer_mistake, topic_mistake
 
 KEPT, BROKEN = "kept", "broken"
 ROLES = LEADER, FIRST_FOLLOWER, SECOND_FOLLOWER = "leader", "first follower", "second follower"
@@ -178,8 +180,14 @@ def read_scenario(name: str, text: str, where: str) -> Scenario:
     reading.check_names(given, _TOP | _TABLES, "a trial")
     records = reading.whole(given, "records", 600, 1, RECORDS_MAX)
     brokers = reading.whole(given, "brokers", 3, 1, 9)
-    faults = tuple(reading.fault(each, index, records) for index, each in enumerate(reading.tables(given, "fault"), 1))
-    sides = tuple(reading.side(each, index, given) for index, each in enumerate(reading.tables(given, "side"), 1))
+    each_fault, each_side = reading.tables(given, "fault"), reading.tables(given, "side")
+    faults = tuple(reading.fault(each, index, records, brokers) for index, each in enumerate(each_fault, 1))
+    sides = tuple(reading.side(each, index, given) for index, each in enumerate(each_side, 1))
+    reading.check_sides(sides)
+    if given.get("zombie") is True and "restart_at" not in given:
+        raise reading.wrong(
+            "zombie is true, and nothing is started again: give restart_at, too", reading.line("zombie")
+        )
     if not any(side.is_control for side in sides):
         raise reading.wrong(
             "no side has to show anything: give one that is without the guarantee `shows`, `errors`, or "
@@ -214,132 +222,190 @@ class _Reading:
         place = self._where if line is None else f"{self._where}, line {line}"
         return ConfigError(f"{place}: {what}")
 
-    def line_of(self, pattern: str, nth: int = 1) -> int | None:
-        """The line on which something stands for the n-th time."""
-        found = [number for number, line in enumerate(self._lines, 1) if re.search(pattern, line)]
-        return found[nth - 1] if len(found) >= nth else None
+    def header(self, name: str, nth: int) -> int | None:
+        """The line with the n-th `[[name]]`."""
+        headers = [n for n, line in enumerate(self._lines, 1) if re.match(rf"\s*\[\[\s*{name}\s*\]\]", line)]
+        return headers[nth - 1] if len(headers) >= nth else None
 
-    def check_names(self, given: Mapping[str, Any], known: set[str], whose: str, line: int | None = None) -> None:
+    def line(self, name: str, header: int | None = None) -> int | None:
+        """The line that gives this field: of the table that begins at `header`, else the first one of the file.
+
+        The header itself where the table does not have the field.
+        """
+        found = re.compile(rf"""\s*(\[+\s*(\w+\s*\.\s*)?)?["']?{re.escape(name)}\b""")
+        for number in range(header or 0, len(self._lines)):
+            if header is not None and re.match(r"\s*\[\[", self._lines[number]):
+                break
+            if found.match(self._lines[number]):
+                return number + 1
+        return header
+
+    def check_names(self, given: Mapping[str, Any], known: set[str], whose: str, header: int | None = None) -> None:
         for name in given:
             if name not in known:
-                near = nearest_name(name, known)
-                hint = f" did you mean {near!r}?" if near is not None else ""
-                place = line or self.line_of(rf"^\s*(\[+\s*)?{re.escape(name)}\b")
-                raise self.wrong(f"{whose} has no field {name!r};{hint} its fields: {', '.join(sorted(known))}", place)
+                told = f"{whose} has no field {name!r};{_hint(name, known)} its fields: {', '.join(sorted(known))}"
+                raise self.wrong(told, self.line(name, header))
 
-    def text_of(self, given: Mapping[str, Any], name: str, line: int | None = None) -> str:
+    def check_sides(self, sides: tuple[Side, ...]) -> None:
+        """There are some, and each has a name of its own."""
+        if not sides:
+            raise self.wrong("it has no side: write at least one, under a line [[side]]")
+        names = [side.name for side in sides]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                line = self.line("name", self.header("side", index + 1))
+                raise self.wrong(f"name is {name!r}, and another side has this name", line)
+
+    def text_of(self, given: Mapping[str, Any], name: str, header: int | None = None) -> str:
         value = given.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise self.wrong(f"it needs a text {name!r}", line or self.line_of(rf"^\s*{name}\b"))
+            raise self.wrong(f"it needs a text {name!r}", self.line(name, header))
         return value
 
     def whole(
-        self, given: Mapping[str, Any], name: str, default: int, least: int, most: int, line: int | None = None
+        self, given: Mapping[str, Any], name: str, default: int, least: int, most: int, header: int | None = None
     ) -> int:
         value = given.get(name, default)
         if type(value) is not int or not least <= value <= most:
-            place = line or self.line_of(rf"^\s*{name}\b")
-            raise self.wrong(f"{name} is {value!r} and must be an integer from {least:,} to {most:,}", place)
+            told = f"{name} is {value!r} and must be an integer from {least:,} to {most:,}"
+            raise self.wrong(told, self.line(name, header))
         return value
 
     def place(self, given: Mapping[str, Any], name: str, records: int) -> int | None:
         """The number of a record before which something happens; None where it does not."""
         return self.whole(given, name, 0, 1, records - 1) if name in given else None
 
-    def yes(self, given: Mapping[str, Any], name: str, line: int | None = None) -> bool:
+    def yes(self, given: Mapping[str, Any], name: str, header: int | None = None) -> bool:
         value = given.get(name, False)
         if type(value) is not bool:
-            place = line or self.line_of(rf"^\s*{name}\b")
-            raise self.wrong(f"{name} is {value!r} and must be true or false", place)
+            raise self.wrong(f"{name} is {value!r} and must be true or false", self.line(name, header))
         return value
 
     def tables(self, given: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
         found = given.get(name, [])
         if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-            raise self.wrong(f"{name} must be tables, each under a line [[{name}]]", self.line_of(rf"\[+\s*{name}\b"))
+            raise self.wrong(f"{name} must be tables, each under a line [[{name}]]", self.line(name))
         yield from found
 
-    def texts(self, given: Mapping[str, Any], name: str) -> dict[str, str]:
+    def texts(self, given: Mapping[str, Any], name: str, header: int | None = None) -> dict[str, str]:
         """Kafka's topic settings, whatever they are written as."""
         found = given.get(name, {})
         if not isinstance(found, dict) or any(isinstance(each, dict | list) for each in found.values()):
-            raise self.wrong(f"{name} must be a table of topic settings", self.line_of(rf"^\s*\[?{name}\b"))
-        return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in found.items()}
+            raise self.wrong(f"{name} must be a table of topic settings", self.line(name, header))
+        read = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in found.items()}
+        if mistake := topic_mistake(read):
+            raise self.wrong(f"{name}: {mistake}", self.line(name, header))
+        return read
 
-    def settings(self, given: Mapping[str, Any], name: str, whose: str, line: int | None = None) -> dict[str, Any]:
+    def settings(self, given: Mapping[str, Any], name: str, whose: str, header: int | None = None) -> dict[str, Any]:
         """Settings with their types, under names of Python."""
         found = given.get(name, {})
         if not isinstance(found, dict):
-            raise self.wrong(f"{name} must be a table of {whose} settings", line or self.line_of(rf"^\s*\[?{name}\b"))
+            raise self.wrong(f"{name} must be a table of {whose} settings", self.line(name, header))
         return {key.replace(".", "_"): value for key, value in found.items()}
 
-    def fault(self, given: Mapping[str, Any], index: int, records: int) -> TimedFault:
-        line = self.line_of(r"^\s*\[\[\s*fault\s*\]\]", index)
+    def check_settings(self, side: Side, header: int | None) -> None:
+        """Whether ottla's producer and brokers take the settings of a side, before anything is started."""
+        transactional_id = TRANSACTIONAL_ID if side.transaction_records else None
+        mistakes = (
+            ("producer", producer_mistake(side.producer, transactional_id)),
+            ("settings", broker_mistake(side.settings)),
+        )
+        for name, mistake in mistakes:
+            if mistake is not None:
+                line = self.line(name, header)
+                # What the side does not have stands at the top.
+                raise self.wrong(f"{name}: {mistake}", self.line(name) if line == header else line)
+
+    def fault(self, given: Mapping[str, Any], index: int, records: int, brokers: int) -> TimedFault:
+        header = self.header("fault", index)
         after = given.get("after_records", 0)
         until = given.get("until_records")
         for name, value in (("after_records", after), ("until_records", until)):
             if value is not None and (type(value) is not int or not 0 <= value <= records):
-                raise self.wrong(f"{name} is {value!r} and must be an integer from 0 to {records:,}", line)
+                told = f"{name} is {value!r} and must be an integer from 0 to {records:,}"
+                raise self.wrong(told, self.line(name, header))
         if until is not None and until <= after:
-            raise self.wrong(f"until_records is {until} and must be more than after_records, {after}", line)
+            told = f"until_records is {until} and must be more than after_records, {after}"
+            raise self.wrong(told, self.line("until_records", header))
         role = given.get("broker", "")
         fields = {name: value for name, value in given.items() if name not in _OF_FAULT}
         if role:
-            known = (*ROLES, COORDINATOR)
-            if role not in known:
-                raise self.wrong(f"broker is {role!r} and must be one of {', '.join(known)}", line)
+            self._one_of(given, "broker", (*ROLES, COORDINATOR), header)
             if "broker_id" in fields:
-                raise self.wrong("broker and broker_id both name its broker: give one of them", line)
+                told = "broker and broker_id both name its broker: give one of them"
+                raise self.wrong(told, self.line("broker", header))
             fields |= {"topic": TOPIC, "partition": 0} if fields.get("kind") == "move_leader" else {"broker_id": 0}
         try:
             fault = fault_from(fields)
         except ConfigError as error:
-            raise self.wrong(str(error), line) from None
-        in_sync = self.whole(given, "in_sync", 1, 1, 9, line) if "in_sync" in given else None
+            told = str(error)
+            name = field_in(told, given)
+            if near := nearest_name(name, _OF_FAULT):
+                told = told.replace(f"no field {name}; its", f"no field {name}; did you mean {near!r}? its")
+            raise self.wrong(told, self.line(name, header)) from None
+        broker_id = fields.get("broker_id")
+        if isinstance(broker_id, int) and broker_id > brokers:
+            told = f"broker_id is {broker_id}, and the trial has brokers 1 to {brokers}"
+            raise self.wrong(told, self.line("broker_id", header))
+        in_sync = self.whole(given, "in_sync", 1, 1, brokers, header) if "in_sync" in given else None
         return TimedFault(fault, after, until, role, in_sync)
 
     def side(self, given: Mapping[str, Any], index: int, top: Mapping[str, Any]) -> Side:
-        line = self.line_of(r"^\s*\[\[\s*side\s*\]\]", index)
-        self.check_names(given, _OF_SIDE, "a side", line)
+        header = self.header("side", index)
+        self.check_names(given, _OF_SIDE, "a side", header)
         shows = given.get("shows", [])
         kinds = sorted({kind for promise in PROMISES.values() for kind in (*promise.never, *promise.shows, TORN)})
         if not isinstance(shows, list) or not all(each in kinds for each in shows):
-            raise self.wrong(f"shows is {shows!r} and must be a list of some of {', '.join(kinds)}", line)
-        producer = self.settings(top, "producer", "producer") | self.settings(given, "producer", "producer", line)
+            wrong = next((each for each in shows if each not in kinds), None) if isinstance(shows, list) else None
+            told = f"shows is {shows!r} and must be a list of some of {', '.join(kinds)}{_question(wrong, kinds)}"
+            raise self.wrong(told, self.line("shows", header))
+        producer = self.settings(top, "producer", "producer") | self.settings(given, "producer", "producer", header)
         mine = _NOT_GIVEN & {*producer}
         if mine:
-            raise self.wrong(f"{mine.pop()} cannot be set for a producer of a trial: the trial sets it", line)
-        transaction_records = self.whole(given, "transaction_records", 0, 0, RECORDS_MAX, line)
-        notes_every = self.whole(given, "notes_every", 0, 0, RECORDS_MAX, line)
+            told = f"{mine.pop()} cannot be set for a producer of a trial: the trial sets it"
+            raise self.wrong(told, self.line("producer", header))
+        transaction_records = self.whole(given, "transaction_records", 0, 0, RECORDS_MAX, header)
+        notes_every = self.whole(given, "notes_every", 0, 0, RECORDS_MAX, header)
         if transaction_records and notes_every:
-            raise self.wrong("what is committed is noted with it: give transaction_records or notes_every", line)
-        attempts = self.whole(given, "attempts", 0, 0, RECORDS_MAX, line) if "attempts" in given else None
+            told = "a commit is a note, too: give transaction_records or notes_every"
+            raise self.wrong(told, self.line("notes_every", header))
+        attempts = self.whole(given, "attempts", 0, 0, RECORDS_MAX, header) if "attempts" in given else None
         both = {**top, **given}
         level = COMMITTED if transaction_records else UNCOMMITTED
-        return Side(
-            name=self.text_of(given, "name", line),
-            claims=self._one_of(given, "claims", tuple(PROMISES), line),
+        side = Side(
+            name=self.text_of(given, "name", header),
+            claims=self._one_of(given, "claims", tuple(PROMISES), header),
             producer=producer,
-            topic=self.texts(top, "topic") | self.texts(given, "topic"),
-            expect=self._one_of(given, "expect", (KEPT, BROKEN), line, KEPT),
+            topic=self.texts(top, "topic") | self.texts(given, "topic", header),
+            expect=self._one_of(given, "expect", (KEPT, BROKEN), header, KEPT),
             shows=tuple(shows),
-            errors=self._names(given, "errors", line),
+            errors=self._names(given, "errors", header),
             attempts=attempts,
-            settings=self.settings(top, "settings", "broker") | self.settings(given, "settings", "broker", line),
-            replicas=self.whole(both, "replicas", 0, 0, both.get("brokers", 3)),
-            records_per_second=self.whole(both, "records_per_second", 0, 0, 1_000_000),
+            settings=self.settings(top, "settings", "broker") | self.settings(given, "settings", "broker", header),
+            replicas=self.whole(
+                both, "replicas", 0, 0, both.get("brokers", 3), header if "replicas" in given else None
+            ),
+            records_per_second=self.whole(
+                both, "records_per_second", 0, 0, 1_000_000, header if "records_per_second" in given else None
+            ),
             transaction_records=transaction_records,
-            new_id=self.yes(given, "new_id", line),
+            new_id=self.yes(given, "new_id", header),
             notes_every=notes_every,
-            isolation_level=self._one_of(given, "isolation_level", (COMMITTED, UNCOMMITTED), line, level),
+            isolation_level=self._one_of(given, "isolation_level", (COMMITTED, UNCOMMITTED), header, level),
         )
+        self.check_settings(side, header)
+        return side
 
-    def _names(self, given: Mapping[str, Any], name: str, line: int | None) -> tuple[str, ...] | None:
+    def _names(self, given: Mapping[str, Any], name: str, header: int | None) -> tuple[str, ...] | None:
         found = given.get(name)
         if found is None:
             return None
         if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
-            raise self.wrong(f'{name} is {found!r} and must be a list of errors, such as ["NOT_ENOUGH_REPLICAS"]', line)
+            raise self.wrong(
+                f'{name} is {found!r} and must be a list of errors, such as ["NOT_ENOUGH_REPLICAS"]',
+                self.line(name, header),
+            )
         return tuple(found)
 
     def _one_of(
@@ -347,10 +413,24 @@ class _Reading:
         given: Mapping[str, Any],
         name: str,
         known: tuple[str, ...],
-        line: int | None,
+        header: int | None,
         default: str | None = None,
     ) -> str:
         value = given.get(name, default)
         if value not in known:
-            raise self.wrong(f"{name} is {value!r} and must be one of {', '.join(known)}", line)
+            told = "is missing" if value is None else f"is {value!r}"
+            question = _question(value, known)
+            raise self.wrong(f"{name} {told} and must be one of {', '.join(known)}{question}", self.line(name, header))
         return str(value)
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    """ " did you mean 'acks'?", or nothing."""
+    near = nearest_name(name, known)
+    return f" did you mean {near!r}?" if near is not None else ""
+
+
+def _question(value: object, known: Iterable[str]) -> str:
+    """The same behind a list of all that is allowed."""
+    hint = _hint(value, known) if isinstance(value, str) else ""
+    return f";{hint}" if hint else ""

@@ -89,3 +89,6 @@ class Sender(Protocol):
 
     def close(self) -> None:
         """Wait for all outcomes and end; after this everything is told that ever will be."""
+
+    def abandon(self) -> None:
+        """End at once, and wait for nothing: the trial is over. May be called more than once."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ottla.audit.findings import ALTERED, EVIDENCE_MAX, Anomaly, Finding
 from ottla.audit.history import NO_SEQUENCE, PartitionHistory
+from ottla.ledger.schema import NO_CRC
 
 
 def check_alteration(history: PartitionHistory, evidence_max: int = EVIDENCE_MAX) -> Finding:
@@ -35,7 +36,8 @@ def _anomaly(history: PartitionHistory, row: int, source: int | None) -> Anomaly
         detail = f"record {sequence} is stored at offset {offset}, and nobody sent it to this partition"
     else:
         parts = [
-            f"its {name} has CRC {there:#010x}, sent was {here:#010x}"
+            f"its {name} {'is null' if there == NO_CRC else f'has CRC {there:#010x}'}, "
+            f"sent was {'null' if here == NO_CRC else f'{here:#010x}'}"
             for name, there, here in (
                 ("key", stored.key_crc[row], history.sent.key_crc[source]),
                 ("value", stored.value_crc[row], history.sent.value_crc[source]),

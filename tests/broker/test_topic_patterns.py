@@ -1,0 +1,36 @@
+"""Patterns of topics (KIP-848): those that people write are taken, those that may take for ever are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.groups.topic_patterns import PatternError, compile_pattern, matching
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched"),
+    [
+        ("orders|payments|flights", ["orders"]),
+        ("(dev|test|prod)-.*-orders-v?[0-9]+", ["dev-eu-orders-7"]),
+        ("(?:dev|test)-.*?-orders-(v[0-9]*)?.*", ["dev-eu-orders-7"]),
+        ("|".join(f"topic-{number}" for number in range(25)), ["topic-7"]),
+        ("a?" * 18, ["a"]),
+    ],
+)
+def test_patterns_that_people_write_are_taken(pattern: str, matched: list[str]) -> None:
+    assert matching(pattern, ["orders", "dev-eu-orders-7", "topic-7", "a", "b"]) == matched
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "a?" * 30 + "a" * 30,
+        "(a|aa)" * 20 + "b",
+        "(?:a?a?a?a?a?a?a?a?){9}" + "a?" * 12,
+        "(a?|(a?a?|a)(a?|a))" * 10,
+        ".*" * 4 + "a?" * 4,
+    ],
+)
+def test_patterns_that_match_in_too_many_ways_are_refused(pattern: str) -> None:
+    with pytest.raises(PatternError, match="may take for ever"):
+        compile_pattern(pattern)
