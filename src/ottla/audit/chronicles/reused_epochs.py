@@ -11,8 +11,8 @@ one's.
 
 What is not taken for a repetition joins what that epoch left open in the partition: its leader takes it for more of the
 same transaction, asks no coordinator, and the coordinator writes no marker there, so that a later transaction's marker
-decides for both. And an instance that was to be replaced may ask for the end of its own transaction with that epoch: the
-coordinator takes it for the end of the newer one's.
+decides for both. And an instance that was to be replaced may ask for the end of its own transaction with that epoch:
+the coordinator takes it for the end of the newer one's.
 
 So who was acknowledged at the offset of a record that the same producer had sent there in an earlier transaction, or a
 newer instance of it in a later one, was lost by that power cut, if one took part of the coordinators' topic after the
