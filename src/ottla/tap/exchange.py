@@ -108,7 +108,8 @@ class PartitionPart:
 class Exchange:
     """One request with its answer.
 
-    `request_us` and `response_us` are when the last byte of each was seen. Sizes count whole frames with their length
+    `request_us` and `response_us` are when the last byte of each was seen; `end_us` is when the connection of a request
+    that got no answer ended, or its recording did. Sizes count whole frames with their length
     fields; `missing_bytes` of them were not captured. `error` is the first error that concerns no partition, `errors`
     has all of the exchange. `unread` says why the request or the answer could not be decoded. `committed` is EndTxn's:
     True commits, False aborts.
@@ -120,6 +121,7 @@ class Exchange:
     outcome: Outcome
     request_us: int | None = None
     response_us: int | None = None
+    end_us: int | None = None
     request_bytes: int | None = None
     response_bytes: int | None = None
     missing_bytes: int = 0
