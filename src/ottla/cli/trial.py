@@ -61,6 +61,13 @@ def trial(
         str | None,
         typer.Option(help="Who sends: a program of yours (docs/trial-clients.md).", metavar="TEXT"),
     ] = None,
+    capture: Annotated[
+        Path | None,
+        typer.Option("--from", help="Make a trial of what this capture shows to be broken, and run it.", metavar="CAPTURE"),
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", help="With --from: write the trial to this file.", metavar="FILE.toml")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what client and brokers log.")] = False,
 ) -> None:
     """Put faults in force in a cluster, and see which delivery guarantee holds.
@@ -81,6 +88,7 @@ def trial(
         ottla trial mine.toml
         ottla trial lost-ack --client kafka-python
         ottla trial lost-ack --command "node client.js"
+        ottla trial --from orders.capture --keep incident.toml
 
     Exit status: 0 if everything was as expected, 1 if it was not, 2 if a file, a name or an option cannot be used.
     """
@@ -97,6 +105,15 @@ def trial(
                 raise UserMistake(f"--list shows the trials, and {option} writes their outcome: give one of them")
         show_list(console, shipped)
         return
+    if keep is not None and capture is None:
+        raise UserMistake("--keep writes the trial that --from makes of a capture: give both, or neither")
+    if capture is not None:
+        if names or shows:
+            raise UserMistake("--from makes a trial of a capture: give no name of another one beside it")
+        made = _made_of(capture, keep)
+        clients = _clients(client or [], command, is_matrix=False)
+        with _logging(verbose):
+            raise typer.Exit(_run([made], clients, json_file, report_file, junit_file))
     if not names:
         raise UserMistake("which trial? `ottla trial --list` shows all; begin with `ottla trial lost-ack`")
     if shows:
@@ -108,6 +125,23 @@ def trial(
     with _logging(verbose):
         status = _run(scenarios, clients, json_file, report_file, junit_file)
     raise typer.Exit(status)
+
+
+def _made_of(capture: Path, keep: Path | None) -> tuple[str, Scenario]:
+    """The trial that shows what a capture shows, and its name."""
+    from ottla.cli.explain import explained
+    from ottla.explain.scenario_text import scenario_text
+    from ottla.trial.scenario import read_scenario
+    from ottla.whole_file import check_place, write_whole
+
+    if keep is not None:
+        check_place(keep, what="the trial", option="--keep")
+    text = scenario_text(explained(capture), capture.name)
+    name = capture.stem if keep is None else keep.stem
+    scenario = read_scenario(name, text, str(keep or capture))
+    if keep is not None:
+        write_whole(keep, text, what="the trial", option="--keep")
+    return str(keep or name), scenario
 
 
 def _wanted(names: list[str]) -> list[tuple[str, Scenario]]:
