@@ -81,9 +81,10 @@ def _duplicates(placement: Placement) -> list[Breach]:
             told.add(id(sending))
             acked = sending.acked
             again = "" if acked is None else f", and they were acknowledged at offset {acked.offset}"
+            last = f"to {filled.end - 1} are" if filled.end > filled.begin + 1 else "is"
             words = (
-                f"offsets {filled.begin} to {filled.end - 1} are filled by {_records(sending)} whose answer did not "
-                f"come, or was an error{again}"
+                f"offset{'s' * (filled.end > filled.begin + 1)} {filled.begin} {last} taken by {_records(sending)} "
+                f"whose answer did not come, or was an error{again}"
             )
             offsets = (filled.begin, *(() if acked is None or acked.offset is None else (acked.offset,)))
             found.append(_breach(DUPLICATED, placement, sending, offsets, words))

@@ -2,8 +2,8 @@
 
 What a broker answered and what a Fetch showed is known. Between two known batches there may be offsets that nobody
 told of: batches whose answer never came, or was an error, fill them where their numbers of records add up. Where more
-than one selection of them adds up, only what all of them have in common is concluded. A partition in which
-transactions are is not counted: their markers take offsets, too.
+than one selection of them adds up, only what all of them have in common is concluded. A partition is not counted in
+which transactions are (their markers take offsets, too), or to which somebody writes whose requests were not captured.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Placement:
     `ranges`: in offset order, no two at the same offsets; of what was overwritten the last. `overwritten`: what was
     acknowledged, and another batch was told or fetched at its offsets later. `is_comparable`: fetched batches have the
     bytes that were produced (brokers that set timestamps or compress anew change them). `is_whole`: everything from the
-    first to the last known offset is explained.
+    first to the last known offset is explained. `has_strangers`: others write there whose requests were not captured.
     """
 
     seen: PartitionSeen
@@ -61,6 +61,7 @@ class Placement:
     is_comparable: bool = True
     is_compacted: bool = False
     is_transactional: bool = False
+    has_strangers: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -87,6 +88,10 @@ def place_batches(seen: PartitionSeen) -> Placement:
         for before, after in zip(fetch.batches, fetch.batches[1:], strict=False)
     )
     placement.is_comparable = not fetched or any(each.sha256 in produced for each in fetched)
+    told = [each.offset for each in seen.attempts if each.is_acked and each.offset is not None]
+    placement.has_strangers = bool(told) and any(
+        each.base_offset >= min(told) and each.sha256 not in produced for each in fetched
+    )
     _take_ranges(placement)
     _take_copies(placement)
     if not placement.is_transactional and not placement.is_compacted:
@@ -178,33 +183,31 @@ def _fill_gaps(placement: Placement) -> None:
         _, known_us, end = max(ends, key=lambda each: (each[2], -each[1]))
         if end > ranges[-1].end:
             gaps.append((ranges[-1].end, end, known_us))
-    used: set[int] = set()
+    acked = {id(each) for each in placement.seen.sendings if each.acked is not None}
+    # An idempotent batch of which the broker told where it stands is there only once.
+    open_ones = [
+        attempt
+        for sending in placement.seen.sendings
+        for attempt in sending.attempts
+        if attempt.stands_at is None
+        and not attempt.is_acked
+        and not (attempt.is_idempotent and id(sending) in acked)
+    ]
     for begin, end, known_us in gaps:
-        candidates = [
-            each
-            for each in placement.seen.attempts
-            if each.stands_at is None
-            and not each.is_acked
-            and each.number not in used
-            and each.sent_us <= known_us
-            and not (each.is_idempotent and _stands(placement, each))
-        ]
+        candidates = [each for each in open_ones if each.stands_at is None and each.sent_us <= known_us]
         selections = _adding_up(candidates, end - begin)
         if not selections:
             placement.unexplained.append((begin, end))
             continue
         placement.filled.append(Filled(begin, end, selections))
-        if len(selections) == 1:
+        if len(selections) == 1 and not placement.has_strangers:
             offset = begin
             for each in selections[0]:
                 each.stands_at = offset
                 offset += each.batch.record_count
-        used |= {each.number for each in selections[-1]} if len(selections) == 1 else set()
-
-
-def _stands(placement: Placement, attempt: Attempt) -> bool:
-    """Whether the broker has told where this batch of an idempotent producer stands: it is there only once."""
-    return any(each.acked is not None for each in placement.seen.sendings if attempt in each.attempts)
+    if placement.unexplained or placement.has_strangers:
+        placement.unexplained += [(each.begin, each.end) for each in placement.filled]
+        placement.filled.clear()
 
 
 def _adding_up(candidates: list[Attempt], count: int) -> list[tuple[Attempt, ...]]:

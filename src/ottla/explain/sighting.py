@@ -257,7 +257,8 @@ def _unseen(seen: Sighting, remarks: list[Remark]) -> list[str]:
     unfetched = [f"{each.place[0]}-{each.place[1]}" for each in produced if not each.fetched]
     if unfetched:
         few = ", ".join(unfetched[:3]) + (f" and {len(unfetched) - 3} more" if len(unfetched) > 3 else "")
-        found.append(f"what is stored in {few}: no Fetch of it was captured, so offsets alone are counted there")
+        found.append(f"what is stored in {few}: no Fetch of it was captured, so offsets alone are "
+            "counted there, as if nobody else wrote to it")
     return found
 
 

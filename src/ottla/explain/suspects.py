@@ -21,7 +21,7 @@ from ottla.tap.exchange import Outcome
 # A connection that ends later than this after its request was silent rather than cut.
 _SILENT_US = 400_000
 # An answer is late that took so much longer than usual, and so long at least.
-_LATE_TIMES, _LATE_US = 20, 40_000
+_LATE_TIMES, _LATE_US = 20, 100_000
 _DELAY_MAX_MS = 60_000
 # What a broker answers that no longer leads, or is not yet known to.
 _LED_ELSEWHERE = (
