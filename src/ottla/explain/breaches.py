@@ -73,13 +73,23 @@ def _duplicates(placement: Placement) -> list[Breach]:
             times = f"{len(sending.attempts)} times" if len(sending.attempts) > 1 else "once"
             words = f"the same {_records(sending)} stand at offsets {_listed(offsets)}; they were sent {times}"
             found.append(_breach(DUPLICATED, placement, sending, tuple(offsets), words))
+    for sending in placement.seen.sendings:
+        if sending.again is not None and id(sending) not in told and _stands_divided(placement, sending):
+            told.add(id(sending))
+            offset, other = sending.first.stands_at, sending.again.acked
+            assert offset is not None
+            assert other is not None
+            assert other.offset is not None
+            words = f"{_records(sending)} stand at offset {offset}, and the first of them was sent again in a batch that "
+            words += f"was acknowledged at offset {other.offset}"
+            found.append(_breach(DUPLICATED, placement, sending, (offset, other.offset), words, other))
     for filled in placement.filled:
         copied = _copied_by_all(filled, placement)
         for sending in copied:
             if id(sending) in told:
                 continue
             told.add(id(sending))
-            acked = sending.acked
+            acked = sending.acked_again
             again = "" if acked is None else f", and they were acknowledged at offset {acked.offset}"
             last = f"to {filled.end - 1} are" if filled.end > filled.begin + 1 else "is"
             words = (
@@ -91,13 +101,20 @@ def _duplicates(placement: Placement) -> list[Breach]:
     return found
 
 
+def _stands_divided(placement: Placement, sending: Sending) -> bool:
+    """Whether it stands although it was sent again, divided anew, and that stands elsewhere."""
+    other = None if sending.again is None else sending.again.acked
+    at = sending.first.stands_at
+    return sending.acked is None and at is not None and other is not None and other.offset not in (None, at)
+
+
 def _copied_by_all(filled: Filled, placement: Placement) -> list[Sending]:
     """Those who have a copy elsewhere, one for the gap at least, whichever selection is true."""
     of_attempt = {each.number: sending for sending in placement.seen.sendings for each in sending.attempts}
     chosen: list[list[Sending]] = []
     for selection in filled.selections:
         sendings = [of_attempt[each.number] for each in selection]
-        copied = [each for each in sendings if each.acked is not None or sendings.count(each) > 1]
+        copied = [each for each in sendings if each.acked_again is not None or sendings.count(each) > 1]
         if not copied:
             return []
         chosen.append(copied)

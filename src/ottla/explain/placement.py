@@ -213,6 +213,8 @@ def _fill_gaps(placement: Placement) -> None:
 def _adding_up(candidates: list[Attempt], count: int) -> list[tuple[Attempt, ...]]:
     """All selections of these with so many records; none where there are too many to try."""
     fitting = [each for each in candidates if each.batch.record_count <= count]
+    if sum(each.batch.record_count for each in fitting) == count:
+        return [tuple(fitting)]
     if len(fitting) > _CANDIDATES_MAX:
         return []
     return [

@@ -119,6 +119,9 @@ class _Cast:
         choices = [0] * len(self.suspects)
         for in_flight in (None, *_IN_FLIGHT):
             yield self._plan(choices, in_flight)
+        # Simulated brokers answer sooner than most: several requests are in flight if they are sent at once.
+        for in_flight in (None, _IN_FLIGHT[-1]):
+            yield self._plan(choices, in_flight, pause_us_max=0)
         for number, suspect in enumerate(self.suspects):
             for choice in range(1, len(suspect.faults)):
                 changed = [*choices]
@@ -126,7 +129,7 @@ class _Cast:
                 yield self._plan(changed, None)
         yield self._plan([min(1, len(each.faults) - 1) for each in self.suspects], None)
 
-    def _plan(self, choices: list[int], in_flight: int | None) -> Plan:
+    def _plan(self, choices: list[int], in_flight: int | None, pause_us_max: int = _PAUSE_US_MAX) -> Plan:
         partitions: dict[str, int] = {}
         for topic, partition in self._places.values():
             partitions[topic] = max(partitions.get(topic, 0), partition + 1)
@@ -136,7 +139,10 @@ class _Cast:
             False,
             {},
             [TopicPlan(topic, count) for topic, count in partitions.items()],
-            [self._producer(name, sendings, in_flight) for name, sendings in self._producers.items()],
+            [
+                self._producer(name, sendings, in_flight, pause_us_max)
+                for name, sendings in self._producers.items()
+            ],
             [],
             [],
         )
@@ -157,7 +163,9 @@ class _Cast:
         nth = sum(each.place == attempt.place and each.number <= attempt.number for each in self._attempts)
         return TimedFault(fault.but(topic=topic, partition=partition, nth=nth), 0, _FAULTS_LAST_US)
 
-    def _producer(self, name: str, sendings: list[Sending], in_flight: int | None) -> ProducerPlan:
+    def _producer(
+        self, name: str, sendings: list[Sending], in_flight: int | None, pause_us_max: int
+    ) -> ProducerPlan:
         first = sendings[0].first
         acks = {0: 0, 1: 1}.get(-1 if first.exchange.acks is None else first.exchange.acks, "all")
         most = min(5, _in_flight_seen(sendings))
@@ -175,7 +183,7 @@ class _Cast:
         before_us = self._began_us
         for sending in sendings:
             attempt = sending.first
-            pause_us = min(max(0, attempt.sent_us - before_us), _PAUSE_US_MAX)
+            pause_us = min(max(0, attempt.sent_us - before_us), pause_us_max)
             before_us = max(before_us, attempt.sent_us)
             if pause_us:
                 acts.append(Act(PAUSE, pause_us=pause_us))

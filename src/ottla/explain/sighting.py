@@ -2,6 +2,8 @@
 
 An *attempt* is one batch in one Produce request. Attempts of the same bytes are the same *sending* where one follows a
 failure of the one before it (a retry), and further sendings where they do not: an application may send equal records.
+Some clients divide their records anew when they send them again (librdkafka without idempotence): such a batch begins
+with the first record of the one that failed, which its timestamp shows.
 Nothing is concluded here; `placement` says where batches stand, and `breaches` what that breaks.
 """
 
@@ -78,9 +80,10 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """A batch that a producer sends, with all its attempts."""
+    """A batch that a producer sends, with all its attempts; `again`: what has its first record, divided anew."""
 
     attempts: list[Attempt]
+    again: Sending | None = None
 
     @property
     def first(self) -> Attempt:
@@ -91,6 +94,11 @@ class Sending:
     def acked(self) -> Attempt | None:
         """The attempt that was acknowledged with an offset, if one was."""
         return next((each for each in self.attempts if each.is_acked and each.offset is not None), None)
+
+    @property
+    def acked_again(self) -> Attempt | None:
+        """The same of the batch that has its first record, where it was divided anew."""
+        return self.acked or (None if self.again is None else self.again.acked)
 
 
 @dataclass(slots=True)
@@ -168,6 +176,7 @@ def look(entries: Iterable[Entry]) -> Sighting:
             attempt.nth = nth
         partition.sendings = _sendings(partition.attempts)
         partition.begun_us = begun_us
+        _find_divided_anew(partition.sendings)
     seen.unseen = _unseen(seen, remarks)
     return seen
 
@@ -238,6 +247,26 @@ def _has_failed(sending: Sending, now_us: int) -> bool:
     return settled_us is None or settled_us <= now_us
 
 
+def _find_divided_anew(sendings: list[Sending]) -> None:
+    """The batch with the first record of one that failed: the same client sends it later, with the same timestamp.
+
+    What is new is not older than the last record of the one that failed; so where all its records are of one
+    millisecond, nothing is concluded.
+    """
+    failed: dict[tuple[object, ...], list[Sending]] = {}
+    for sending in sendings:
+        first = sending.first
+        stamp = first.batch.base_timestamp_ms
+        who = _host(first.exchange), first.exchange.client_id, stamp
+        if stamp is None or first.is_idempotent:
+            continue
+        before = [each for each in failed.get(who, ()) if _has_failed(each, first.sent_us) and each.again is None]
+        if len(before) == 1:
+            before[0].again = sending
+        if (first.batch.max_timestamp_ms or 0) > stamp:
+            failed.setdefault(who, []).append(sending)
+
+
 def _unseen(seen: Sighting, remarks: list[Remark]) -> list[str]:
     found = ["disks, clocks, and what brokers say to each other"]
     kinds = [each.kind for each in remarks]
@@ -255,6 +284,9 @@ def _unseen(seen: Sighting, remarks: list[Remark]) -> list[str]:
         found.append(f"{_counted(len(unread), 'Produce request')} that could not be decoded")
     produced = [each for each in seen.partitions.values() if each.attempts]
     unfetched = [f"{each.place[0]}-{each.place[1]}" for each in produced if not each.fetched]
+    unasked = any(a.exchange.outcome is Outcome.NOT_DUE for each in produced if not each.fetched for a in each.attempts)
+    if unasked:
+        found.append("whether requests with acks=0 were stored: nobody answers them, and no Fetch was captured")
     if unfetched:
         few = ", ".join(unfetched[:3]) + (f" and {len(unfetched) - 3} more" if len(unfetched) > 3 else "")
         found.append(f"what is stored in {few}: no Fetch of it was captured, so offsets alone are "
