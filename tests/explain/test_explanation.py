@@ -55,7 +55,9 @@ def exchange(api: str, at_ms: int, part: PartitionPart | None, *, took_ms: int |
     )
 
 
-def produced(at_ms: int, sent: Batch, offset: int | None = None, *, error: str | None = None, acks: int = -1) -> Exchange:
+def produced(
+    at_ms: int, sent: Batch, offset: int | None = None, *, error: str | None = None, acks: int = -1
+) -> Exchange:
     part = PartitionPart(topic="orders", partition=0, offset=offset, batches=(sent,), error=error)
     took_ms = None if offset is None and error is None else 1
     return exchange("Produce", at_ms, part, took_ms=took_ms, acks=acks)
@@ -209,5 +211,7 @@ def test_nothing_broken_makes_no_trial() -> None:
 
 
 def test_a_capture_of_an_older_version_has_no_end_of_connections_and_is_read_all_the_same() -> None:
-    entries = [replace(each, end_us=None) if isinstance(each, Exchange) else each for each in simulated("lose_ack", nth=5)]
+    entries = [
+        replace(each, end_us=None) if isinstance(each, Exchange) else each for each in simulated("lose_ack", nth=5)
+    ]
     assert [each.kind for each in read(entries, "it").breaches] == ["duplicated"]

@@ -42,9 +42,8 @@ def test_what_is_broken_is_found_and_nothing_is_invented(count: int) -> None:
         assert told <= {*plan.broken}, f"seed {plan.seed}: {told} told, {plan.broken} true"
         broken += bool(plan.broken)
         found += bool(plan.broken) and told == {*plan.broken}
-    print(f"{found} of {broken} found")
     assert broken == count // 2
-    assert found >= SHARE_FOUND * broken
+    assert found >= SHARE_FOUND * broken, f"{found} of {broken} found"
 
 
 @pytest.mark.parametrize("count", [16, pytest.param(300, marks=pytest.mark.prove)])
@@ -84,5 +83,4 @@ def test_what_is_found_breaks_in_the_simulator_too(count: int) -> None:
             found = explain(plan.entries, "the capture", shrinks=False)
             broken += bool(found.breaches)
             same += found.reproduced
-    print(f"{same} of {broken} shown again")
-    assert same >= SHARE_FOUND * broken
+    assert same >= SHARE_FOUND * broken, f"{same} of {broken} shown again"

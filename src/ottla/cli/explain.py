@@ -38,9 +38,7 @@ def explain(
     ] = None,
     keep: Annotated[
         Path | None,
-        typer.Option(
-            "--keep", help="Write the smallest plan; `ottla simulate --plan` runs it.", metavar="PLAN.json"
-        ),
+        typer.Option("--keep", help="Write the smallest plan; `ottla simulate --plan` runs it.", metavar="PLAN.json"),
     ] = None,
     shrink_seconds: Annotated[
         int,
@@ -154,7 +152,10 @@ def _show(found: Explanation) -> None:
     assert plan is not None
     faults, records = counted(len(plan.faults), "fault"), counted(plan.records, "record")
     if not found.reproduced:
-        say(f"in the simulator: not shown again in {counted(found.replayed.runs, 'plan')}; something unseen may be to blame")
+        say(
+            f"in the simulator: not shown again in {counted(found.replayed.runs, 'plan')}; "
+            "something unseen may be to blame"
+        )
     elif found.breaches:
         small = found.small
         after = "" if small is None else f", made smaller in {counted(small.runs, 'run')}"

@@ -63,7 +63,9 @@ def trial(
     ] = None,
     capture: Annotated[
         Path | None,
-        typer.Option("--from", help="Make a trial of what this capture shows to be broken, and run it.", metavar="CAPTURE"),
+        typer.Option(
+            "--from", help="Make a trial of what this capture shows to be broken, and run it.", metavar="CAPTURE"
+        ),
     ] = None,
     keep: Annotated[
         Path | None, typer.Option("--keep", help="With --from: write the trial to this file.", metavar="FILE.toml")

@@ -16,6 +16,8 @@ from ottla.tap.exchange import Exchange, Outcome
 
 # A request without an answer may still be under way, for so long at most.
 _SETTLED_US = 4_000_000
+# A replica that readers fetch from may know of the end so much later (replica.lag.time.max.ms).
+_REPLICA_LAG_US = 30_000_000
 
 
 @dataclass(slots=True)
@@ -80,7 +82,9 @@ def _duplicates(placement: Placement) -> list[Breach]:
             assert offset is not None
             assert other is not None
             assert other.offset is not None
-            words = f"{_records(sending)} stand at offset {offset}, and the first of them was sent again in a batch that "
+            words = (
+                f"{_records(sending)} stand at offset {offset}, and the first of them was sent again in a batch that "
+            )
             words += f"was acknowledged at offset {other.offset}"
             found.append(_breach(DUPLICATED, placement, sending, (offset, other.offset), words, other))
     for filled in placement.filled:
@@ -96,8 +100,8 @@ def _duplicates(placement: Placement) -> list[Breach]:
                 f"offset{'s' * (filled.end > filled.begin + 1)} {filled.begin} {last} taken by {_records(sending)} "
                 f"whose answer did not come, or was an error{again}"
             )
-            offsets = (filled.begin, *(() if acked is None or acked.offset is None else (acked.offset,)))
-            found.append(_breach(DUPLICATED, placement, sending, offsets, words))
+            told_at = () if acked is None or acked.offset is None else (acked.offset,)
+            found.append(_breach(DUPLICATED, placement, sending, (filled.begin, *told_at), words))
     return found
 
 
@@ -157,7 +161,7 @@ def _cut_off(placement: Placement) -> list[Breach]:
         acked = None if sending is None else sending.acked
         if sending is None or acked is None or acked.offset != each.begin or each.begin < end:
             continue
-        if asked_us > each.known_us + _SETTLED_US:
+        if asked_us > each.known_us + _REPLICA_LAG_US:
             words = f"{_records(sending)} were acknowledged at offset {each.begin}, and the partition ends at {end}"
             found.append(_breach(LOST, placement, sending, (each.begin, end), words))
     return found

@@ -44,9 +44,7 @@ def _offsets(read: ReadSeen) -> dict[int, list[int]]:
     return found
 
 
-def _look_for_copies(
-    read: ReadSeen, records: list[SentRecord], offsets: dict[int, list[int]], found: Findings
-) -> None:
+def _look_for_copies(read: ReadSeen, records: list[SentRecord], offsets: dict[int, list[int]], found: Findings) -> None:
     times: dict[int, int] = {}
     for record in records:
         times[record.number] = times.get(record.number, 0) + 1
@@ -57,9 +55,7 @@ def _look_for_copies(
             found.add(words, place=(read.topic, read.partition), number=number, offsets=tuple(stored))
 
 
-def _look_for_order(
-    read: ReadSeen, records: list[SentRecord], offsets: dict[int, list[int]], found: Findings
-) -> None:
+def _look_for_order(read: ReadSeen, records: list[SentRecord], offsets: dict[int, list[int]], found: Findings) -> None:
     highest: dict[tuple[str, int], tuple[int, int]] = {}
     for record in records:
         if record.number not in offsets:

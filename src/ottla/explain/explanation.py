@@ -133,7 +133,5 @@ def explain(
     found.replayed = replay(found.seen, found.placements, found.suspects, found.breaches)
     if shrinks and found.breaches and found.replayed.is_same:
         wanted = found.breaches[0].kind
-        found.small = make_small(
-            found.replayed, wanted, runs_max=SHRINK_RUNS_MAX, progress=progress, goes_on=goes_on
-        )
+        found.small = make_small(found.replayed, wanted, runs_max=SHRINK_RUNS_MAX, progress=progress, goes_on=goes_on)
     return found

@@ -8,8 +8,9 @@ which transactions are (their markers take offsets, too), or to which somebody w
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from ottla.explain.sighting import Attempt, PartitionSeen, Sending
 from ottla.tap.exchange import Outcome
@@ -85,7 +86,7 @@ def place_batches(seen: PartitionSeen) -> Placement:
     placement.is_compacted = any(
         before.base_offset + before.record_count < after.base_offset
         for fetch in seen.fetched
-        for before, after in zip(fetch.batches, fetch.batches[1:], strict=False)
+        for before, after in pairwise(fetch.batches)
     )
     placement.is_comparable = not fetched or any(each.sha256 in produced for each in fetched)
     told = [each.offset for each in seen.attempts if each.is_acked and each.offset is not None]
@@ -130,25 +131,27 @@ def _known(placement: Placement) -> list[Range]:
 def _take_ranges(placement: Placement) -> None:
     """The last that is known of each offset; what was told before and is another is overwritten."""
     standing: dict[int, Range] = {}
+    begins: list[int] = []
     for known in _known(placement):
         before = standing.get(known.begin)
         if before is not None and _same(before, known):
             before.digest = before.digest or known.digest
             before.sending = before.sending or known.sending
             continue
-        for each in _overlapping(standing, known):
+        for each in _overlapping(standing, begins, known):
             del standing[each.begin]
+            begins.remove(each.begin)
             placement.overwritten.append((each, known))
         standing[known.begin] = known
-    placement.ranges = sorted(standing.values(), key=lambda each: each.begin)
+        insort(begins, known.begin)
+    placement.ranges = [standing[begin] for begin in begins]
 
 
-def _overlapping(standing: dict[int, Range], known: Range) -> list[Range]:
-    if known.begin in standing or any(offset in standing for offset in range(known.begin, known.end)):
-        return [each for each in standing.values() if each.begin < known.end and known.begin < each.end]
-    # One that began before, and reaches into it.
-    below = [each for each in standing.values() if each.begin < known.begin < each.end]
-    return below
+def _overlapping(standing: dict[int, Range], begins: list[int], known: Range) -> list[Range]:
+    """Those at the same offsets; `begins` are the first ones of all, sorted."""
+    first = max(0, bisect_left(begins, known.begin) - 1)
+    near = (standing[begin] for begin in begins[first : bisect_left(begins, known.end)])
+    return [each for each in near if each.begin < known.end and known.begin < each.end]
 
 
 def _same(one: Range, other: Range) -> bool:
@@ -174,11 +177,7 @@ def _fill_gaps(placement: Placement) -> None:
     ranges = placement.ranges
     if not ranges:
         return
-    gaps = [
-        (before.end, after.begin, after.known_us)
-        for before, after in zip(ranges, ranges[1:], strict=False)
-        if before.end < after.begin
-    ]
+    gaps = [(before.end, after.begin, after.known_us) for before, after in pairwise(ranges) if before.end < after.begin]
     if ends := placement.seen.ends:
         _, known_us, end = max(ends, key=lambda each: (each[2], -each[1]))
         if end > ranges[-1].end:
@@ -189,9 +188,7 @@ def _fill_gaps(placement: Placement) -> None:
         attempt
         for sending in placement.seen.sendings
         for attempt in sending.attempts
-        if attempt.stands_at is None
-        and not attempt.is_acked
-        and not (attempt.is_idempotent and id(sending) in acked)
+        if attempt.stands_at is None and not attempt.is_acked and not (attempt.is_idempotent and id(sending) in acked)
     ]
     for begin, end, known_us in gaps:
         candidates = [each for each in open_ones if each.stands_at is None and each.sent_us <= known_us]

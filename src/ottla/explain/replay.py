@@ -139,16 +139,12 @@ class _Cast:
             False,
             {},
             [TopicPlan(topic, count) for topic, count in partitions.items()],
-            [
-                self._producer(name, sendings, in_flight, pause_us_max)
-                for name, sendings in self._producers.items()
-            ],
+            [self._producer(name, sendings, in_flight, pause_us_max) for name, sendings in self._producers.items()],
             [],
             [],
         )
         timed = [
-            self._timed(suspect, suspect.faults[choice])
-            for suspect, choice in zip(self.suspects, choices, strict=True)
+            self._timed(suspect, suspect.faults[choice]) for suspect, choice in zip(self.suspects, choices, strict=True)
         ]
         plan.faults = [each for each in timed if misfit(plan, each) is None]
         return plan
@@ -163,9 +159,7 @@ class _Cast:
         nth = sum(each.place == attempt.place and each.number <= attempt.number for each in self._attempts)
         return TimedFault(fault.but(topic=topic, partition=partition, nth=nth), 0, _FAULTS_LAST_US)
 
-    def _producer(
-        self, name: str, sendings: list[Sending], in_flight: int | None, pause_us_max: int
-    ) -> ProducerPlan:
+    def _producer(self, name: str, sendings: list[Sending], in_flight: int | None, pause_us_max: int) -> ProducerPlan:
         first = sendings[0].first
         acks = {0: 0, 1: 1}.get(-1 if first.exchange.acks is None else first.exchange.acks, "all")
         most = min(5, _in_flight_seen(sendings))

@@ -289,8 +289,10 @@ def _unseen(seen: Sighting, remarks: list[Remark]) -> list[str]:
         found.append("whether requests with acks=0 were stored: nobody answers them, and no Fetch was captured")
     if unfetched:
         few = ", ".join(unfetched[:3]) + (f" and {len(unfetched) - 3} more" if len(unfetched) > 3 else "")
-        found.append(f"what is stored in {few}: no Fetch of it was captured, so offsets alone are "
-            "counted there, as if nobody else wrote to it")
+        found.append(
+            f"what is stored in {few}: no Fetch of it was captured, so offsets alone are "
+            "counted there, as if nobody else wrote to it"
+        )
     return found
 
 

@@ -50,7 +50,9 @@ class Suspect:
 
 def find_suspects(seen: Sighting, placements: list[Placement], breaches: list[Breach]) -> list[Suspect]:
     """All of a capture, in the order of the requests."""
-    sendings = {each.number: sending for part in placements for sending in part.seen.sendings for each in sending.attempts}
+    sendings = {
+        each.number: sending for part in placements for sending in part.seen.sendings for each in sending.attempts
+    }
     found = [*_silent(seen, sendings), *_refused(seen), *_late(seen), *_delivered_again(placements)]
     found += [_not_there(each) for each in breaches if each.kind == LOST]
     kept: dict[int, Suspect] = {}
@@ -88,10 +90,10 @@ def _suspect_of_silence(seen: Sighting, attempt: Attempt, again: Attempt | None)
     after, before = ("drop_ack", "drop_request") if is_silent else ("lose_ack", "lose_request")
     kinds = (before, after) if attempt.is_absent else (after, before)
     faults = [fault_of(attempt, kind) for kind in kinds]
-    if attempt.stands_at is not None and again is not None and again.stands_at is not None:
-        if attempt.stands_at > again.stands_at:
-            late_ms = min(max(1, waited_us // 1000 + 100), _DELAY_MAX_MS)
-            faults.insert(0, fault_of(attempt, "delay_request", delay_ms=late_ms))
+    again_at = None if again is None else again.stands_at
+    if attempt.stands_at is not None and again_at is not None and attempt.stands_at > again_at:
+        late_ms = min(max(1, waited_us // 1000 + 100), _DELAY_MAX_MS)
+        faults.insert(0, fault_of(attempt, "delay_request", delay_ms=late_ms))
     if is_silent:
         late_ms = min(waited_us // 1000 + 500, _DELAY_MAX_MS)
         faults.append(fault_of(attempt, "delay_ack", delay_ms=late_ms))
@@ -176,7 +178,9 @@ def _not_there(breach: Breach) -> Suspect:
     topic, partition = attempt.place
     if attempt.exchange.outcome is Outcome.NOT_DUE:
         kinds = ("lose_request", "drop_request")
-        return Suspect("acks=0: no answer was due, and it is not stored", attempt, tuple(fault_of(attempt, each) for each in kinds))
+        return Suspect(
+            "acks=0: no answer was due, and it is not stored", attempt, tuple(fault_of(attempt, each) for each in kinds)
+        )
     faults = (
         make_fault("unclean_election", topic=topic, partition=partition),
         make_fault("move_leader", topic=topic, partition=partition),

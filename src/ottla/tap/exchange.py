@@ -59,7 +59,8 @@ class Batch:
     `sha256` covers what the batch's CRC covers: everything from the attributes to the end. So it stays the same when a
     broker writes offset and leader epoch into the batch, and a batch that was produced has the hash it is fetched with,
     unless the broker sets timestamps (LogAppendTime) or compresses anew.
-    `base_timestamp_ms` is the first record's, `max_timestamp_ms` the highest. `is_intact` says whether the CRC is right. It and the hash are None where nobody asked for hashes.
+    `base_timestamp_ms` is the first record's, `max_timestamp_ms` the highest. `is_intact` says whether the CRC is
+    right. It and the hash are None where nobody asked for hashes.
     """
 
     base_offset: int
