@@ -148,6 +148,11 @@ class Sighting:
         return sorted(found, key=lambda each: each.number)
 
     @property
+    def is_one_way(self) -> bool:
+        """Whether no answer at all was captured: one way of the connections, most likely."""
+        return not any(each.outcome is Outcome.ANSWERED for each in self.exchanges)
+
+    @property
     def brokers(self) -> list[str]:
         """The addresses of all brokers, in the order in which they were spoken to."""
         return list(dict.fromkeys(each.broker for each in self.exchanges))
@@ -277,7 +282,9 @@ def _unseen(seen: Sighting, remarks: list[Remark]) -> list[str]:
         found.append("bytes that were not captured")
     if RemarkKind.BEGINNING_UNSEEN in kinds or any(each.outcome is Outcome.UNASKED for each in seen.exchanges):
         found.append("requests that were in flight when the capture began")
-    if _in_flight_at_end(seen):
+    if seen.is_one_way:
+        found.append("what brokers answered: no answer was captured, only what clients sent")
+    elif _in_flight_at_end(seen):
         found.append("what became of requests that were in flight when the capture ended")
     unread = [each for each in seen.exchanges if each.api == "Produce" and each.unread is not None]
     if unread:

@@ -69,9 +69,9 @@ def fault_of(attempt: Attempt, kind: str, nth: int | None = None, **fields: obje
 
 def _silent(seen: Sighting, sendings: dict[int, Sending]) -> list[Suspect]:
     """The first request of each connection that got no answer; those behind it went with it."""
-    found = []
+    found: list[Suspect] = []
     taken: set[int] = set()
-    for attempt in seen.attempts:
+    for attempt in [] if seen.is_one_way else seen.attempts:
         connection = attempt.exchange.connection
         if not attempt.is_silent or connection in taken:
             continue
