@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -96,6 +97,8 @@ def explained(path: Path, shrink_s: int = _SHRINK_S) -> Explanation:
     if path.is_dir():
         raise UserMistake(f"{path} is a folder: give a capture in it")
     end_s = time.monotonic() + shrink_s
+    # What simulated brokers warn of is part of the faults that are tried.
+    logging.getLogger("ottla").addHandler(logging.NullHandler())
     with path.open("rb") as file:
         recording = Recording(file, str(path))
 
