@@ -198,6 +198,13 @@ def test_a_lost_acknowledgement_becomes_a_plan_of_one_fault_and_a_trial() -> Non
     assert scenario.sides[0].shows == ("duplicated",)
 
 
+def test_a_trial_about_order_slows_the_disk_down_so_that_requests_are_in_flight_together() -> None:
+    found = explain(simulated("refuse", nth=5, error=7), "it")
+    assert [each.kind for each in found.breaches] == ["reordered"]
+    scenario = read_scenario("it", scenario_text(found, "it"), "it.toml")
+    assert [each.fault.kind for each in scenario.faults] == ["slow_disk", "refuse"]
+
+
 def test_a_lost_request_is_told_from_a_lost_acknowledgement() -> None:
     found = explain(simulated("lose_request", nth=5), "it")
     assert found.suspects[0].faults[0].kind == "lose_request"

@@ -20,6 +20,8 @@ from ottla.simulation.plan import SEND, ProducerPlan
 
 _RECORDS_LEAST = 60
 _SHOWN = (DUPLICATED, LOST, REORDERED)
+# Keeps the next requests in flight until the one that is refused was answered.
+_SLOW_DISK = ("[[fault]]", 'kind = "slow_disk"', 'broker = "leader"', "delay_ms = 40")
 # Where a fault stands; a trial has a topic of its own.
 _PLACES = ("topic", "partition", "broker_id")
 
@@ -49,6 +51,8 @@ def scenario_text(found: Explanation, name: str) -> str:
         '"""',
         f"records = {max(_RECORDS_LEAST, plan.records)}",
     ]
+    if REORDERED in kinds:
+        lines += ["", *_SLOW_DISK]
     for timed in plan.faults:
         lines += ["", "[[fault]]", *_fault(timed.fault)]
     lines += ["", *_seen_side(producer, kinds), "", *_sound_side()]
