@@ -63,16 +63,28 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evidence": CLIENT_SIDE | {"audit", "audit/chronicles", "client", "cluster", "ledger", "evidence/decoded"},
     "evidence/decoded": {"audit/chronicles", "ledger", "reader", "records"},
     "simulation": CORES
-    | {"audit", "audit/chronicles", "evidence/decoded", "faults", "host", "ledger", "protocol", "records", "sink"},
+    | {
+        "audit",
+        "audit/chronicles",
+        "evidence/decoded",
+        "faults",
+        "host",
+        "ledger",
+        "protocol",
+        "records",
+        "sink",
+        "tap",
+    },
+    "explain": {"audit", "audit/chronicles", "broker", "faults", "ledger", "protocol", "simulation", "tap"},
     "seeds": {"audit", "audit/chronicles", "simulation"},
     "topic_audit": CLIENT_SIDE | {"audit", "audit/ledgers", "client", "ledger", "spark"},
     "foreign": {"client", "connection", "protocol", "proxy"},
     "showcase": REAL | {"foreign", "proxy"},
     "trial": REAL | {"foreign", "proxy"},
-    "cli": REAL | {"foreign", "proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},
+    "cli": REAL | {"explain", "foreign", "proxy", "remote", "seeds", "showcase", "simulation", "tap", "trial"},
 }
 
-PURE = CORES | JUDGES | {"evidence/decoded", "faults", "host", "simulation", "tap"}
+PURE = CORES | JUDGES | {"evidence/decoded", "explain", "faults", "host", "simulation", "tap"}
 FORBIDDEN_MODULES = {"socket", "threading", "asyncio", "secrets", "select", "selectors", "subprocess"}
 # Files at the top that sleep, write or show something.
 FORBIDDEN_OURS = {"ottla.patience", "ottla.screen", "ottla.whole_file"}

@@ -161,3 +161,15 @@ def test_an_exception_inside_a_core_is_a_finding_and_is_shrunk(monkeypatch: pyte
     shrunk = shrink(plan, found)
     assert shrunk.plan.faults == []
     assert [act.do for producer in shrunk.plan.producers for act in producer.acts] == [BEGIN]
+
+
+def test_a_fault_of_one_partition_is_made_plainer_without_its_topic() -> None:
+    plan = draw(4)
+    topic = plan.topics[0].name
+    plan.faults = [TimedFault(make_fault("lose_ack", topic=topic, partition=0, nth=1), 0, 1_000_000)]
+
+    def fails(plan: Plan) -> Outcome:
+        return outcome(plan, *([LOST] if plan.faults else []))
+
+    shrunk = shrink(plan, fails(plan), run=fails)
+    assert [each.fault for each in shrunk.plan.faults] == [make_fault("lose_ack", nth=1)]

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -57,7 +58,7 @@ class Trial:
             "t", "t", "t", (side,), (), records=3, value_bytes=5, partitions=1, brokers=1, flush_every=0
         )
         self._sender = self.open(program)
-        return self._sender, scenario, side, self.ledger, FaultSchedule(cast(Any, None), ())
+        return self._sender, scenario, side, self.ledger, FaultSchedule(cast(Any, SimpleNamespace(check=lambda: None)), ())
 
     def assert_abandoned(self) -> None:
         """The process has ended, and nothing was waited for that it might have told."""

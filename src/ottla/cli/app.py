@@ -6,6 +6,7 @@ import typer
 
 from ottla.cli.audit import audit
 from ottla.cli.cluster import cluster
+from ottla.cli.explain import explain
 from ottla.cli.inspect import inspect
 from ottla.cli.narrow_help import Command, Group
 from ottla.cli.produce import produce
@@ -36,7 +37,7 @@ app = typer.Typer(
 app.add_typer(topics, name="topics")
 app.add_typer(cluster, name="cluster")
 app.add_typer(sink, name="sink")
-for command in (run, trial, audit, serve, proxy, produce, read, inspect, tap, simulate):
+for command in (run, trial, audit, serve, proxy, produce, read, inspect, tap, explain, simulate):
     app.command(cls=Command)(command)
 
 

@@ -81,6 +81,15 @@ def trial(
     topic_prefix: TopicPrefix = None,
     keep_topics: KeepTopics = False,
     bootstrap: Bootstrap = None,
+    capture: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="Make a trial of what this capture shows to be broken, and run it.", metavar="CAPTURE"
+        ),
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", help="With --from: write the trial to this file.", metavar="FILE.toml")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what client and brokers log.")] = False,
 ) -> None:
     """Cause faults in a cluster on purpose, and see which delivery guarantee holds.
@@ -107,6 +116,7 @@ def trial(
         ottla trial lost-ack --command "node client.js"
         ottla trial all --bootstrap-servers kafka:9092
         ottla trial lost-ack -b kafka:9093 --command-config client.properties
+        ottla trial --from orders.capture --keep incident.toml
 
     Exit status: 0 if everything was as expected, 1 if it was not, 2 if a file, a name or an option cannot be used.
     """
@@ -117,13 +127,18 @@ def trial(
     if lists:
         _list(console, json_file, {"--report": report_file, "--junit": junit_file})
         return
-    if not names:
+    if keep is not None and capture is None:
+        raise UserMistake("--keep writes the trial that --from makes of a capture: give both, or neither")
+    if capture is not None:
+        if names or shows:
+            raise UserMistake("--from makes a trial of a capture: give no name of another one beside it")
+    elif not names:
         raise UserMistake("which trial? `ottla trial --list` shows all; begin with `ottla trial lost-ack`")
     if shows:
         for name in names:
             typer.echo(_text_of(name), nl=False)
         return
-    scenarios = _wanted(names)
+    scenarios = _wanted(names) if capture is None else [_made_of(capture, keep)]
     clients = _clients(client or [], command, is_matrix=_MATRIX in names)
     files = _Files(json_file, report_file, junit_file)
     files.check()
@@ -139,6 +154,23 @@ def trial(
                 status = _run(possible, clients, files, kafka, left_out)
             tell_kept(kafka, console)
     raise typer.Exit(status)
+
+
+def _made_of(capture: Path, keep: Path | None) -> tuple[str, Scenario]:
+    """The trial that shows what a capture shows, and its name."""
+    from ottla.cli.explain import explained
+    from ottla.explain.scenario_text import scenario_text
+    from ottla.trial.scenario import read_scenario
+    from ottla.whole_file import check_place, write_whole
+
+    if keep is not None:
+        check_place(keep, what="the trial", option="--keep")
+    text = scenario_text(explained(capture), capture.name)
+    name = capture.stem if keep is None else keep.stem
+    scenario = read_scenario(name, text, str(keep or capture))
+    if keep is not None:
+        write_whole(keep, text, what="the trial", option="--keep")
+    return str(keep or name), scenario
 
 
 def _wanted(names: list[str]) -> list[tuple[str, Scenario]]:

@@ -50,6 +50,7 @@ cdef class Network:
     cdef public object _numbers
     cdef public dict owners
     cdef public list stalls
+    cdef public object tap
 
     cpdef delay_us(self)
     @cython.locals(link=Link)

@@ -6,6 +6,8 @@ encoded and decoded by the shipped protocol room instead. `crossed` is told of e
 
 Connections can fall silent: what is sent on them then waits until they speak again (a cable unplugged for a while), or
 is lost for good while both ends believe that the connection is open (half-open).
+
+A `tap` is told what each client sends and gets, at the client's own moments, as a proxy beside the client would see it.
 """
 
 from __future__ import annotations
@@ -160,6 +162,8 @@ class Network:
         self._numbers = 0
         self.stalls: list[Stall] = []
         self.owners: dict[int, str] = {}
+        # A `simulation.recording.Tap`, where somebody records.
+        self.tap: Any = None
 
     def add_broker(self, port: int, name: str, deliver: Deliver) -> None:
         """A broker that listens at `port`."""
@@ -178,6 +182,8 @@ class Network:
         for (number, _), link in list(self._by_client.items()):
             if number == client_number and link.is_open:
                 self._end(link)
+                if self.tap is not None:
+                    self.tap.end(link.number)
                 self._to_broker(link, ConnectionLost(link.number))
 
     def delay_us(self) -> int:
@@ -268,6 +274,8 @@ class Network:
             link = self._by_client.pop((client_number, output.connection_id), None)
             if link is not None:
                 self._end(link)
+                if self.tap is not None:
+                    self.tap.end(link.number)
                 self._to_broker(link, ConnectionLost(link.number))
         else:
             return False
@@ -282,6 +290,8 @@ class Network:
         self._numbers += 1
         server_name, server = found
         name, owner = f"client-{client_number}", self.owners.get(client_number, "")
+        if self.tap is not None and owner:
+            client = self.tap.begin(self._numbers, name, f"{server_name}:{output.port}", client)
         link = Link(self._numbers, output.connection_id, client, server, name, server_name, owner, output.port)
         self._by_client[client_number, output.connection_id] = link
         self._by_number[link.number] = link
@@ -299,6 +309,8 @@ class Network:
         if link is None or not link.is_open:
             return
         message, size = output.message, 0
+        if self.tap is not None:
+            self.tap.request(link.number, output)
         if self._through_bytes:
             chunks = encode_request(output.correlation_id, "simulated", message, output.version)
             frame = memoryview(bytearray(b"".join(chunks)))[_LENGTH_BYTES:]
@@ -326,6 +338,8 @@ class Network:
         if message is None:
             return
         request_class, version = link.asked.pop(output.correlation_id)
+        if self.tap is not None:
+            self.tap.answer(link.number, output)
         if self._through_bytes:
             chunks = encode_response(output.correlation_id, message, output.version)
             wire = b"".join(

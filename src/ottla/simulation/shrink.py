@@ -235,7 +235,7 @@ def _fewer_settings(job: _Job) -> None:
 
 
 # Fields of faults that apply to requests, without which they apply to more of them.
-_PLAINER_WITHOUT = ("topic", "every", "times")
+_PLAINER_WITHOUT = (("partition",), ("topic", "partition"), ("every",), ("times",))
 
 
 def _plainer_faults(job: _Job) -> None:
@@ -248,9 +248,10 @@ def _plainer_faults(job: _Job) -> None:
 
 def _plain_fault(timed: TimedFault) -> Iterator[dict[str, Any]]:
     if timed.fault.applies_to_requests:
-        for name in _PLAINER_WITHOUT:
-            if getattr(timed.fault, name, None) is not None:
-                yield {"fault": timed.fault.but(**{name: None})}
+        for names in _PLAINER_WITHOUT:
+            # A partition is one of a topic.
+            if getattr(timed.fault, names[0], None) is not None:
+                yield {"fault": timed.fault.but(**dict.fromkeys(names))}
     for at_us in (0, timed.at_us // 2):
         if at_us < timed.at_us:
             yield {"at_us": at_us}

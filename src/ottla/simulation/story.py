@@ -11,7 +11,7 @@ Invariant: everything told was seen in the run; nothing is told from the plan al
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,8 +63,8 @@ class Story:
     lines: list[Line] = field(default_factory=list)
 
 
-def tell(plan: Plan) -> Story:
-    """Run the plan and write its story."""
+def tell(plan: Plan, *, conclude: Callable[[Run, str | None], Outcome] = conclude) -> Story:
+    """Run the plan and write its story; `conclude` judges the run."""
     run = Run(plan)
     listener = _Listener(run)
     run.world.trace.listeners.append(listener.hear)

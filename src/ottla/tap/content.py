@@ -290,6 +290,8 @@ def _batch(records: Any, header: BatchHeader, hashes: bool) -> Batch:
         is_transactional=header.is_transactional,
         is_control=header.is_control,
         crc=header.crc,
+        base_timestamp_ms=header.base_timestamp,
+        max_timestamp_ms=header.max_timestamp,
         is_intact=is_intact,
         sha256=digest,
     )

@@ -258,6 +258,7 @@ class Conversation:
             outcome=outcome,
             request_us=asked.request_us,
             response_us=response_us,
+            end_us=self._last_us if outcome is Outcome.UNANSWERED else None,
             request_bytes=asked.request_bytes,
             response_bytes=response_bytes,
             missing_bytes=asked.missing_bytes,

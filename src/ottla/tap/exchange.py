@@ -59,7 +59,8 @@ class Batch:
     `sha256` covers what the batch's CRC covers: everything from the attributes to the end. So it stays the same when a
     broker writes offset and leader epoch into the batch, and a batch that was produced has the hash it is fetched with,
     unless the broker sets timestamps (LogAppendTime) or compresses anew.
-    `is_intact` says whether the CRC is right. Both are None where nobody asked for hashes.
+    `base_timestamp_ms` is the first record's, `max_timestamp_ms` the highest. `is_intact` says whether the CRC is
+    right. It and the hash are None where nobody asked for hashes.
     """
 
     base_offset: int
@@ -72,6 +73,8 @@ class Batch:
     is_transactional: bool = False
     is_control: bool = False
     crc: int
+    base_timestamp_ms: int | None = None
+    max_timestamp_ms: int | None = None
     is_intact: bool | None = None
     sha256: str | None = None
 
@@ -108,7 +111,8 @@ class PartitionPart:
 class Exchange:
     """One request with its answer.
 
-    `request_us` and `response_us` are when the last byte of each was seen. Sizes count whole frames with their length
+    `request_us` and `response_us` are when the last byte of each was seen; `end_us` is when the connection of a request
+    that got no answer ended, or its recording did. Sizes count whole frames with their length
     fields; `missing_bytes` of them were not captured. `error` is the first error that concerns no partition, `errors`
     has all of the exchange. `unread` says why the request or the answer could not be decoded. `committed` is EndTxn's:
     True commits, False aborts.
@@ -120,6 +124,7 @@ class Exchange:
     outcome: Outcome
     request_us: int | None = None
     response_us: int | None = None
+    end_us: int | None = None
     request_bytes: int | None = None
     response_bytes: int | None = None
     missing_bytes: int = 0

@@ -1,0 +1,208 @@
+"""`ottla explain`: what a capture shows to be broken, which faults explain it, and the same in the simulator."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.cli.options import JSON_TO_FILE, whole
+from ottla.errors import UserMistake
+
+if TYPE_CHECKING:
+    from ottla.explain.explanation import Explanation
+    from ottla.tap.exchange import Entry
+
+_BROKEN = 1
+_STDOUT = "-"
+_SHRINK_S = 60
+_SHOWN_MAX = 10
+
+
+def explain(
+    capture: Annotated[
+        Path,
+        typer.Argument(
+            help="What `ottla proxy --record` wrote, a pcap or a pcapng (tcpdump -w, Wireshark).", metavar="CAPTURE"
+        ),
+    ],
+    json_file: Annotated[str | None, typer.Option("--json", help=JSON_TO_FILE, metavar="FILE")] = None,
+    story: Annotated[
+        Path | None,
+        typer.Option("--story", help="Write the story of the smallest run as a page.", metavar="FILE.html"),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option("--keep", help="Write the smallest plan; `ottla simulate --plan` runs it.", metavar="PLAN.json"),
+    ] = None,
+    shrink_seconds: Annotated[
+        int,
+        typer.Option(
+            "--shrink-seconds",
+            help="How long the plan may be made smaller.",
+            parser=whole("--shrink-seconds", 1, such_as=_SHRINK_S),
+            metavar="SECONDS",
+        ),
+    ] = _SHRINK_S,
+) -> None:
+    """Say which promise a capture shows to be broken, and which faults are consistent with it.
+
+    Counted are records that are stored more than once, lost, or out of order in their partition; only what the capture
+    makes certain is told. Then the faults are tried in the simulator, and the smallest run that shows the same is told
+    as a story. Disks, clocks and what brokers say to each other cannot be seen in a capture.
+
+    For example:
+
+        ottla proxy --upstream localhost:9092 --record orders.capture
+        ottla explain orders.capture --story why.html --keep plan.json
+
+    Exit status: 0 when nothing is seen to be broken, 1 when a promise is broken, 2 when something that was given cannot
+    be used.
+    """
+    from ottla.whole_file import check_place, write_whole
+
+    for option, path, what in (("--story", story, "the story"), ("--keep", keep, "the plan")):
+        if path is not None:
+            check_place(path, what=what, option=option)
+    if json_file not in (None, _STDOUT):
+        check_place(Path(str(json_file)), what="the explanation", option="--json")
+    found = explained(capture, shrink_seconds)
+    if json_file != _STDOUT:
+        _show(found)
+    if story is not None:
+        _write_story(found, story)
+    if keep is not None:
+        _keep(found, keep)
+    if json_file is not None:
+        text = json.dumps(found.to_dict(), indent=1) + "\n"
+        if json_file == _STDOUT:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        else:
+            write_whole(Path(json_file), text, what="the explanation", option="--json")
+    raise typer.Exit(_BROKEN if found.is_broken else 0)
+
+
+def explained(path: Path, shrink_s: int = _SHRINK_S) -> Explanation:
+    """All that is made of a capture; UserMistake where it is none, or has no Produce request."""
+    from ottla.explain.explanation import explain as explain_entries
+    from ottla.tap.recording import Recording
+
+    if path.is_dir():
+        raise UserMistake(f"{path} is a folder: give a capture in it")
+    end_s = time.monotonic() + shrink_s
+    # What simulated brokers warn of is part of the faults that are tried.
+    logging.getLogger("ottla").addHandler(logging.NullHandler())
+    with path.open("rb") as file:
+        recording = Recording(file, str(path))
+
+        def entries() -> Iterator[Entry]:
+            yield from recording.entries()
+            yield from recording.end()
+
+        found = explain_entries(entries(), str(path), goes_on=lambda: time.monotonic() < end_s)
+        found.seen.unseen += recording.notes()
+        if (cut_off := recording.cut_off()) is not None:
+            found.seen.unseen.append(f"what follows: {cut_off}")
+    return found
+
+
+def _show(found: Explanation) -> None:
+    from ottla.cli.output import counted
+    from ottla.screen import open_console
+    from ottla.simulation.story import as_text, tell
+
+    console = open_console()
+
+    def say(words: str = "") -> None:
+        console.print(words, soft_wrap=True)
+
+    seen = found.seen
+    seconds = (seen.ended_us - seen.began_us) / 1e6
+    partitions = sum(bool(each.attempts) for each in seen.partitions.values())
+    say(
+        f"{counted(len(seen.exchanges), 'request')} in {seconds:,.1f} s; "
+        f"{counted(len(seen.attempts), 'batch').replace('batchs', 'batches')} sent to "
+        f"{counted(partitions, 'partition')}"
+    )
+    say()
+    say("broken:" if found.breaches else "broken: nothing that this capture shows")
+    for breach in found.breaches[:_SHOWN_MAX]:
+        against = "which its settings promise against" if breach.is_claimed else f"its settings claim {breach.claims}"
+        say(f"  {breach.kind} in {breach.place[0]}-{breach.place[1]}: {breach.words} ({against})")
+    _say_rest(say, len(found.breaches))
+    if found.suspects:
+        say()
+        say("faults that are consistent with it:")
+    for suspect in found.suspects[:_SHOWN_MAX]:
+        first, *others = [fault.tell() for fault in suspect.faults]
+        or_else = f"; or {', or '.join(others)}" if others else ""
+        say(f"  {_request(suspect.attempt)}: {suspect.words}")
+        say(f"    {first}{or_else}")
+    _say_rest(say, len(found.suspects))
+    say()
+    say(f"unseen: {'; '.join(seen.unseen)}")
+    if found.replayed is None:
+        return
+    say()
+    plan = found.plan
+    assert plan is not None
+    faults, records = counted(len(plan.faults), "fault"), counted(plan.records, "record")
+    if not found.reproduced:
+        say(
+            f"in the simulator: not shown again in {counted(found.replayed.runs, 'plan')}; "
+            "something unseen may be to blame"
+        )
+    elif found.breaches:
+        small = found.small
+        after = "" if small is None else f", made smaller in {counted(small.runs, 'run')}"
+        say(f"in the simulator: the same, with {faults} and {records}{after}")
+        from ottla.explain.replay import conclude_held
+
+        for line in as_text(tell(plan, conclude=conclude_held)):
+            say(line)
+    else:
+        say(f"in the simulator: {faults} and {records}, and nothing breaks there, either")
+
+
+def _say_rest(say: object, count: int) -> None:
+    if count > _SHOWN_MAX and callable(say):
+        say(f"  and {count - _SHOWN_MAX:,} more, which --json has")
+
+
+def _request(attempt: object) -> str:
+    from ottla.explain.sighting import Attempt
+
+    assert isinstance(attempt, Attempt)
+    exchange = attempt.exchange
+    at = time.strftime("%H:%M:%S", time.gmtime(attempt.sent_us // 1_000_000))
+    topic, partition = attempt.place
+    return (
+        f"{at}.{attempt.sent_us // 1000 % 1000:03} {topic}-{partition}, Produce {attempt.nth}, connection "
+        f"{exchange.connection} of {exchange.client_id or exchange.client}"
+    )
+
+
+def _write_story(found: Explanation, path: Path) -> None:
+    from ottla.explain.replay import conclude_held
+    from ottla.simulation.story import tell
+    from ottla.simulation.story_page import as_page
+    from ottla.whole_file import write_whole
+
+    if found.plan is None:
+        raise UserMistake("this capture shows no fault and breaks nothing, so there is no story: leave --story out")
+    write_whole(path, as_page(tell(found.plan, conclude=conclude_held)), what="the story", option="--story")
+
+
+def _keep(found: Explanation, path: Path) -> None:
+    from ottla.whole_file import write_whole
+
+    if found.plan is None:
+        raise UserMistake("this capture shows no fault and breaks nothing, so there is no plan: leave --keep out")
+    write_whole(path, json.dumps(found.plan.to_dict(), indent=1) + "\n", what="the plan", option="--keep")

@@ -1,0 +1,311 @@
+"""What a capture shows of each partition: every attempt to store a batch, every fetch, and what could not be seen.
+
+An *attempt* is one batch in one Produce request. Attempts of the same bytes are the same *sending* where one follows a
+failure of the one before it (a retry), and further sendings where they do not: an application may send equal records.
+Some clients divide their records anew when they send them again (librdkafka without idempotence): such a batch begins
+with the first record of the one that failed, which its timestamp shows.
+Nothing is concluded here; `placement` says where batches stand, and `breaches` what that breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ottla.tap.exchange import Batch, Entry, Exchange, Outcome, PartitionPart, Remark, RemarkKind
+
+Place = tuple[str, int]
+# A batch may have been sent before the capture began and be sent again for so long after that.
+_SENT_AGAIN_WITHIN_US = 60_000_000
+NO_PRODUCER = -1
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One batch in one Produce request; times in microseconds since 1970.
+
+    `number` counts attempts of the capture in the order of their requests, `nth` those at this partition, both from 1.
+    `offset`: where the broker said that it stands. `end_us`: when its connection ended without an answer. `stands_at`:
+    where it was concluded to stand; `is_absent`: whether it was concluded that it is stored nowhere.
+    """
+
+    exchange: Exchange
+    place: Place
+    batch: Batch
+    offset: int | None
+    error: str | None
+    number: int = 0
+    nth: int = 0
+    stands_at: int | None = None
+    is_absent: bool = False
+
+    @property
+    def sent_us(self) -> int:
+        """When the request was seen."""
+        return self.exchange.request_us or 0
+
+    @property
+    def settled_us(self) -> int | None:
+        """When its sender knew: the answer came, or the connection ended."""
+        return self.exchange.response_us if self.is_answered else self.exchange.end_us
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether an answer came."""
+        return self.exchange.outcome is Outcome.ANSWERED
+
+    @property
+    def is_acked(self) -> bool:
+        """Whether the broker said that it is stored."""
+        return self.is_answered and self.error is None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether an answer was due and did not come."""
+        return self.exchange.outcome is Outcome.UNANSWERED
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the broker can recognise it (KIP-98)."""
+        return self.batch.producer_id != NO_PRODUCER
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """The same for the same batch sent again."""
+        batch = self.batch
+        if self.is_idempotent:
+            return batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.record_count
+        return batch.sha256 or batch.crc, batch.record_count
+
+
+@dataclass(slots=True, eq=False)
+class Sending:
+    """A batch that a producer sends, with all its attempts; `again`: what has its first record, divided anew."""
+
+    attempts: list[Attempt]
+    again: Sending | None = None
+
+    @property
+    def first(self) -> Attempt:
+        """The first attempt."""
+        return self.attempts[0]
+
+    @property
+    def acked(self) -> Attempt | None:
+        """The attempt that was acknowledged with an offset, if one was."""
+        return next((each for each in self.attempts if each.is_acked and each.offset is not None), None)
+
+    @property
+    def acked_again(self) -> Attempt | None:
+        """The same of the batch that has its first record, where it was divided anew."""
+        return self.acked or (None if self.again is None else self.again.acked)
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What one Fetch answer showed of a partition: its batches from `begin` on, up to `end` (exclusive)."""
+
+    asked_us: int
+    seen_us: int
+    begin: int
+    end: int
+    batches: tuple[Batch, ...]
+
+
+@dataclass(slots=True)
+class PartitionSeen:
+    """One partition; `ends`: (asked, answered, high watermark) of everything that told one.
+
+    `begun_us`: from when on the first attempt that was seen is the first there was, by the host of the client.
+    """
+
+    place: Place
+    attempts: list[Attempt] = field(default_factory=list)
+    sendings: list[Sending] = field(default_factory=list)
+    fetched: list[Fetched] = field(default_factory=list)
+    ends: list[tuple[int, int, int]] = field(default_factory=list)
+    begun_us: dict[str, int] = field(default_factory=dict)
+
+    def first_us(self, sending: Sending) -> int:
+        """Of a sending that began no later than this an earlier attempt may be unseen."""
+        return self.begun_us.get(_host(sending.first.exchange), 0)
+
+
+@dataclass(slots=True)
+class Sighting:
+    """All that a capture shows; `unseen` says in sentences without their ends what it cannot show."""
+
+    partitions: dict[Place, PartitionSeen] = field(default_factory=dict)
+    exchanges: list[Exchange] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    began_us: int = 0
+    ended_us: int = 0
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """All attempts, in the order of their requests."""
+        found = [each for seen in self.partitions.values() for each in seen.attempts]
+        return sorted(found, key=lambda each: each.number)
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether no answer at all was captured: one way of the connections, most likely."""
+        return not any(each.outcome is Outcome.ANSWERED for each in self.exchanges)
+
+    @property
+    def brokers(self) -> list[str]:
+        """The addresses of all brokers, in the order in which they were spoken to."""
+        return list(dict.fromkeys(each.broker for each in self.exchanges))
+
+
+def look(entries: Iterable[Entry]) -> Sighting:
+    """What these entries show."""
+    seen = Sighting()
+    remarks: list[Remark] = []
+    for entry in entries:
+        if isinstance(entry, Remark):
+            remarks.append(entry)
+        else:
+            seen.exchanges.append(entry)
+    times = [each.time_us for each in seen.exchanges]
+    ends = [each.response_us or each.end_us or each.time_us for each in seen.exchanges]
+    seen.began_us, seen.ended_us = min(times, default=0), max(ends, default=0)
+    for exchange in sorted(seen.exchanges, key=lambda each: each.time_us):
+        for part in exchange.partitions:
+            _take(seen, exchange, part)
+    begun_us = _begun_us(seen)
+    for number, attempt in enumerate(_in_order(seen), 1):
+        attempt.number = number
+    for partition in seen.partitions.values():
+        for nth, attempt in enumerate(partition.attempts, 1):
+            attempt.nth = nth
+        partition.sendings = _sendings(partition.attempts)
+        partition.begun_us = begun_us
+        _find_divided_anew(partition.sendings)
+    seen.unseen = _unseen(seen, remarks)
+    return seen
+
+
+def _host(exchange: Exchange) -> str:
+    return exchange.client.rpartition(":")[0]
+
+
+def _begun_us(seen: Sighting) -> dict[str, int]:
+    """A client whose first words were seen (ApiVersions) was seen from its beginning."""
+    found: dict[str, int] = {}
+    for exchange in sorted(seen.exchanges, key=lambda each: each.time_us):
+        is_beginning = exchange.api == "ApiVersions"
+        found.setdefault(_host(exchange), 0 if is_beginning else exchange.time_us + _SENT_AGAIN_WITHIN_US)
+    return found
+
+
+def _in_order(seen: Sighting) -> list[Attempt]:
+    found = [each for partition in seen.partitions.values() for each in partition.attempts]
+    return sorted(found, key=lambda each: each.sent_us)
+
+
+def _take(seen: Sighting, exchange: Exchange, part: PartitionPart) -> None:
+    topic = part.topic or part.topic_id
+    if topic is None or part.partition is None or exchange.api not in ("Produce", "Fetch", "ListOffsets"):
+        return
+    place = topic, part.partition
+    partition = seen.partitions.get(place)
+    if partition is None:
+        partition = seen.partitions[place] = PartitionSeen(place)
+    asked_us, seen_us = exchange.time_us, exchange.response_us or exchange.time_us
+    if exchange.api == "Produce":
+        for batch in part.batches:
+            partition.attempts.append(Attempt(exchange, place, batch, part.offset, part.error or exchange.error))
+        return
+    if part.error is not None:
+        return
+    if exchange.api == "Fetch" and part.high_watermark is not None:
+        partition.ends.append((asked_us, seen_us, part.high_watermark))
+    if exchange.api == "Fetch" and part.batches:
+        first, last = part.batches[0], part.batches[-1]
+        begin = first.base_offset if part.offset is None else min(first.base_offset, part.offset)
+        end = last.base_offset + last.record_count
+        partition.fetched.append(Fetched(asked_us, seen_us, begin, end, part.batches))
+
+
+def _sendings(attempts: list[Attempt]) -> list[Sending]:
+    """Attempts of the same batch, divided into sendings: a retry follows a failure."""
+    found: list[Sending] = []
+    known: dict[tuple[object, ...], list[Sending]] = {}
+    for attempt in attempts:
+        same = known.setdefault(attempt.identity, [])
+        before = next((each for each in same if attempt.is_idempotent or _has_failed(each, attempt.sent_us)), None)
+        if before is not None:
+            before.attempts.append(attempt)
+        else:
+            same.append(Sending([attempt]))
+            found.append(same[-1])
+    return found
+
+
+def _has_failed(sending: Sending, now_us: int) -> bool:
+    last = sending.attempts[-1]
+    if last.is_acked or last.exchange.outcome is Outcome.NOT_DUE:
+        return False
+    settled_us = last.settled_us
+    # Captures of older versions do not say when a connection ended.
+    return settled_us is None or settled_us <= now_us
+
+
+def _find_divided_anew(sendings: list[Sending]) -> None:
+    """The batch with the first record of one that failed: the same client sends it later, with the same timestamp.
+
+    What is new is not older than the last record of the one that failed; so where all its records are of one
+    millisecond, nothing is concluded.
+    """
+    failed: dict[tuple[object, ...], list[Sending]] = {}
+    for sending in sendings:
+        first = sending.first
+        stamp = first.batch.base_timestamp_ms
+        who = _host(first.exchange), first.exchange.client_id, stamp
+        if stamp is None or first.is_idempotent:
+            continue
+        before = [each for each in failed.get(who, ()) if _has_failed(each, first.sent_us) and each.again is None]
+        if len(before) == 1:
+            before[0].again = sending
+        if (first.batch.max_timestamp_ms or 0) > stamp:
+            failed.setdefault(who, []).append(sending)
+
+
+def _unseen(seen: Sighting, remarks: list[Remark]) -> list[str]:
+    found = ["disks, clocks, and what brokers say to each other"]
+    kinds = [each.kind for each in remarks]
+    tls = {each.connection for each in remarks if each.kind is RemarkKind.TLS}
+    if tls:
+        found.append(f"what is inside of {_counted(len(tls), 'connection')} under TLS")
+    if RemarkKind.LOST in kinds or any(each.missing_bytes for each in seen.exchanges):
+        found.append("bytes that were not captured")
+    if RemarkKind.BEGINNING_UNSEEN in kinds or any(each.outcome is Outcome.UNASKED for each in seen.exchanges):
+        found.append("requests that were in flight when the capture began")
+    if seen.is_one_way:
+        found.append("what brokers answered: no answer was captured, only what clients sent")
+    elif _in_flight_at_end(seen):
+        found.append("what became of requests that were in flight when the capture ended")
+    unread = [each for each in seen.exchanges if each.api == "Produce" and each.unread is not None]
+    if unread:
+        found.append(f"{_counted(len(unread), 'Produce request')} that could not be decoded")
+    produced = [each for each in seen.partitions.values() if each.attempts]
+    unfetched = [f"{each.place[0]}-{each.place[1]}" for each in produced if not each.fetched]
+    unasked = any(a.exchange.outcome is Outcome.NOT_DUE for each in produced if not each.fetched for a in each.attempts)
+    if unasked:
+        found.append("whether requests with acks=0 were stored: nobody answers them, and no Fetch was captured")
+    if unfetched:
+        few = ", ".join(unfetched[:3]) + (f" and {len(unfetched) - 3} more" if len(unfetched) > 3 else "")
+        found.append(
+            f"what is stored in {few}: no Fetch of it was captured, so offsets alone are "
+            "counted there, as if nobody else wrote to it"
+        )
+    return found
+
+
+def _in_flight_at_end(seen: Sighting) -> bool:
+    return any(each.outcome is Outcome.UNANSWERED and each.end_us == seen.ended_us for each in seen.exchanges)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
