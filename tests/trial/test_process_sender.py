@@ -71,6 +71,25 @@ def trial(tmp_path: Path) -> Trial:
     return Trial(tmp_path)
 
 
+def test_a_client_may_choose_the_partition_of_a_record_that_has_none(trial: Trial) -> None:
+    sender = trial.open(
+        """
+hello()
+for given in lines:
+    if "number" in given:
+        assert given["partition"] is None and given["key"] is None
+        say(acked({**given, "partition": 7}, 3))
+"""
+    )
+    trial.ledger.hand_over(0, None, None, b"value")
+    assert trial.ledger.placeless == 1
+    sender.hand_over(0, None, None, b"value", [])
+    sender.flush()
+    sender.close()
+    assert sender.troubles == ()
+    assert (trial.ledger.partition, trial.ledger.offset, trial.ledger.placeless) == ([7], [3], 0)
+
+
 GOOD = """
 hello()
 offset = 10

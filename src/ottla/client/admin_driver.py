@@ -18,6 +18,7 @@ from ottla.client.security import unguessable
 from ottla.connection.core import ANY_NODE, Answer, ConnectionCore
 from ottla.errors import OttlaError, Unreachable
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.reader.settings import ReaderSettings
 
 # A leader that is gone is not waited for longer than this before the others are asked who leads now.
@@ -41,8 +42,8 @@ class AskingCore:
 
     def __init__(self, settings: ReaderSettings, rng: Random) -> None:
         self._connection = ConnectionCore(settings.connection, rng)
-        # From the next version on it names topics by id only, and everything here goes by name.
-        self._connection.cap_versions({OffsetCommitRequest.API_KEY: 9})
+        # From the next versions on they name topics by id only, and everything here goes by name.
+        self._connection.cap_versions({OffsetCommitRequest.API_KEY: 9, OffsetFetchRequest.API_KEY: 9})
 
     def receive(self, event: Any, now_us: int) -> None:
         """Take in a question, or what became of a connection."""

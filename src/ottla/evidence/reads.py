@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.audit.chronicles.case import COMMITTED
 from ottla.audit.chronicles.chronicle import ReadSeen
@@ -28,14 +28,18 @@ def read_round(
     decoded: DecodedBatches,
     clock: RunClock,
     is_final: bool = False,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[ReadSeen]:
-    """One round of a reader over these partitions, {partition: (start, end)}, as the chronicle takes it down."""
+    """One round of a reader over these partitions, {partition: (start, end)}, as the chronicle takes it down.
+
+    `settings`: the reader's, beside its isolation level.
+    """
     from ottla.client.reader import Reader
 
     reads = {place: ReadSeen(reader, level, *place, clock.now_us, -1, -1, -1, [], is_final=is_final) for place in spans}
     fetched: dict[Place, list[Fetched]] = {place: [] for place in spans}
     error = None
-    with Reader(bootstrap_servers, assignments=dict(spans), isolation_level=level) as source:
+    with Reader(bootstrap_servers, assignments=dict(spans), isolation_level=level, **settings or {}) as source:
         try:
             for buffer in source.iter_raw(patience_s=_PATIENCE_S):
                 fetched[buffer.topic, buffer.partition].append(buffer)

@@ -8,7 +8,7 @@ Everything is bounded: records by the scenario, waiting by `delivery_timeout_ms`
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -27,11 +27,14 @@ from ottla.evidence.times import RunClock
 from ottla.ledger.schema import SEQUENCE_HEADER
 from ottla.trial.application import Application
 from ottla.trial.fault_schedule import FaultSchedule
+from ottla.trial.group_application import GroupApplication
+from ottla.trial.group_member import BROKER_SETTINGS
 from ottla.trial.ledger import SideLedger
+from ottla.trial.listener import doors_of, why_no_listener
 from ottla.trial.other_client import order, send_all, why_impossible
 from ottla.trial.outcome import SideOutcome, TrialOutcome
 from ottla.trial.recorded import Recorded
-from ottla.trial.scenario import TOPIC, Scenario, Side
+from ottla.trial.scenario import AGAIN, FIRST_PARTITION, SENDFILE, TOPIC, Scenario, Side
 from ottla.trial.sender import Opening
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
 _IN_FLIGHT = "max_in_flight_requests_per_connection"
 _PATIENCE_S = 30.0
+_SENDFILE_BEAN = "ottla.network:type=SocketServer,name=SendfileBytesPerSec"
 EVIDENCE_MAX = 100
 """Pieces of evidence kept for each kind of anomaly: a report shows them all."""
 
@@ -67,8 +71,7 @@ def run_scenario(
                 client = _other_client(open_sender, step.advance)
                 sides.append(_run_side(scenario, side_told, client, is_recorded))
             else:
-                verdict = judge(side.claims, add_audits([]), shows=side.shows)
-                sides.append(SideOutcome(side_told, verdict, (), impossible=impossible))
+                sides.append(_not_tried(side_told, impossible))
     return TrialOutcome(scenario, tuple(sides))
 
 
@@ -84,7 +87,8 @@ _Client = Callable[[Cluster, Scenario, Side, FaultSchedule], _Sent]
 
 def _own_client(advance: Callable[[], None]) -> _Client:
     def send(cluster: Cluster, scenario: Scenario, side: Side, faults: FaultSchedule) -> _Sent:
-        application = Application(cluster, scenario, side, faults, advance)
+        kind = GroupApplication if side.group else Application
+        application = kind(cluster, scenario, side, faults, advance)
         application.run()
         return _Sent(application.ledger, {"client": f"ottla {_version()}"})
 
@@ -111,19 +115,24 @@ def _version() -> str:
 
 def _run_side(scenario: Scenario, side: Side, client: _Client, is_recorded: bool) -> SideOutcome:
     began_s = time.monotonic()
-    with Cluster(scenario.brokers, settings=dict(side.settings) or None) as cluster:
+    missing = why_no_listener(side)
+    if missing is not None:
+        return _not_tried(side, missing)
+    settings = {**(BROKER_SETTINGS if side.group else {}), **side.settings} or None
+    with doors_of(side) as doors, Cluster(scenario.brokers, settings=settings, listeners=doors.listeners) as cluster:
         replicas = side.replicas or None
         cluster.create_topic(TOPIC, scenario.partitions, replicas, configs=dict(side.topic) or None)
         if is_recorded:
             cluster.record(TOPIC, SEQUENCE_HEADER)
-        faults = FaultSchedule(cluster, scenario.faults)
+        faults = FaultSchedule(cluster, side.faults_of(scenario))
         ledger, who = client(cluster, scenario, side, faults)
         faults.heal()
         for partition in range(scenario.partitions):
             cluster.await_leader(TOPIC, partition, timeout=_PATIENCE_S)
             cluster.await_isr(TOPIC, partition, timeout=_PATIENCE_S)
         recorded = Recorded.read(cluster.recorded(), ledger.flushes)
-        histories = _read(cluster, scenario, side, ledger)
+        histories = _read(cluster, scenario, side, ledger, doors.reader)
+        counts = _counts(cluster, histories, ledger)
     audit = add_audits((audit_partition(history, EVIDENCE_MAX) for history in histories), EVIDENCE_MAX)
     if side.transaction_records:
         torn = check_torn(ledger.transactions, histories)
@@ -137,17 +146,39 @@ def _run_side(scenario: Scenario, side: Side, client: _Client, is_recorded: bool
         ledger.attempts,
         recorded,
         time.monotonic() - began_s,
-        **who,
+        counts=counts,
+        **_with_placeless(who, ledger),
     )
+
+
+def _not_tried(side: Side, why: str) -> SideOutcome:
+    return SideOutcome(side, judge(side.claims, add_audits([]), shows=side.shows), (), impossible=why)
+
+
+def _with_placeless(who: dict[str, Any], ledger: SideLedger) -> dict[str, Any]:
+    """Who sent, and what is not whole where nobody told in which partition to look for a record."""
+    if not ledger.placeless:
+        return who
+    trouble = f"of {ledger.placeless:,} records nobody told for which partition they were"
+    return who | {"troubles": (*who.get("troubles", ()), trouble)}
+
+
+def _counts(cluster: Cluster, histories: Sequence[PartitionHistory], ledger: SideLedger) -> dict[str, int]:
+    """What a side may be about, beside its records. The brokers' own exchange of records uses no sockets."""
+    sent = sum(int(beans[_SENDFILE_BEAN]["Count"]) for beans in cluster.metrics().values())
+    return {FIRST_PARTITION: len(histories[0].stored.offset), SENDFILE: sent, AGAIN: ledger.again}
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-def _read(cluster: Cluster, scenario: Scenario, side: Side, ledger: SideLedger) -> list[PartitionHistory]:
-    """What was told beside what is there, by partition."""
+def _read(
+    cluster: Cluster, scenario: Scenario, side: Side, ledger: SideLedger, settings: Mapping[str, Any]
+) -> list[PartitionHistory]:
+    """What was told beside what is there, by partition; `settings`: the reader's."""
     spans: dict[Place, tuple[int, End]] = {(TOPIC, index): (0, "latest") for index in range(scenario.partitions)}
-    rounds = read_round(cluster.bootstrap_servers, "trial", side.isolation_level, spans, DecodedBatches(), RunClock())
+    servers = cluster.bootstrap_servers_of(side.listener)
+    rounds = read_round(servers, "trial", side.isolation_level, spans, DecodedBatches(), RunClock(), settings=settings)
     answered = str(side.producer.get("acks", "all")) != "0"
     histories = []
     for read in rounds:

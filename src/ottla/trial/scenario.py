@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -27,6 +27,18 @@ ROLES = LEADER, FIRST_FOLLOWER, SECOND_FOLLOWER = "leader", "first follower", "s
 COORDINATOR = "coordinator"
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 TOPIC, TRANSACTIONAL_ID = "trial", "trial"
+LISTENERS = PLAINTEXT, SSL = "PLAINTEXT", "SSL"
+FIRST_PARTITION, SENDFILE, AGAIN = "first_partition_records", "sendfile_bytes", "records_sent_again"
+COUNTS = (FIRST_PARTITION, SENDFILE, AGAIN)
+"""What a side may count: records stored in partition 0; bytes that brokers gave to `sendfile` for clients; how often
+the application sent a record once more."""
+NO_GROUP = ""
+GROUPS = CLASSIC, CONSUMER = "classic", "consumer"
+"""The protocols that a group's members speak; `consumer` is that of KIP-848."""
+OFFSETS = OFFSETS_WITH_METADATA, OFFSETS_WITHOUT_METADATA, OFFSETS_APART = (
+    "with the group's metadata", "without the group's metadata", "apart from the transaction",
+)  # fmt: skip
+"""How an application with transactions commits what it has read."""
 RECORDS_MAX = 200_000
 _BYTES_MAX = 1 << 20
 
@@ -35,6 +47,7 @@ _BYTES_MAX = 1 << 20
 class TimedFault:
     """A fault in force from when `after` records were handed over until `until` were (None: all, and all told).
 
+    `sides`: the names of those that have it; () for all.
     `role`: its broker is the one that is that of the trial's first partition when it begins; "" for the one it names.
     `in_sync`: when it has begun, the next record waits until that partition has so many replicas in sync.
     """
@@ -44,6 +57,7 @@ class TimedFault:
     until: int | None = None
     role: str = ""
     in_sync: int | None = None
+    sides: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,6 +69,12 @@ class Side:
     batch that failed was sent, None where it does not matter. `settings`: of the brokers. 0 stands for: as usual
     (`replicas`), as fast as it can (`records_per_second`), never (`transaction_records`, `notes_every`). `new_id`: each
     start of the application takes a `transactional.id` of its own.
+
+    `least`, `most`: what has to be counted (`COUNTS`), and how often. `control`: this side counts as a control, by what
+    it counts. `listener`: by which one the trial reads, PLAINTEXT or SSL.
+
+    `group`: the application reads what it sends as a member of a group, by this protocol. It commits what it has read
+    after every `notes_every` records, or with its transactions, as `offsets` says.
     """
 
     name: str
@@ -72,11 +92,21 @@ class Side:
     new_id: bool = False
     notes_every: int = 0
     isolation_level: str = UNCOMMITTED
+    least: Mapping[str, int] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
+    control: bool = False
+    listener: str = PLAINTEXT
+    group: str = NO_GROUP
+    offsets: str = OFFSETS_WITH_METADATA
 
     @property
     def is_control(self) -> bool:
         """Whether something has to show that would not if nothing went wrong."""
-        return self.expect == BROKEN or bool(self.shows) or bool(self.errors)
+        return self.control or self.expect == BROKEN or bool(self.shows) or bool(self.errors)
+
+    def faults_of(self, scenario: Scenario) -> tuple[TimedFault, ...]:
+        """The faults that this side has."""
+        return tuple(each for each in scenario.faults if not each.sides or self.name in each.sides)
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,6 +115,7 @@ class Scenario:
 
     `restart_at`: before this record the application ends without warning and is started again; with `zombie` the old
     one goes on when the new one has sent everything. `abort_at`: before this record it aborts its open transaction.
+    `chooses_partition`: records have no key, and the producer chooses the partition of each.
     """
 
     name: str
@@ -100,6 +131,7 @@ class Scenario:
     restart_at: int | None = None
     zombie: bool = False
     abort_at: int | None = None
+    chooses_partition: bool = False
 
 
 # ---- those that come with ottla -------------------------------------------------------------------------------------
@@ -156,14 +188,16 @@ def load_file(path: Path) -> Scenario:
 _OF_BOTH = {"producer", "topic", "settings", "replicas", "records_per_second"}
 _TOP = {
     "title", "teaches", "records", "value_bytes", "partitions", "brokers", "flush_every",
-    "restart_at", "zombie", "abort_at",
+    "restart_at", "zombie", "abort_at", "chooses_partition",
 } | _OF_BOTH  # fmt: skip
 _TABLES = {"fault", "side"}
-_OF_FAULT = {"after_records", "until_records", "broker", "in_sync"}
+_OF_FAULT = {"after_records", "until_records", "broker", "in_sync", "sides"}
 _OF_SIDE = {
     "name", "claims", "expect", "shows", "errors", "attempts",
-    "transaction_records", "new_id", "notes_every", "isolation_level",
+    "transaction_records", "new_id", "notes_every", "isolation_level", "least", "most", "control", "listener",
+    "group", "offsets",
 } | _OF_BOTH  # fmt: skip
+_ERRORS = 'errors, such as ["NOT_ENOUGH_REPLICAS"]'
 # The runner's own: where the records go, and by what they are known again.
 _NOT_GIVEN = {"bootstrap_servers", "transactional_id", "clock"}
 
@@ -180,6 +214,9 @@ def read_scenario(name: str, text: str, where: str) -> Scenario:
     brokers = reading.whole(given, "brokers", 3, 1, 9)
     faults = tuple(reading.fault(each, index, records) for index, each in enumerate(reading.tables(given, "fault"), 1))
     sides = tuple(reading.side(each, index, given) for index, each in enumerate(reading.tables(given, "side"), 1))
+    names = {side.name for side in sides}
+    for index, each in enumerate(faults, 1):
+        reading.check_sides(each.sides, names, index)
     if not any(side.is_control for side in sides):
         raise reading.wrong(
             "no side has to show anything: give one that is without the guarantee `shows`, `errors`, or "
@@ -200,6 +237,7 @@ def read_scenario(name: str, text: str, where: str) -> Scenario:
         restart_at=reading.place(given, "restart_at", records),
         zombie=reading.yes(given, "zombie"),
         abort_at=reading.place(given, "abort_at", records),
+        chooses_partition=reading.yes(given, "chooses_partition"),
     )
 
 
@@ -296,7 +334,14 @@ class _Reading:
         except ConfigError as error:
             raise self.wrong(str(error), line) from None
         in_sync = self.whole(given, "in_sync", 1, 1, 9, line) if "in_sync" in given else None
-        return TimedFault(fault, after, until, role, in_sync)
+        return TimedFault(fault, after, until, role, in_sync, self._names(given, "sides", line, "names of sides") or ())
+
+    def check_sides(self, sides: Sequence[str], known: set[str], index: int) -> None:
+        """ConfigError where a fault names a side that there is not."""
+        for name in sides:
+            if name not in known:
+                line = self.line_of(r"^\s*\[\[\s*fault\s*\]\]", index)
+                raise self.wrong(f"sides has {name!r} and must be some of {', '.join(sorted(known))}", line)
 
     def side(self, given: Mapping[str, Any], index: int, top: Mapping[str, Any]) -> Side:
         line = self.line_of(r"^\s*\[\[\s*side\s*\]\]", index)
@@ -313,7 +358,18 @@ class _Reading:
         notes_every = self.whole(given, "notes_every", 0, 0, RECORDS_MAX, line)
         if transaction_records and notes_every:
             raise self.wrong("what is committed is noted with it: give transaction_records or notes_every", line)
+        group = self._one_of(given, "group", (NO_GROUP, *GROUPS), line, NO_GROUP)
+        if group and not transaction_records and not notes_every:
+            raise self.wrong(
+                "a member of a group commits what it has read: give transaction_records or notes_every", line
+            )
+        if group and (top.get("abort_at") or top.get("chooses_partition")):
+            raise self.wrong("abort_at and chooses_partition are for sides without a group", line)
         attempts = self.whole(given, "attempts", 0, 0, RECORDS_MAX, line) if "attempts" in given else None
+        control = self.yes(given, "control", line)
+        least, most = (self._counts(given, name, line) for name in ("least", "most"))
+        if control and not least and not most:
+            raise self.wrong("a control of this kind counts something: give least or most", line)
         both = {**top, **given}
         level = COMMITTED if transaction_records else UNCOMMITTED
         return Side(
@@ -332,14 +388,29 @@ class _Reading:
             new_id=self.yes(given, "new_id", line),
             notes_every=notes_every,
             isolation_level=self._one_of(given, "isolation_level", (COMMITTED, UNCOMMITTED), line, level),
+            least=least,
+            most=most,
+            control=control,
+            listener=self._one_of(given, "listener", LISTENERS, line, PLAINTEXT),
+            group=group,
+            offsets=self._one_of(given, "offsets", OFFSETS, line, OFFSETS_WITH_METADATA),
         )
 
-    def _names(self, given: Mapping[str, Any], name: str, line: int | None) -> tuple[str, ...] | None:
+    def _counts(self, given: Mapping[str, Any], name: str, line: int | None) -> dict[str, int]:
+        found = given.get(name, {})
+        if not isinstance(found, dict) or not all(type(each) is int and each >= 0 for each in found.values()):
+            raise self.wrong(f"{name} is {found!r} and must be a table of counts, such as {{ {SENDFILE} = 0 }}", line)
+        self.check_names(found, {*COUNTS}, name, line)
+        return dict(found)
+
+    def _names(
+        self, given: Mapping[str, Any], name: str, line: int | None, what: str = _ERRORS
+    ) -> tuple[str, ...] | None:
         found = given.get(name)
         if found is None:
             return None
         if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
-            raise self.wrong(f'{name} is {found!r} and must be a list of errors, such as ["NOT_ENOUGH_REPLICAS"]', line)
+            raise self.wrong(f"{name} is {found!r} and must be a list of {what}", line)
         return tuple(found)
 
     def _one_of(
