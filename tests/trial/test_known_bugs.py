@@ -35,4 +35,4 @@ def test_ottla_does_not_have_what_another_client_is_known_for(path: Path) -> Non
 
 @pytest.mark.parametrize("path", KNOWN_BUGS, ids=lambda path: path.stem)
 def test_the_guide_has_the_command_that_shows_it(path: Path) -> None:
-    assert f"ottla trial tests/trial/known_bugs/{path.name} --client " in GUIDE.read_text("utf-8")
+    assert f"ottla trial tests/trial/known_bugs/{path.name} --c" in GUIDE.read_text("utf-8")
