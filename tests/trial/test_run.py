@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -178,6 +179,15 @@ def test_records_of_a_partition_that_nobody_told_void_a_side() -> None:
     scenario = read_scenario("mine", HEAD + "chooses_partition = true\n" + LOSE_ACK + side, "mine.toml")
     (told,) = run_scenario(scenario, stepping, client_by_command(command)).sides
     assert "of 40 records nobody told for which partition they were" in told.void
+
+
+def test_a_side_that_is_not_possible_counts_nothing() -> None:
+    lean = 'print(\'{"client": "lean", "version": "3", "without": ["acks"]}\')'
+    command = f"{sys.executable} -c {shlex.quote(lean)}"
+    text = HEAD + counting("right", "least = { first_partition_records = 40 }\n", control=True)
+    (side,) = run_scenario(read_scenario("mine", text, "mine.toml"), stepping, client_by_command(command)).sides
+    assert side.impossible == "it cannot be given acks=all"
+    assert (side.surprises, side.counted) == ((), ())
 
 
 def test_without_openssl_there_is_no_side_that_is_read_by_tls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

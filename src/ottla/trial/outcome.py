@@ -89,12 +89,16 @@ class SideOutcome:
     @property
     def counted(self) -> tuple[str, ...]:
         """The counts that this side is about."""
+        if self.impossible is not None:
+            return ()
         return tuple(name for name in self.counts if name in self.side.least or name in self.side.most)
 
     @property
     def surprises(self) -> tuple[str, ...]:
         """What was told that is not what had to be told, each in a sentence without its end."""
         side, found = self.side, []
+        if self.impossible is not None:
+            return ()
         if side.errors is not None and {*side.errors} != {*self.errors}:
             found.append(f"told were {_listed(self.errors)}, and had to be {_listed(side.errors)}")
         if side.attempts is not None and {*self.attempts} != {side.attempts}:
